@@ -1,1 +1,1 @@
-"""Benchmarks of what is claimed to be fast, compared with peers: `make bench`, or `python -m benchmarks NAME ...`."""
+"""Measure speed, memory and decisions, often beside another tool (the peer): `python -m benchmarks NAME ...`."""

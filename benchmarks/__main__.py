@@ -1,4 +1,4 @@
-"""Run benchmarks and write benchmarks/results/NAME.json: command, date, machine, medians and spread."""
+"""Run benchmarks, and write benchmarks/results/NAME.json: command, commit, date, machine, medians and spread."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def main(
     unknown_names = sorted(set(names or ()) - set(BENCHMARKS))
     if unknown_names:
         sys.stderr.write(
-            f"error: there is no benchmark {', '.join(unknown_names)}. Benchmarks: {', '.join(BENCHMARKS)}.\n"
+            f"error: there is no benchmark {', '.join(unknown_names)}. Choose from {', '.join(BENCHMARKS)}.\n"
         )
         raise SystemExit(2)
     for name in names or BENCHMARKS:
@@ -133,7 +133,7 @@ def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, A
 
 
 def _describe_command(name: str) -> str:
-    """Return the command with its LEEWAY_BENCH_ variables. They show, for example, how many days were measured."""
+    """Return the command, with the LEEWAY_BENCH_ variables that change it, such as the number of days."""
     variables = sorted(item for item in os.environ.items() if item[0].startswith("LEEWAY_BENCH_"))
     return " ".join(
         [*(f"{variable}={shlex.quote(value)}" for variable, value in variables), "python -m benchmarks", name]

@@ -30,7 +30,7 @@ DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promo
 FIRST_DAY = dt.date(2013, 1, 1)
 MOMENTS = [dt.date(2013, 3 + n, 1) for n in range(MONTHS)]
 LAST_DAY = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
-"""Last day of the month that begins at the last training: the last day that a model predicts."""
+"""Last day of the month that begins with the last moment: the last day that the last model predicts."""
 REPORT_FOLDER = PROJECT / ".leeway" / "benchmarks" / "backtest"
 REPEAT_OPTIONS = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
 """Options of a backfill that repeats a finished backtest, with promotion in each run."""

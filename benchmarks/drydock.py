@@ -1,4 +1,4 @@
-"""Measure drydock through its API: `python -m benchmarks drydock`. Fail if a job is lost or runs twice."""
+"""Measure drydock by requests to its API. The benchmark fails if a job is lost or runs twice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pathlib.Path(os.environ["SM_MODEL_DIR"], "name").write_text(os.environ["TRAINING
 print("ends", time.time(), flush=True)
 os._exit(0)
 """
-# Counts to 20 by files in its checkpoint folder, one file every 50 ms.
+# Counts to 20: every 50 ms, it adds a file to its checkpoint folder.
 COUNT_SCRIPT = """
 import os, pathlib, time
 folder = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"])

@@ -1,6 +1,6 @@
 """Measure `python -m pipelines backfill` of many small partitions: real weather, 24 rows a day, a file for each day.
 
-LEEWAY_BENCH_BEFORE=FOLDER names a checkout of an earlier commit. Its code is then measured too, alternately with the
+LEEWAY_BENCH_BEFORE=FOLDER names a checkout of an earlier commit. Then its code is also measured, alternately with the
 present code. LEEWAY_BENCH_DAYS sets a smaller number of days than the year's 365.
 """
 

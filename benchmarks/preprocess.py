@@ -1,4 +1,4 @@
-"""Measure the step `preprocess`, which streams the features of a window, and compare with pandas.
+"""Measure the step `preprocess`, which builds the features of a window in batches, and compare with pandas.
 
 The window repeats the real year of flights under later dates, in a folder with one file for each year, sorted by day
 and key as in the lake. Each run is a whole process: start, imports, reading, features, sorting, writing. The benchmark

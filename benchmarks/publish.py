@@ -1,4 +1,4 @@
-"""Measure one day from its Parquet file to the published table, and compare with pandas and Great Expectations.
+"""Measure how a Parquet file of one day becomes a published table, and compare with pandas and Great Expectations.
 
 The rows and the 18 checks are those of the benchmark `validation`; bad rows are quarantined. Each step runs in its own
 process, as operators run it. Seconds and peak memory are those of whole processes, imports included.

@@ -112,8 +112,8 @@ def _wait_until(is_healthy: Callable[[], bool]) -> None:
 class Killer:
     """Kill random processes of tasks with SIGKILL, and the scheduler, which is then started again.
 
-    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. The kills are
-    timed by the number of completed days. If the clock timed them, they would hit every attempt of a task on a slow
+    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. A kill is due
+    after a number of completed days. If it were due after a fixed time, every try of a task might be killed on a slow
     machine.
 
     Args:

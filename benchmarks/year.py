@@ -1,4 +1,4 @@
-"""Measure a year's backfill of flights_ingest with 8 runs at once, and check that each day is published once.
+"""Measure a backfill of flights_ingest over a year, 8 runs at once, and check that each day is published once.
 
 The backfill uses the real scheduler and LocalExecutor of Airflow, the steps, and the Iceberg lake. It runs with kills
 of the scheduler and of random task processes, or without. LEEWAY_BENCH_DAYS sets a smaller number of days.

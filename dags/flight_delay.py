@@ -5,10 +5,10 @@ The model uses the days that flights_ingest publishes (dags/flights.py).
 
 import datetime as dt
 
-from leeway.lifecycle import lifecycle_dags
+from leeway.lifecycle import create_lifecycle_dags
 
-# Airflow's safe mode skips, without an error, a file that lacks the word "airflow"; no import of this file has it.
-lifecycle_dags(
+# Airflow's safe mode skips, without an error, a file without the word "airflow". The import does not contain it.
+create_lifecycle_dags(
     model="flight_delay",
     dataset="flight_delay",
     days_of="flights",

@@ -9,13 +9,13 @@ from leeway.operators.check_lake import CheckLakeOperator
 DOC = """
 ### Check the lake, each week
 
-`check` compares the lake's catalog, metadata, manifests, files and row counts. Where something is lost, the run fails,
-and its error names the first of it and what to do. LEEWAY_HOME/lake_check.json has all of it.
+`check` compares the lake's catalog, metadata, manifests, files and row counts. If something is lost, the run fails. Its
+error names the first lost part and what to do; LEEWAY_HOME/lake_check.json lists all of them.
 
 * **Paused** at first: a check reads all files of the lake. Without the param `content` it reads only their sizes.
-* **Restore**: trigger the DAG with `repair`, and with `backup` where there is one. What cannot be restored is named.
-Other DAGs may run at the same time.
-* The page docs/how-to/runbooks/lost-files.md says more.
+* **Restore**: trigger the DAG with `repair`, and with `backup` if there is a backup. If a part cannot be restored, the
+run fails, and its error names the part. Other DAGs may run at the same time.
+* See also docs/how-to/runbooks/lost-files.md.
 """
 
 with DAG(

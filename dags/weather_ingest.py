@@ -6,6 +6,7 @@ from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
 from leeway.default_args import build_default_args
 from leeway.macros import get_last_day
 from leeway.operators.backfill import BackfillOperator
+from leeway.operators.ingest import MONTH
 
 DOC = """
 ### Ingest a month of weather, day by day, in one task
@@ -17,11 +18,10 @@ source has. If validation refuses a day, the task fails at its end; the other da
 * **Backfill**: any range of 2013.
 * **Late data**: run the month again. The run reads every day again and publishes the days that changed. The asset
 `weather` gets an event only if a day changed.
-* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
-complete, run the month again with the param `allow_shrink`.
+* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been truncated. If the day
+is complete, run the month again with the param `allow_shrink`.
 * **By hand**: a manual run ingests the month of its logical date.
 """
-MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
 
 with DAG(
     dag_id="weather_ingest",

@@ -1,4 +1,4 @@
-"""Read the server's configuration file: TOML with the names of the command line's options, and a table [spot].
+"""Read the server's configuration file: TOML whose keys are the names of the command line's options, and [spot].
 
 ```toml
 port = 5005
@@ -25,7 +25,7 @@ import typer
 
 # Key of the [spot] table in `typer.Context.meta`.
 SPOT_KEY = "drydock.spot"
-# Options whose value is true or false.
+# Options whose values are true or false.
 FLAGS = ("invented_answers", "verbose")
 
 
@@ -34,7 +34,7 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
 
     Raises:
         BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value that is
-            neither a string nor a finite number.
+            neither a string nor a finite number. A retry cannot help.
     """
     if path is None:
         return None

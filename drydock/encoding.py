@@ -1,7 +1,7 @@
 """Encode moto's values as JSON, and decode them.
 
-The types of the values are known: JSON's own types, bytes, datetimes, and the models of moto's S3. A value of another
-type is refused, so a store that somebody has changed cannot make the server run code.
+The values have known types: JSON's own types, bytes, datetimes, and the models of moto's S3. Any other type is refused.
+So a person who changes the stored JSON cannot make the server run code.
 """
 
 import base64

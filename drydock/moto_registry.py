@@ -1,4 +1,4 @@
-"""Backend classes for moto's registries whose constructors need more arguments than moto passes."""
+"""Create backend classes for moto's registries. moto calls their constructors with the region and the account only."""
 
 from typing import Any, TypeVar
 
@@ -8,11 +8,11 @@ B = TypeVar("B")
 def bind_arguments(backend: type[B], *arguments: Any) -> type[B]:
     """Return a subclass of a backend whose constructor takes only what moto passes: the region and the account.
 
-    The result is a class, not a functools.partial: moto 5.2.5 ignores a backend that is not a class in its Resource
-    Groups Tagging API.
+    The result is a class, not a functools.partial: the Resource Groups Tagging API of moto 5.2.5 ignores a backend that
+    is not a class.
 
-    A deep copy of a backend is the backend itself: moto's Lambda 5.2.5 copies a function that it publishes, with all
-    that the function refers to, and a store cannot be copied.
+    A deep copy of a backend is the backend itself. When a client publishes a version of a Lambda function, moto 5.2.5
+    copies the function with all objects that it refers to, and the server's storage cannot be copied.
 
     Args:
         backend: The backend's class. Its constructor takes the arguments, then the region's name and the account's id.

@@ -57,22 +57,25 @@ InvocationTimeout = Annotated[
     float, typer.Option(min=0.1, help="Seconds within which the model of an endpoint must answer a request.")
 ]
 ServerlessIdle = Annotated[
-    float, typer.Option(min=0, help="Seconds without a request until the process of a serverless variant is ended.")
+    float, typer.Option(min=0, help="Seconds without a request after which a serverless variant's process is ended.")
 ]
 ScalingPeriod = Annotated[
-    float, typer.Option(min=0.1, help="Seconds of a period of target tracking: it scales out after 3, and in after 15.")
+    float,
+    typer.Option(
+        min=0.1, help="Seconds of a period of target tracking, which scales out after 3 periods, and in after 15."
+    ),
 ]
-S3 = Annotated[str, typer.Option(metavar="URL", help="S3 server that has the buckets; this server if not given.")]
+S3 = Annotated[str, typer.Option(metavar="URL", help="S3 server that has the buckets; by default this server.")]
 S3Patience = Annotated[float, typer.Option(min=0, help="Seconds for which a job's failed requests to S3 are retried.")]
 SpotSeed = Annotated[int | None, typer.Option(help="Seed of the random interruptions.")]
 SpotInterruptionProbability = Annotated[
     float | None, typer.Option(help="Probability that a spot job is interrupted within a minute.")
 ]
 SpotNotice = Annotated[
-    float | None, typer.Option(help="Seconds from SIGTERM to SIGKILL at an interruption; 120 if not given.")
+    float | None, typer.Option(help="Seconds from SIGTERM to SIGKILL at an interruption; 120 by default.")
 ]
 SpotCapacityBackAfter = Annotated[
-    float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 if not given.")
+    float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 by default.")
 ]
 InventedAnswers = Annotated[
     bool, typer.Option(help="Let moto invent the answers of SageMaker where nothing runs, such as tuning jobs.")

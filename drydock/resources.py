@@ -28,11 +28,11 @@ class StoredRequest:
     """A resource that stays as it was requested. All of it is stored.
 
     Attributes:
-        name: Its name.
-        arn: Its ARN.
-        request: The request that created it, without its tags.
+        name: Name of the resource.
+        arn: ARN of the resource.
+        request: The request that created the resource, without its tags.
         created_at: CreationTime.
-        tags: The tags; AddTags and DeleteTags change them.
+        tags: The tags. AddTags and DeleteTags change them.
     """
 
     name: str
@@ -44,7 +44,7 @@ class StoredRequest:
 
     @property
     def modified_at(self) -> datetime:
-        """When it was created: it does not change."""
+        """The time of the creation, because the resource never changes."""
         return self.created_at
 
     def dump(self) -> str:
@@ -73,7 +73,7 @@ class Resources:
     def write(self, owner: Owner, name: str, text: str) -> None:
         """Store the text of a resource, in place of an earlier one."""
         values = (self._kind, owner.account_id, owner.region, name, text)
-        # Not REPLACE: the row keeps its place, which is the order of creation.
+        # REPLACE would move the row to the end. The order of the rows is the order of their creation.
         statement = "INSERT INTO resources VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record"
         with self._store.transaction() as db:
             db.execute(statement, values)

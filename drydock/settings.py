@@ -35,7 +35,7 @@ class Settings:
         s3_url: URL of another server that has the S3 buckets; "" if this server has them.
         s3_retry_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
         gives_invented_answers: Whether moto invents answers for SageMaker operations that drydock refuses otherwise.
-        own_hosts: Host names of this server, in addition to those that `api.http.own_hosts` always accepts.
+        own_hosts: Host names of this server, besides those that `api.http.own_hosts` always accepts.
     """
 
     data: Path

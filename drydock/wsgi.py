@@ -63,7 +63,7 @@ def find_service_model(service: str) -> ServiceModel | None:
 def answer_error(
     environ: dict[str, Any], start_response: Callable[..., Any], refusal: Refusal, service: str = ""
 ) -> Iterable[bytes]:
-    """Answer a request with an error, in the format of the requested service: JSON, or XML (S3's differs from others).
+    """Answer a request with an error in the format of the requested service: JSON, XML, or S3's own form of XML.
 
     Args:
         environ: The request.

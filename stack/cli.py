@@ -124,9 +124,9 @@ def replay(
     as_of: Annotated[datetime, _build_day_option("--as-of", _FIRST_MODEL_HELP, "2013-03-01")] = _REPLAY_AS_OF,
     keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
-    """Replay the year day by day (scores, drift, retraining) and compare the ways to retrain. Takes over an hour.
+    """Replay the year day by day (scores, drift, retraining), and compare retraining on drift with other strategies.
 
-    The replay can be interrupted at any time. The next one resumes where it ended.
+    It takes about three hours on two cores. It can be interrupted at any time; the next replay resumes where it ended.
     """
     with _report_errors():
         request = Request.validate(start.date(), end.date(), [as_of.date()], keep)
@@ -139,7 +139,7 @@ def replay(
 def backup(
     archive: Annotated[Path | None, typer.Argument(help="File to write; by default leeway-TIME.tar.")] = None,
 ) -> None:
-    """Write all state to one file, which holds keys and connections. The stack must be stopped."""
+    """Write all state to one file, which contains keys and connections. The stack must be stopped."""
     with _report_errors():
         target = archive or Path(f"leeway-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.tar")
         result = back_up(Layout.from_environment(), target)
@@ -166,7 +166,8 @@ def restore(
 @contextmanager
 def _report_errors() -> Iterator[None]:
     """Print an error as one line and exit with its code. With LEEWAY_DEBUG=1 the traceback is shown instead."""
-    # `down` sends SIGTERM to an `up` that is starting the stack. SIGTERM acts as Ctrl-C: `up` stops what it started.
+    # `down` sends SIGTERM to an `up` that is starting the stack. SIGTERM has the effect of Ctrl-C: `up` stops the
+    # processes that it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

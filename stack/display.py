@@ -37,7 +37,7 @@ class ProgressBar(Protocol):
     """A function that shows how much of a piece of work is done."""
 
     def __call__(self, done_count: int, total: int, note: str = "") -> None:
-        """Show `done_count` of `total`, and a note of what is in progress."""
+        """Show that `done_count` of `total` parts are done, and a note about the part that is in progress."""
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 StackError              exit code
 ├── RequestError        2    the request is wrong: a retry cannot help
-├── UnavailableError    75   something outside failed or is busy: a retry can help
+├── UnavailableError    75   a service, the disk or another process failed or is busy: a retry can help
 └── TaskFailedError     the exit code of the failed task's step; 1 if its log names none
 """
 
@@ -37,7 +37,7 @@ class RequestError(StackError):
 
 
 class UnavailableError(StackError):
-    """Something outside failed or is busy. A retry can help."""
+    """A service, the disk or another process failed or is busy. A retry can help."""
 
     exit_code = 75
 

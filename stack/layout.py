@@ -1,4 +1,4 @@
-"""The folders of a stack: where it keeps its state, and which project it runs."""
+"""Find the folders of a stack: the folder of its state (the home), and the folder of the project that it runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CODE = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (CODE / "pyproject.toml").is_file()
 """Whether the code is that of a checkout, not of an installed Leeway."""
 PROGRAM = "make" if IS_CHECKOUT else "leeway"
-"""The program whose commands messages name: `make up`, or `leeway up`."""
+"""The program that messages name, as in `make up` or `leeway up`."""
 EXAMPLE_FILE = "dags/flights.py"
 """A project that has this file is Leeway's example."""
 MIN_FREE_BYTES = 1 << 30
-"""Least free disk space to start with. With less, writes of SQLite and of the logs soon fail."""
+"""Smallest free disk space with which the stack starts. With less, writes of SQLite and of the logs soon fail."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def read_settings(path: Path) -> dict[str, str]:
     """Return the variables in .env.
 
     Raises:
-        RequestError: there is no such file, or it has no AIRFLOW_ADMIN_PASSWORD. A retry cannot help.
+        RequestError: the file does not exist, or has no AIRFLOW_ADMIN_PASSWORD. A retry cannot help.
     """
     if not path.is_file():
         raise RequestError(f"There is no {path.name}: `make compose-up` creates it, and starts the stack.")
@@ -74,13 +74,13 @@ def open_session(settings: Mapping[str, str]) -> Session:
     """
     variables = {"airflow": ("AIRFLOW_PORT", 8080), "mlflow": ("MLFLOW_PORT", 5000), "docs": ("DOCS_PORT", 8000)}
     port_numbers = {name: int(settings.get(key) or default) for name, (key, default) in variables.items()}
-    # With this start time, an active run never counts as cut off by an earlier stack (stack.airflow.backfill).
+    # With this start time, an active run never counts as a run of an earlier stack (see stack.airflow.backfill).
     started_at = datetime.min.replace(tzinfo=UTC)
     stack = Stack(id="compose", project=ENV_FILE.parent, started_at=started_at, ports=Ports(drydock=0, **port_numbers))
     try:
         client = AirflowClient(stack.airflow_url, USER, settings["AIRFLOW_ADMIN_PASSWORD"])
     except UnavailableError as error:
-        raise UnavailableError(f"{error} Is the stack up? `make compose-up` starts it.") from None
+        raise UnavailableError(f"{error} Start the stack with `make compose-up`.") from None
     return Session(stack, client, lambda: None)
 
 

@@ -17,7 +17,7 @@ from tools.reference import build_pages  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 pages: dict[str, str] = {}
-"""The generated pages of this build, by path below docs/."""
+"""The text of each generated page of this build, by its path below docs/."""
 
 
 def on_config(config: Any) -> None:

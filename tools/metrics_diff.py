@@ -1,7 +1,7 @@
 """Compare the metrics of two commits: `python tools/metrics_diff.py BASE [HEAD]` prints a table in Markdown.
 
-`dvc repro` runs for both commits on a sample of the data: SAMPLE limits the windows of the parameters. Each commit has
-its own worktree. Both share the lake and the DVC cache in LEEWAY_HOME, so equal results are computed once.
+`dvc repro` runs for both commits on a sample of the data: SAMPLE makes the windows of the parameters shorter. Each
+commit has its own worktree. Both use the lake and the DVC cache in LEEWAY_HOME, so equal results are computed once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GIT_OPTIONS = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-
 NO_DIFFERENCE = "No metric differs."
 DVC = (sys.executable, "-m", "dvc")
 DVC_SUMMARY = "ERROR: failed to reproduce"
-"""The beginning of DVC's line about a failed stage. The reason is in an earlier line."""
+"""Beginning of DVC's line about a failed stage. The reason of the failure is in an earlier line."""
 
 
 class CommandFailedError(Exception):
@@ -34,10 +34,10 @@ class CommandFailedError(Exception):
 
 def main() -> int:
     """Print the comparison. The exit code is 0, or 2 if a commit does not exist or its `dvc repro` fails."""
-    base, head = (*sys.argv[1:], "HEAD")[:2] if len(sys.argv) in (2, 3) else ("", "")
-    if not base:
+    if len(sys.argv) not in (2, 3):
         sys.stderr.write("error: name the commit to compare with: metrics_diff.py BASE [HEAD]\n")
         return 2
+    base, head = sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else "HEAD"
     home = Path(os.environ.get("LEEWAY_HOME") or ROOT / ".leeway").absolute()
     try:
         sys.stdout.write(compare(base, head, home))

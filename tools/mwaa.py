@@ -1,6 +1,6 @@
 """Build the files that MWAA reads, in dist/. The files are byte-identical for the same sources and uv.lock.
 
-plugins.zip             the operators, `pipelines` that they import, and constraints.txt with the versions of uv.lock
+plugins.zip             the operators, `pipelines`, and constraints.txt with the versions of uv.lock
 requirements-mwaa.txt   the packages that the operators need in Airflow's environment, without the ML libraries
 pipelines.tar.gz        the project for the steps, and requirements.txt of the environment that the steps run in
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = "/usr/local/airflow/plugins/constraints.txt"
-"""The path of the file after MWAA has unpacked plugins.zip."""
+"""The path of constraints.txt after MWAA has unpacked plugins.zip."""
 # Airflow's plugin loader executes every file that .airflowignore does not exclude.
 AIRFLOWIGNORE = "leeway/\npipelines/\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

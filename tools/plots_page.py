@@ -1,6 +1,7 @@
-"""Build .dvc/plots.html, the page in which `dvc plots show` writes its plots. The page works without a network.
+"""Build .dvc/plots.html, the template of the page that `dvc plots show` writes. The page works without a network.
 
-DVC's own page loads Vega from a server. This one contains Vega, from npm: `python tools/plots_page.py` renews it.
+DVC's own template loads the library Vega from a server. This one contains Vega: `python tools/plots_page.py` downloads
+it from npm, and writes the template again.
 """
 
 import io
@@ -11,7 +12,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / ".dvc/plots.html"
 PACKAGES = {"vega": "5.33.1", "vega-lite": "5.23.0", "vega-embed": "6.29.0"}
-"""Packages of npm and their versions: those that DVC 3 names, at their last minor version."""
+"""npm packages and their versions: of each, the last release of the major version that DVC 3's own template loads."""
 HEAD = """<!DOCTYPE html>
 <html>
 <head>

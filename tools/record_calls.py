@@ -1,8 +1,8 @@
-"""Record the AWS calls of the tests in infra/policies/calls.json. The policies of the roles have to allow them.
+"""Record the AWS calls of the tests in infra/policies/calls.json. The IAM policies of the roles have to allow them.
 
 `python tools/record_calls.py` runs the tests of the operators against a drydock that records each kind of call: the
-role (of a task or step of Airflow, or of a job), the action as IAM names it, and the resource. Every other run of the
-tests also records its calls, and fails if a call is not in the file.
+role (that of Airflow's tasks and steps, or that of jobs), the action as IAM names it, and the resource. Every other run
+of the tests also records its calls, and fails if a call is not in the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CALLS_FILE = ROOT / "infra" / "policies" / "calls.json"
 TEST_FOLDER = ROOT / "tests" / "integration" / "leeway"
-# Together, these tests make all kinds of calls. Other tests that call AWS start whole stacks, and add no kind.
+# Together, these tests make all kinds of calls. Other tests that call AWS start whole stacks, and make no other kind.
 TEST_NAMES = [
     "batch_score",
     "costs_sweep",

@@ -1,1 +1,1 @@
-"""Benchmarks and simulations of decisions: intervals and verdicts of the gates, findings and alarms of drift."""
+"""Measure and simulate decisions: intervals and verdicts of the gates, findings and alarms of drift, A/B tests."""

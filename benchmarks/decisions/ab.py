@@ -1,7 +1,7 @@
-"""Simulate A/B tests that somebody looks at every day: wrong decisions, and true differences that are found.
+"""Simulate A/B tests that are evaluated every day: count wrong decisions, and true differences that are found.
 
 The values of rows have a long tail, as a log loss has: a gamma distribution of shape 0.5 and mean 0.4. The peer is
-Wald's interval of 95 % with the same standard error, which is made for one look.
+Wald's interval of 95 % with the same standard error, which is valid for only one evaluation.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ TESTS, DAYS, ROWS, ALPHA = 1000, 90, 200, 0.05
 SHAPE, MEAN = 0.5, 0.4
 """Shape and mean of the values' gamma distribution."""
 WALD = 1.959963984540054
+"""Standard errors from the middle to each end of Wald's interval of 95 %."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,13 @@ EFFECTS = (0.0, 0.1, 0.2)
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the looks of a test found: the first day with a decision, or 0."""
+class FirstDecisions:
+    """The first day of a test with a decision, from 1; 0 if there was none."""
 
     sequential: int
+    """By the confidence sequence of `ab report`."""
     wald: int
+    """By Wald's interval."""
 
 
 def run() -> dict[str, Any]:
@@ -66,18 +69,18 @@ def run() -> dict[str, Any]:
     for name, case in CASES.items():
         for effect in EFFECTS:
             begin = time.perf_counter()
-            looks = [look_daily(np.random.default_rng([5, number]), case, effect) for number in range(TESTS)]
+            tests = [simulate_test(np.random.default_rng([5, number]), case, effect) for number in range(TESTS)]
             label = f"{name}, " + (f"true difference {effect:.0%}" if effect else "no difference")
-            facts[f"{label}: decided within {DAYS} days"] = _describe([look.sequential for look in looks])
-            facts[f"{label}: decided by Wald's interval at some look"] = _describe([look.wald for look in looks])
+            facts[f"{label}: decided within {DAYS} days"] = _describe([test.sequential for test in tests])
+            facts[f"{label}: decided by Wald's interval at some look"] = _describe([test.wald for test in tests])
             seconds[label] = [time.perf_counter() - begin]
     rows = estimate_rows(MEAN**2 / SHAPE, 0.1 * MEAN, ALPHA, 0.8)
     facts["equal shares: rows that a difference of 10 % needs, power 0.8"] = f"{rows:,}, {rows / ROWS:.0f} days"
     return {"facts": facts, "seconds": seconds}
 
 
-def look_daily(random: np.random.Generator, case: Case, effect: float, days: int = DAYS) -> Look:
-    """Simulate one test, and look at it after each day from day `MIN_DAYS` on.
+def simulate_test(random: np.random.Generator, case: Case, effect: float, days: int = DAYS) -> FirstDecisions:
+    """Simulate one test, and evaluate it after each day from day `MIN_DAYS` on.
 
     Args:
         random: source of randomness.
@@ -89,13 +92,18 @@ def look_daily(random: np.random.Generator, case: Case, effect: float, days: int
     second_rows = round(ROWS * case.share)
     first = random.gamma(SHAPE, MEAN / SHAPE, (days, ROWS - second_rows))
     second = random.gamma(SHAPE, MEAN / SHAPE, (days, second_rows)) + MEAN * (effect + changes)[:, None]
-    samples = [DailySums(np.full(days, float(v.shape[1])), v.sum(axis=1), (v**2).sum(axis=1)) for v in (first, second)]
+    samples = [
+        DailySums(np.full(days, float(values.shape[1])), values.sum(axis=1), (values**2).sum(axis=1))
+        for values in (first, second)
+    ]
     sequential = wald = 0
     for day in range(MIN_DAYS, days + 1):
         difference = estimate_difference([item.select_first(day) for item in samples], ALPHA, PLANNED_ROWS)
-        sequential = sequential or day * (not difference.low <= 0 <= difference.high)
-        wald = wald or day * (abs(difference.value) > WALD * difference.se)
-    return Look(sequential, wald)
+        if not sequential and not difference.low <= 0 <= difference.high:
+            sequential = day
+        if not wald and abs(difference.value) > WALD * difference.se:
+            wald = day
+    return FirstDecisions(sequential, wald)
 
 
 def _draw_changes(random: np.random.Generator, case: Case, days: int) -> Array:

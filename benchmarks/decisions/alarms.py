@@ -1,7 +1,7 @@
-"""Count false alarms, and the days until drift raises an alarm, along the full path: profiles, findings, policy, alarm.
+"""Count false alarms, and the days until drift raises an alarm. The simulation includes profiles, findings and policy.
 
-Each year has the profiles of 60 training days, of a holdout of 28, and of 365 days after it. Windows have 14 days, and
-labels are known a day later, as in params.yaml.
+Each year has the profiles of 60 training days, of a holdout of 28 days, and of 365 days after it. Windows have 14 days,
+and labels are known a day later, as in params.yaml.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ALL_BOUNDS: dict[BoundedMeasure, float] = {
 ALL_POLICY = Policy(false_alarms_per_year=1, bounds=ALL_BOUNDS)
 """A policy by which every measure with a p-value decides."""
 SIGNIFICANCE_POLICY = Policy(false_alarms_per_year=1, bounds=dict.fromkeys(get_args(BoundedMeasure), 1e-9))
-"""A policy by which p-values alone decide, whatever the effect."""
+"""A policy whose bounds are near 0, so that p-values alone decide."""
 DRIFTS = {
     "the first feature moves by 0.7 standard deviations": Drift(feature=0.7),
     "the rate of labels rises by 0.1": Drift(rate=0.6),
@@ -60,9 +60,9 @@ class Counts:
     all_measures: int
     """Alarms where every measure decides."""
     significant: int
-    """Windows with a significant finding, whatever its effect."""
+    """Windows with a significant finding of any effect size."""
     runs: int
-    """Runs of consecutive windows with a significant finding."""
+    """Series of consecutive windows with a significant finding."""
 
 
 def simulate_windows(

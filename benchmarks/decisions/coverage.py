@@ -32,7 +32,7 @@ INTERVAL_ROWS = 100
 INTERVALS, VERDICTS = 700, 120
 """Simulations of a case, for intervals and for verdicts."""
 THRESHOLD = 0.3
-"""Score from which McNemar's test takes a row as predicted to have label 1."""
+"""Smallest score with which a row counts as predicted to have label 1, in McNemar's test."""
 WEATHER, QUALITY = 0.5, 0.4
 """Standard deviations between days: of the label's log odds, and of a model's weight of the signal."""
 MIN_NOISE, MAX_NOISE = 0.0, 6.0

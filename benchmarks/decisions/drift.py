@@ -32,9 +32,10 @@ YEARS = 24
 DRIFT_START = 100
 """Day of the year on which the drift begins, from 0."""
 AddDrift = Callable[[Array, Array], Array]
-"""Adds drift to the shifts.
+"""A function that adds drift to the shifts of columns.
 
-Takes the shifts, shape (days, columns), and for each day the number of days since `DRIFT_START`; returns the shifts.
+It takes the shifts, shape (days, columns), and for each day the number of days since `DRIFT_START`. It returns the
+shifts with the drift.
 """
 
 
@@ -72,7 +73,7 @@ DRIFTS: dict[str, AddDrift] = {
 
 @dataclass(frozen=True)
 class Year:
-    """Counts of each day of the reference, and then of the year after it."""
+    """Counts of rows for each day: first the days of the reference, then the days of the year after it."""
 
     bins: Array
     """Rows in each bin; shape (columns, days, bins)."""

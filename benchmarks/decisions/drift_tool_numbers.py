@@ -97,7 +97,7 @@ CODES = {"Evidently 0.7.23": EVIDENTLY_CODE, "NannyML 0.13.1": NANNYML_CODE}
 
 
 def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
-    """Build the cases: name to kind ("num" or "cat"), reference and window."""
+    """Return the kind ("num" or "cat"), the reference and the window of each case, by its name."""
     random = np.random.default_rng(15)
     points = np.array([-2, -1.5, -0.5, 0.25, 1.0, 2.25, 3.0])
     shares = [(0.04, 0.11, 0.205, 0.31, 0.19, 0.095, 0.05), (0.03, 0.08, 0.16, 0.3, 0.23, 0.12, 0.08)]

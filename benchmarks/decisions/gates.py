@@ -1,7 +1,7 @@
-"""Measure the paired bootstrap of the gates: 5,000 draws of AUC and log loss, by rows, and compare with scipy.
+"""Measure the paired bootstrap of the gates, 5,000 draws of rows for AUC and log loss, and compare with scipy.
 
 Each call runs in its own process. Seconds are those of the call; memory is the growth of the peak memory. At larger
-sizes scipy makes only a few draws. Its seconds for all draws are then estimated (scaled), and are not a measurement.
+sizes scipy makes only a few draws. Its seconds for all draws are then extrapolated ("scaled"), not measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
 """Number of draws that scipy makes, by the number of rows."""
 SCIPY_CELLS = 10_000_000
-"""Largest number of values in a batch of scipy. By default all draws are one batch: 400 MB an array at 10,000 rows."""
+"""Largest number of values in a batch of scipy. By default, all draws are one batch: an array of 400 MB at 10,000 rows.
+"""
 METRICS = ("auc", "log_loss")
 
 

@@ -1,8 +1,8 @@
-"""Simulate how often a bound at the truth passes, by the number of days and how long their weather lasts.
+"""Simulate how often a check passes whose bound equals the true value, if days are correlated with the days before.
 
-The values of days are normal, each correlated with that of the day before. Only this dependence can then make an
-interval too narrow: no metric is skewed. The true error of the mean is known. The gate's rule for the number of
-coefficients is compared with one that takes fewer.
+The values of days are normally distributed, so only the correlation can make an interval too narrow, and not a skewed
+metric. The true error of the mean is known. The gate estimates the variance from a number of coefficients; its rule for
+this number is compared with a rule that takes fewer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pipelines.evaluation.statistics.estimate import compute_quantile
 SIMULATIONS = 40_000
 DAYS, CORRELATIONS = (10, 14, 21, 28, 60, 90), (0.0, 0.25, 0.5, 0.7)
 FACTORS = (groups.COEFFICIENT_FACTOR, 0.3)
-"""Factors of the rule for the number of coefficients: that of the gate, and a smaller one."""
+"""Factors in the rule for the number of coefficients: the gate's factor, and a smaller one."""
 
 
 def run() -> dict[str, Any]:
-    """Return the shares of each number of days, correlation and number of coefficients, as facts."""
+    """Return, as facts, the shares for each number of days, correlation and number of coefficients."""
     facts = {"simulations of a line": f"{SIMULATIONS:,}; standard error of 5 %: {format_error(0.05, SIMULATIONS)}"}
     start_s = time.perf_counter()
     for days, correlation in itertools.product(DAYS, CORRELATIONS):
@@ -47,8 +47,8 @@ def measure(values: Array, correlation: float, factor: float) -> tuple[str, str]
     """Measure the gate's interval of the mean of the days' values, with a factor for the number of coefficients.
 
     Returns:
-        The name and the value of a fact: shares of passes and of intervals with the truth, and the mean distance of a
-        one-sided bound at 5 % from the mean, in true standard errors.
+        The name and the value of a fact: the share of bounds that pass, the share of intervals that contain the true
+        mean, and the mean distance of a one-sided bound at 5 % from the mean, in true standard errors.
     """
     with mock.patch.object(groups, "COEFFICIENT_FACTOR", factor):
         se, coefficients = np.linalg.norm(groups.compute_errors(values), axis=0), groups.count_coefficients(len(values))

@@ -1,4 +1,4 @@
-"""Count how often each metric finds a loss of performance by chance, and how often it finds a true loss."""
+"""Count how often drift finds a loss of performance where there is none, and how often it finds a true loss."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ the weight that a model gives to the signal."""
 OFFSETS = np.array([0.0, 0.4, 1.2])
 """Log odds of the classes: 15 to 55 % of the rows."""
 WEAK_WEIGHT = 0.2
-"""Weight that a useless model gives to the signal. Its noise takes away what it gains."""
+"""Weight that a useless model gives to the signal. Its noise cancels the gain."""
 NOISE_RANGE = (0.2, 1.2)
-"""Noise of the models that are looked for, log odds."""
+"""Range in which `change_macro_auc` searches the noise of a model, log odds."""
 GAIN = 0.01
 """Macro AUC that a better candidate has above the champion's."""
 ECE_BINS = 10

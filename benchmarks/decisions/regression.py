@@ -39,7 +39,7 @@ QUALITY = 2.0
 """Standard deviation of a model's error on all rows of a day, minutes."""
 QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
 WEAK_WEIGHT = 0.2
-"""Weight that a useless model gives to the signal. Its noise takes away what it gains."""
+"""Weight that a useless model gives to the signal. Its noise cancels the gain."""
 GAIN = 0.05
 """R2 that a better candidate has above the champion's."""
 

@@ -47,7 +47,7 @@ MEAN_LOGIT, LOGIT_DEVIATION = -1.3, 0.9
 
 @dataclass(frozen=True)
 class Drift:
-    """What changes on a day; nothing by default."""
+    """What changes on the days with drift; nothing by default."""
 
     slope: float = 0.0
     """Change of the slope of the labels' logit over the scores'. Below 0, the model ranks worse: labels show it."""

@@ -46,7 +46,8 @@ SHARE = "LEEWAY_BENCH_SHARE"
 LAST_WEEK = 7
 """Days before the holdout from which a trivial model takes its mean: the last week of the training."""
 Choose = Callable[[Any], Any]
-"""Takes the mean, or the shares of the classes, of the last week before the holdout, and returns the candidate."""
+"""A function that chooses the candidate. Its argument is the mean of the labels in the last week before the holdout,
+or, for several classes, their shares."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,12 @@ class Simulation:
     simulate: Callable[[Choose, int, float, np.random.Generator], Holdout]
     """Takes the candidate, a number of days, the correlation of their weather and a generator."""
     policy: Policy
-    """What the gate requires of a candidate."""
+    """The policy by which the gate judges a candidate."""
     truths: Mapping[str, float]
     """True values of the metrics of a candidate that equals the champion, by name."""
     losses: Mapping[str, float]
-    """True losses of `worse`, by metrics besides the one that the policy compares. They become margins."""
+    """True losses of `worse` against the champion, by metric, except the metric that the policy compares. They become
+    the margins of further checks."""
     equal: Choose
     """A candidate that equals the champion."""
     worse: Choose
@@ -70,7 +72,8 @@ class Simulation:
     gain: str
     """How much better, in words."""
     trivial_candidates: Mapping[str, Choose]
-    """Candidates that are truly as bad as the trivial model that the check of this ending of its name compares with."""
+    """Candidates that are exactly as bad as a trivial model, by the model's name. The name of the check that compares
+    with this model ends with the same words."""
     intervals: int
     """Simulations of each interval."""
     checks: int
@@ -126,11 +129,7 @@ def run(simulation: Simulation) -> dict[str, Any]:
 
 def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     """Simulate intervals, the checks against the champion and the trivial models, and verdicts."""
-    equal, worse, better = (
-        "equal models",
-        "candidate worse by exactly the tolerated loss",
-        f"candidate {simulation.gain}",
-    )
+    worse, better = "candidate worse by exactly the tolerated loss", f"candidate {simulation.gain}"
     correlation = KINDS[kind]
     facts = measure_intervals(simulation, days, correlation)
     for title, choose, total in (
@@ -142,7 +141,7 @@ def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     for trivial_model, choose in simulation.trivial_candidates.items():
         count = measure_baseline_check(simulation, choose, trivial_model, days, correlation)
         facts[f"candidate as bad as {trivial_model}: passed"] = format_share(count, simulation.checks)
-    for title, choose in ((equal, simulation.equal), (worse, simulation.worse)):
+    for title, choose in (("equal models", simulation.equal), (worse, simulation.worse)):
         outcomes = measure_verdicts(simulation, choose, days, correlation)
         facts[f"{title}: verdicts"] = ", ".join(
             f"{outcome} {format_share(count, simulation.verdicts)}" for outcome, count in sorted(outcomes.items())
@@ -174,7 +173,7 @@ def measure_champion_checks(
 def measure_baseline_check(
     simulation: Simulation, choose: Choose, trivial_model: str, days: int, correlation: float
 ) -> int:
-    """Count how often a candidate passes the comparison with a trivial model: the ending of the name of the check."""
+    """Count how often a candidate passes the comparison with a trivial model, whose name ends the name of the check."""
     policy, total = simulation.policy, simulation.checks
     passes = _count_passes(
         simulation, choose, days, correlation, total, lambda holdout: check_against_baselines(holdout, policy)
@@ -239,7 +238,8 @@ def measure_cases(
     Args:
         day_counts: numbers of days.
         totals: for the facts: number of simulations of an interval, a check or a verdict, and the expected share.
-        measure: returns the facts of a case, from a key of `KINDS` and a number of days. It is sent to processes.
+        measure: returns the facts of a case, from a key of `KINDS` and a number of days. Other processes call it, so it
+            must be a function that can be pickled.
     """
     facts = {
         f"simulations of {'an' if name[0] in 'aeiou' else 'a'} {name}": (
@@ -250,9 +250,10 @@ def measure_cases(
     cases = list(itertools.product(KINDS, day_counts))
     seconds: dict[str, list[float]] = {}
     with ProcessPoolExecutor(PROCESSES) as pool:
-        for (kind, days), (measured, case_s) in zip(cases, pool.map(partial(_time_case, measure), cases), strict=True):
+        results = pool.map(partial(_time_case, measure), cases)
+        for (kind, days), (case_facts, case_s) in zip(cases, results, strict=True):
             case = f"{kind}, {days} days"
-            facts |= {f"{case}: {name}": value for name, value in measured.items()}
+            facts |= {f"{case}: {name}": value for name, value in case_facts.items()}
             seconds[case] = [case_s]
             print(f"{case}: {case_s:.0f} s", file=sys.stderr, flush=True)
     return {"facts": facts, "seconds": seconds}
@@ -264,9 +265,9 @@ def _time_case(measure: Callable[[str, int], dict[str, str]], case: tuple[str, i
 
 
 def number_days(days: int, rows: int) -> tuple[Array, Array]:
-    """Number the days of the rows of a holdout and of the week before it; return also the mask of the holdout's rows.
+    """Return for each row of a holdout and of the week before it: number of its day, and whether it is in the holdout.
 
-    The days of the week have the numbers 0 to 6.
+    The days of that week have the numbers 0 to 6.
     """
     day = np.repeat(np.arange(days + LAST_WEEK), rows)
     return day, day >= LAST_WEEK

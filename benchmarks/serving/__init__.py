@@ -1,1 +1,1 @@
-"""Measure the model server beside `mlflow models serve`."""
+"""Measure Leeway's model server beside `mlflow models serve`, and an endpoint of drydock during releases."""

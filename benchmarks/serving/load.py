@@ -1,4 +1,4 @@
-"""Send requests at a fixed rate, and measure latency and CPU time."""
+"""Send requests to a server at a fixed rate, and measure latency and CPU time."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from itertools import count
 import psutil
 
 CONNECTIONS = 8
+"""Number of connections over which the requests are sent at the same time."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """The result of a run at one rate."""
+    """The measurements while requests were sent at one rate."""
 
     latencies_s: Sequence[float]
-    """Time from the moment when a request was due to its answer, so that waiting for a free connection counts."""
+    """For each answered request, the seconds from the moment when it was due to its answer. So the time in which a
+    request waits for a free connection counts."""
     cpu_s: float
     """CPU seconds of the server's processes."""
     elapsed_s: float
+    """Seconds from the first request to the last answer."""
     failures: int
+    """Requests without an answer, or with another HTTP status than 200."""
 
     @property
     def p50_ms(self) -> float:
@@ -47,11 +51,19 @@ class Load:
 
 
 def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: float) -> Load:
-    """Send the bodies in turn over some kept connections, at `rate` a second, whether answers come or not."""
-    numbers, latencies, failures = count(), list[float](), list[int]()
+    """Send requests at a fixed rate, whether answers come or not, over `CONNECTIONS` connections that stay open.
+
+    Args:
+        port: port of the server on this machine.
+        pid: process id of the server.
+        bodies: bodies of the requests, sent in turn.
+        rate: requests a second.
+        duration_s: seconds for which requests are sent.
+    """
+    numbers, latencies, failed_numbers = count(), list[float](), list[int]()
     begin, total = time.perf_counter() + 0.1, int(rate * duration_s)
 
-    def work() -> None:
+    def send_requests() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.connect()
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -66,22 +78,22 @@ def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: fl
             response.read()
             latencies.append(time.perf_counter() - due)
             if response.status != 200:
-                failures.append(number)
+                failed_numbers.append(number)
         connection.close()
 
     cpu_before = read_cpu_seconds(pid)
-    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
+    threads = [threading.Thread(target=send_requests) for _ in range(CONNECTIONS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     elapsed_s = time.perf_counter() - begin
-    failures += [-1] * (total - len(latencies))
-    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failures))
+    unanswered_count = total - len(latencies)
+    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
 
 
 def read_cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process and of its children that run."""
+    """Return the CPU seconds of a process and of its children that still run."""
     root = psutil.Process(pid)
     times = [process.cpu_times() for process in (root, *root.children(recursive=True))]
     return sum(value.user + value.system for value in times)

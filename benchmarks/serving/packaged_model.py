@@ -1,4 +1,4 @@
-"""Write the model of the benchmarks of serving as SageMaker's model.tar.gz, and requests with its features.
+"""Write the model of the serving benchmarks as SageMaker's model.tar.gz, and the bodies of requests for it.
 
 Run as a script after `benchmarks.serving.registered_model`, in the same folder.
 """

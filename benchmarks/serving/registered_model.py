@@ -1,7 +1,7 @@
-"""Train and register the model of flights, in a home and an MLflow server of its own.
+"""Train and register the model of flights for the serving benchmarks.
 
-Run as a script in an empty folder: `python -m benchmarks.serving.registered_model`. LEEWAY_HOME, LEEWAY_PROJECT and
-MLFLOW_TRACKING_URI say where everything goes.
+Run it in an empty folder: `python -m benchmarks.serving.registered_model`. LEEWAY_HOME, LEEWAY_PROJECT and
+MLFLOW_TRACKING_URI name the home, the project and the MLflow server of the benchmark.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ def _prepare_project() -> params.Sections:
 
 
 def _write_requests() -> None:
-    """Write the bodies of a day's flights: raw rows for the server, ready features for MLflow's server."""
+    """Write the bodies of a day's flights: raw rows for Leeway's server, computed features for MLflow's server."""
     dataset = load_dataset(MODEL)
     rows = Lake.open().read_partition(MODEL, REQUESTED_DAY)
-    hidden = {dataset.label, *dataset.later_known}
-    raw_rows = rows.select([name for name in rows.column_names if name not in hidden]).to_pylist()
-    raw = [json.dumps(row, default=lambda value: value.isoformat()) for row in raw_rows]
-    Path("raw.json").write_text(json.dumps(raw), encoding="utf-8")
+    hidden_columns = {dataset.label, *dataset.later_known}
+    raw_rows = rows.select([name for name in rows.column_names if name not in hidden_columns]).to_pylist()
+    raw_bodies = [json.dumps(row, default=lambda value: value.isoformat()) for row in raw_rows]
+    Path("raw.json").write_text(json.dumps(raw_bodies), encoding="utf-8")
     holdout = pd.read_parquet("data/features/holdout/data.parquet")
-    features = holdout[list(dataset.features)].head(len(raw))
-    ready = [
+    features = holdout[list(dataset.features)].head(len(raw_bodies))
+    feature_bodies = [
         json.dumps({"dataframe_split": json.loads(features.iloc[[number]].to_json(orient="split"))})
         for number in range(len(features))
     ]
-    Path("ready.json").write_text(json.dumps(ready), encoding="utf-8")
+    Path("features_split.json").write_text(json.dumps(feature_bodies), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Release models behind an endpoint of drydock while 100 requests a second arrive, and count those that fail.
+"""Update an endpoint of drydock while 100 requests a second arrive, and count the requests that fail.
 
-The model is that of flights, in its package for SageMaker. While the requests arrive, a canary of a good model becomes
-the only one, a model's process is killed, and a canary whose answers are errors is rolled back by an alarm. Only
-requests that the broken canary answered may fail. LEEWAY_BENCH_SECONDS sets the length.
+The model is that of flights, in its package for SageMaker. While the requests arrive, a canary update to a good model
+succeeds, a model's process is killed, and a canary whose answers are errors is rolled back by an alarm. Only requests
+that the broken canary answered may fail. LEEWAY_BENCH_SECONDS sets the length.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Traffic:
         self._url, self._bodies = url, bodies
         self._numbers, self._begin = count(), time.perf_counter() + 0.1
         self.answers: list[tuple[float, float, str]] = []
-        """Of each request: when it was due, the seconds until its answer, and the kind of the answer."""
+        """For each request: when it was due, the seconds from then to its answer, and the kind of the answer."""
         self._threads = [threading.Thread(target=self._work) for _ in range(CONNECTIONS)]
 
     @property
@@ -57,12 +57,12 @@ class Traffic:
         return time.perf_counter() - self._begin
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start to send requests."""
         for thread in self._threads:
             thread.start()
 
     def join(self) -> None:
-        """Wait for the last answer."""
+        """Wait until the last request has its answer."""
         for thread in self._threads:
             thread.join()
 
@@ -160,7 +160,7 @@ def _create_configs(sagemaker: Any, url: str, archive: Path) -> None:
 
 
 def _release(sagemaker: Any, config: str) -> None:
-    """Begin a canary of 10 % with the alarm."""
+    """Begin an update of the endpoint: a canary of 10 %, which the alarm rolls back."""
     routing = {
         "Type": "CANARY",
         "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
@@ -182,7 +182,7 @@ def _kill_model(pid: int) -> None:
 
 
 def _invoke(client: Any, body: str) -> str:
-    """Send a request. Return the kind of its answer."""
+    """Send a request. Return the kind of its answer: `score`, `FAULT`, or the text of another error."""
     try:
         client.invoke_endpoint(
             EndpointName=ENDPOINT, Body=body, ContentType="application/json", Accept="application/json"

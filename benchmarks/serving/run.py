@@ -1,9 +1,9 @@
-"""Compare `python -m pipelines serve`, also with lookups, with `mlflow models serve` of the same version.
+"""Compare `python -m pipelines serve`, with and without lookups, with `mlflow models serve` of the same version.
 
-A request has one row. The lookups are answered by a drydock of their own on the same machine.
+A request has one row. A drydock on the same machine answers the lookups.
 
-The rounds of both alternate, so that the load of the machine is the same for both. MLflow's server gets ready features:
-it computes none. LEEWAY_BENCH_SECONDS sets the length of a round.
+The rounds of the servers alternate, so that the load of the machine is the same for all of them. MLflow's server
+computes no features: its requests contain them. LEEWAY_BENCH_SECONDS sets the length of a round.
 """
 
 from __future__ import annotations
@@ -33,28 +33,33 @@ from benchmarks.serving.servers import (
 RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
 BOUND_MS = 25
-"""Latency of 99 % of the requests up to which a server keeps up with a rate."""
+"""A server keeps up with a rate if 99 % of the requests are answered within this time, milliseconds."""
 RATES = (50, 100, 150, 200, 225, 250, 300)
+"""Rates that are tried, requests a second."""
 RATE_S = 4
+"""Seconds for which each of these rates is tried."""
 LEEWAY = ["-m", "pipelines", "serve", "--model", "flights", "--version", "1"]
 COMMANDS = {
     "leeway": ([*LEEWAY, "--no-lookups"], "raw.json"),
     "leeway with lookups": ([*LEEWAY, "--lookups"], "raw.json"),
-    "mlflow": (["-m", "mlflow", "models", "serve", "-m", "models:/flights/1", "--env-manager", "local"], "ready.json"),
+    "mlflow": (
+        ["-m", "mlflow", "models", "serve", "-m", "models:/flights/1", "--env-manager", "local"],
+        "features_split.json",
+    ),
 }
 """For each server: its command, and the file with the bodies of its requests."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, and the bodies that it gets."""
+    """A running server, and the bodies of the requests that it gets."""
 
     port: int
     pid: int
     bodies: Sequence[str]
 
     def send(self, rate: float, duration_s: float) -> Load:
-        """Send one row a request at this rate."""
+        """Send requests of one row each at this rate, and return the measurements."""
         return send(self.port, self.pid, self.bodies, rate, duration_s)
 
 
@@ -101,16 +106,19 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
 
 
 def _find_highest_rate(server: Server) -> tuple[int, Load | None]:
-    """Return the highest rate that keeps the latency bound in one of three tries, and that try.
+    """Return the highest rate with which the server keeps up, and the measurements; (0, None) if it keeps up with none.
 
-    Other work on the machine can spoil a try, so the search ends after two rates without a good one.
+    Other work on the machine can disturb a try. So a rate has three tries, and the search ends after two rates in a row
+    without a good one.
     """
     best: tuple[int, Load | None] = (0, None)
     misses = 0
     for rate in RATES:
         tries = (server.send(rate, RATE_S) for _ in range(3))
-        load = next((load for load in tries if load.p99_ms <= BOUND_MS), None)
-        best, misses = ((rate, load), 0) if load else (best, misses + 1)
+        if load := next((load for load in tries if load.p99_ms <= BOUND_MS), None):
+            best, misses = (rate, load), 0
+        else:
+            misses += 1
         if misses == 2:
             break
     return best

@@ -1,4 +1,4 @@
-"""Start the servers of the benchmarks of serving, in folders of their own."""
+"""Start the servers that the serving benchmarks need, in folders of their own."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def build_environment(folder: Path) -> dict[str, str]:
 
 
 def run_command(arguments: list[str], environment: dict[str, str], folder: Path) -> None:
-    """Run a Python command in a folder.
+    """Run Python with these arguments in a folder.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     command = [sys.executable, *arguments]
     process = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)

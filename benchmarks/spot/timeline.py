@@ -1,4 +1,4 @@
-"""Compute what each interruption of a job cost, from the times of its stops and of the script's starts."""
+"""Compute the work that each interruption of a job lost, from the times of interruptions and of the script's starts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Loss:
-    """The cost of one interruption: when it came, and the seconds of work that have to be repeated."""
+    """The work that one interruption lost: when it came, and the seconds of work that have to be repeated."""
 
     moment: Moment
     lost_s: float

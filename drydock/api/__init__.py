@@ -1,1 +1,1 @@
-"""The HTTP server: SageMaker's operations for jobs, drydock's own endpoints, and moto for everything else."""
+"""The HTTP server: SageMaker's operations that drydock runs, drydock's own requests, and moto for everything else."""

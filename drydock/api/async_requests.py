@@ -19,9 +19,10 @@ from drydock.endpoints.asynchronous.requests import (
 from drydock.endpoints.invocation import refuse_invocation
 
 _PREFIX = "X-Amzn-SageMaker-"
-# The members of the request and of the model's headers, by the names that follow the prefix.
+# Members of the request that are headers: the header's name is the prefix and the member's name.
 _TEXT_MEMBERS = ("InputLocation", "S3OutputPathExtension", "Filename")
 _NUMBER_MEMBERS = ("RequestTTLSeconds", "InvocationTimeoutSeconds")
+# Headers that the model gets, by the part of the request's header that follows the prefix.
 _MODEL_HEADERS = {
     "Content-Type": "Content-Type",
     "Accept": "Accept",
@@ -34,7 +35,7 @@ _MAX_BODY_BYTES = 128_000
 def read_async_request(
     environ: Mapping[str, Any], body: bytes, endpoint: str, config: Mapping[str, Any]
 ) -> AsyncRequest:
-    """Return the asynchronous invocation that a request asks for.
+    """Return the asynchronous invocation that a request contains.
 
     Args:
         environ: The request.
@@ -72,7 +73,7 @@ def _read_members(environ: Mapping[str, Any], endpoint: str) -> dict[str, Any]:
     """Return the members of the request that are headers, by name.
 
     Raises:
-        InvocationError: One is wrong. A retry cannot help.
+        InvocationError: One of the members is wrong. A retry cannot help.
     """
     members: dict[str, Any] = {name: text for name in _TEXT_MEMBERS if (text := _read_header(environ, name))}
     for name in _NUMBER_MEMBERS:

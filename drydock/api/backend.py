@@ -121,7 +121,7 @@ class DrydockBackend(FeatureGroupsBackend):
         return job
 
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
-        """Add tags to a resource, replacing the values of equal keys. Return all its tags."""
+        """Add tags to a resource, and replace the values of equal keys. Return all tags of the resource."""
         resource = self._get_resource_from_arn(arn)
         if not isinstance(resource, STORED_CLASSES):
             return cast("list[dict[str, str]]", super().add_tags(arn, tags))

@@ -1,4 +1,4 @@
-"""drydock's own HTTP endpoints, under /drydock/: the server's health, and requests for simulated failures."""
+"""Answer drydock's own HTTP requests, under /drydock/: the server's health, and requests for simulated failures."""
 
 import contextlib
 import json
@@ -23,9 +23,11 @@ from drydock.jobs.job import Job
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 64 * 1024
 MAX_LATENCY_S = 3600.0
+"""Largest latency that a simulated failure may add to a request."""
 
 Body = Mapping[str, Any]
 Endpoint = Callable[[Body], dict[str, Any]]
+"""A function that answers the requests of one path: it gets the request's body, and returns the response's."""
 
 
 class ControlEndpoints:
@@ -33,7 +35,7 @@ class ControlEndpoints:
 
     Args:
         queue: Runs the jobs.
-        outages: Gets the outages that clients request.
+        outages: The simulated outages, to which clients add.
         endpoints: The endpoints of all accounts and regions.
     """
 

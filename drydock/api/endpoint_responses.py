@@ -16,7 +16,7 @@ ENDPOINT_OPERATIONS = (
     "UpdateEndpointWeightsAndCapacities",
 )
 NEWEST_FIRST = {"SortOrder": "Descending"}
-"""The API's default of these List operations."""
+"""Default order of ListEndpoints, ListEndpointConfigs and ListFeatureGroups in SageMaker's API."""
 
 
 class EndpointResponse(ReadingResponse):

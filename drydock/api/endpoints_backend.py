@@ -52,8 +52,8 @@ class EndpointsBackend(ModelsBackend):
         """Store an endpoint configuration.
 
         Raises:
-            AWSValidationException: drydock cannot run it, a model does not exist, or the name is in use. A retry cannot
-                help.
+            AWSValidationException: drydock cannot run the configuration, a model does not exist, or the name is in use.
+                A retry cannot help.
         """
         rules.check_config(request)
         for variant in (*request["ProductionVariants"], *request.get("ShadowProductionVariants", ())):
@@ -87,7 +87,7 @@ class EndpointsBackend(ModelsBackend):
         return config
 
     def delete_config(self, name: str) -> None:
-        """Delete an endpoint configuration. Endpoints that use it stay. Raises the same as `find_config`."""
+        """Delete an endpoint configuration. Endpoints that use it stay. Raises the same errors as `find_config`."""
         self.find_config(name)
         self._configs.delete(self._owner, name)
         del self.endpoint_configs[name]
@@ -124,7 +124,7 @@ class EndpointsBackend(ModelsBackend):
 
         Raises:
             AWSValidationException: The endpoint is not InService, the configuration, a model or an alarm does not
-                exist, or the DeploymentConfig is wrong. A retry cannot help, but for an endpoint that is being changed.
+                exist, or the DeploymentConfig is wrong. A retry can help only if the endpoint is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
         plan = self._build_plan(request["EndpointConfigName"])
@@ -147,7 +147,7 @@ class EndpointsBackend(ModelsBackend):
 
         Raises:
             AWSValidationException: The endpoint is not InService, a variant does not exist, all weights would be 0, or
-                there would be too many instances. A retry cannot help, but for an endpoint that is being changed.
+                there would be too many instances. A retry can help only if the endpoint is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
         variants = {variant.name: variant for variant in endpoint.record.plan.variants}
@@ -165,7 +165,7 @@ class EndpointsBackend(ModelsBackend):
         return endpoint.record.arn
 
     def stop_endpoint(self, name: str) -> None:
-        """Begin to delete an endpoint. Raises the same as `find_endpoint`."""
+        """Begin to delete an endpoint. Raises the same errors as `find_endpoint`."""
         self._registry.delete(self.find_endpoint(name))
 
     def _find_endpoint_in_service(self, name: str) -> Endpoint:
@@ -178,7 +178,7 @@ class EndpointsBackend(ModelsBackend):
         refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
 
     def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
-        """Check that the variants that have a scalable target stay, with their instance type."""
+        """Check that each variant with a scalable target is also in the plan, with the same instance type."""
         targets = applicationautoscaling_backends[self.account_id][self.region_name].targets.get(DIMENSION, {})
         present_variants = {(variant.name, variant.instance_type) for variant in plan.variants}
         names = [

@@ -12,40 +12,40 @@ from moto.sagemaker.exceptions import AWSValidationException
 DEFAULT_PAGE_SIZE = 10
 
 
-class Listed(Protocol):
-    """What a List operation lists."""
+class ListItem(Protocol):
+    """A job or resource that a List operation lists."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the item."""
 
     @property
     def status(self) -> str:
-        """Its status."""
+        """Status of the item."""
 
     @property
     def created_at(self) -> datetime:
-        """When it was created."""
+        """When the item was created."""
 
     @property
     def modified_at(self) -> datetime:
-        """When it last changed."""
+        """When the item last changed."""
 
     def summarize(self) -> dict[str, Any]:
-        """Return its entry in the response."""
+        """Return the item's entry in the response."""
 
 
-# The value to sort by, and the name.
 SortKey = tuple[str, str]
-SORT_VALUES: dict[str, Callable[[Listed], str]] = {
+"""The value to sort an item by, and its name."""
+SORT_VALUES: dict[str, Callable[[ListItem], str]] = {
     "Name": lambda item: item.name,
     "CreationTime": lambda item: item.created_at.isoformat(timespec="microseconds"),
     "Status": lambda item: str(item.status),
 }
 
 
-def list_page(items: Iterable[Listed], request: Mapping[str, Any], member: str) -> dict[str, Any]:
-    """Return the response of a List operation: one page of summaries, and NextToken if there are more.
+def list_page(items: Iterable[ListItem], request: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """Return the response of a List operation: one page of summaries, and NextToken if there are more pages.
 
     A token names the last item of its page. So if an item is created between two requests, each other item still
     appears exactly once.
@@ -56,12 +56,12 @@ def list_page(items: Iterable[Listed], request: Mapping[str, Any], member: str) 
         member: Name of the summaries in the response, such as TrainingJobSummaries.
 
     Raises:
-        AWSValidationException: NextToken is not a token of this server.
+        AWSValidationException: NextToken is not a token of this server. A retry cannot help.
     """
     get_sort_value = SORT_VALUES[request.get("SortBy", "CreationTime")]
     is_descending = request.get("SortOrder", "Ascending") == "Descending"
 
-    def build_sort_key(item: Listed) -> SortKey:
+    def build_sort_key(item: ListItem) -> SortKey:
         return get_sort_value(item), item.name
 
     # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters that page.
@@ -86,7 +86,7 @@ def list_page(items: Iterable[Listed], request: Mapping[str, Any], member: str) 
     return response
 
 
-def _is_match(item: Listed, filters: Mapping[str, Any]) -> bool:
+def _is_match(item: ListItem, filters: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in filters or "TrainingPlanArnEquals" in filters:
         return False  # jobs of this server have neither
     if filters.get("NameContains", "") not in item.name:

@@ -1,4 +1,4 @@
-"""Create SageMaker models without replacing existing ones, keep them after a restart, and find a model's container."""
+"""Create SageMaker models, refuse names that are in use, store the models, and find a model's container."""
 
 import json
 import threading
@@ -50,7 +50,7 @@ class ModelsBackend(RefusingBackend):
         """Delete a model.
 
         Raises:
-            MissingModel: It does not exist. A retry cannot help.
+            MissingModel: The model does not exist. A retry cannot help.
         """
         super().delete_model(model_name)
         self._models_store.delete(self._owner, model_name)

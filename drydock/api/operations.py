@@ -21,7 +21,7 @@ class Answer(StrEnum):
     STORED = "stored"
     """moto stores the content of the request and returns it later. Nothing has to run for that."""
     REFUSED = "refused"
-    """The operation needs something that does not run here; the request fails with the code NotImplemented."""
+    """The operation needs something that drydock cannot run. The request fails with the code NotImplemented."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def refuse_operation(name: str, resources: str) -> NoReturn:
 
 
 def format_operations_table() -> str:
-    """Return the table of the documentation: each kind of resource, what drydock does, and the operations."""
+    """Return the table of docs/reference/drydock.md: each kind of resource, what drydock does, and the operations."""
     rows = [
         f"| {group.resources} | {group.answer} | {', '.join(group.operations)} |\n"
         for answer in Answer

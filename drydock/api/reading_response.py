@@ -10,7 +10,7 @@ from drydock.api.validation import validate_request
 
 
 class ReadingResponse(SageMakerResponse):
-    """moto's answers, and a method that reads the raw JSON of a request."""
+    """moto's handler of SageMaker's requests, with a method that reads and validates the raw JSON of a request."""
 
     def read_request(self, operation: str) -> dict[str, Any]:
         """Return the validated request of an operation.

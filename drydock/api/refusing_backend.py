@@ -1,7 +1,7 @@
-"""Replace moto's SageMaker backend by one that does not give the answers that moto invents.
+"""Replace moto's SageMaker backend by one that does not invent answers.
 
-`api.operations` refuses requests to SageMaker. The backend refuses calls that come without a request: moto's
-CloudFormation creates resources by calls of these methods.
+`api.operations` refuses requests to SageMaker. But moto's CloudFormation creates resources without a request, by calls
+of the backend's methods. These methods refuse such calls.
 """
 
 from typing import Any, NoReturn
@@ -13,7 +13,7 @@ from drydock.jobs.rules import refuse
 
 
 class RefusingBackend(SageMakerModelBackend):
-    """The SageMaker backend of one account and region. It refuses what does not run here."""
+    """The SageMaker backend of one account and region. It refuses resources that drydock cannot run."""
 
     gives_invented_answers = False
     """Whether the backend gives moto's invented answers (option `--invented-answers`)."""
@@ -27,7 +27,7 @@ class RefusingBackend(SageMakerModelBackend):
         raise NotImplementedError("Endpoints of CloudFormation stacks do not run in drydock: use CreateEndpoint.")
 
     def create_endpoint_config(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse an endpoint configuration of a CloudFormation stack. Errors: see `create_endpoint`."""
+        """Refuse an endpoint configuration of a CloudFormation stack. Raises the same error as `create_endpoint`."""
         raise NotImplementedError(
             "Endpoint configurations of CloudFormation stacks are not supported by drydock: use CreateEndpointConfig."
         )

@@ -1,4 +1,4 @@
-"""Answer SageMaker's operations: drydock those of jobs, endpoints and feature groups, and moto the others."""
+"""Answer SageMaker's requests: those about jobs, endpoints and feature groups here, and the others by moto."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -29,7 +29,7 @@ OPERATIONS = (
 
 
 class DrydockResponse(FeatureGroupResponse):
-    """Answers requests for jobs, endpoints and feature groups. Lets moto answer those that store, refuses others."""
+    """Answers requests about jobs, endpoints and feature groups. Other requests are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""
@@ -142,6 +142,6 @@ class DrydockResponse(FeatureGroupResponse):
 
 
 class InventingResponse(DrydockResponse):
-    """Answers as `DrydockResponse` does, but gives moto's invented answers to the requests that it refuses."""
+    """Answers as `DrydockResponse` does. Requests that `DrydockResponse` refuses get the answers that moto invents."""
 
     gives_invented_answers = True

@@ -1,4 +1,4 @@
-"""SageMaker's runtime: answer InvokeEndpoint and InvokeEndpointAsync, before moto sees the request.
+"""Answer InvokeEndpoint and InvokeEndpointAsync of SageMaker's runtime, before the request reaches moto.
 
 moto would take several milliseconds to dispatch each request.
 """
@@ -53,7 +53,8 @@ _HEADERS = {
     "HTTP_X_AMZN_SAGEMAKER_INFERENCE_ID": "X-Amzn-SageMaker-Inference-Id",
 }
 _CHUNK_BYTES = 1 << 16
-# A body that is too large is read before the error is sent, so that the client can read the error; but no larger one.
+# A body that is too large is read before the error is sent, so that the client can read the error. No more than this
+# number of bytes is read.
 _MAX_DISCARDED_BYTES = 64 << 20
 
 

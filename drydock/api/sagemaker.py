@@ -1,6 +1,7 @@
 """Replace moto's SageMaker by drydock's: `install` sets the class of moto's SageMaker backends.
 
-moto keeps that class in a registry, creates a backend for each account and region, and gets the URL handlers from it.
+moto has that class in a registry. From it, moto creates a backend for each account and region, and gets the handlers of
+URLs.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The HTTP server: moto's application with drydock's backends, and drydock's own endpoints."""
+"""Run the HTTP server: moto's application with drydock's backends, and drydock's own requests."""
 
 import fcntl
 import logging
@@ -46,8 +46,9 @@ from drydock.wsgi import WsgiApplication, answer_error
 log = logging.getLogger(__name__)
 
 BACKLOG = 128
-# Seconds between two checks whether the HTTP server must stop.
+"""Largest number of connections that the operating system accepts before the server does."""
 POLL_S = 0.1
+"""Seconds between two checks whether the HTTP server must stop."""
 
 
 class Application:
@@ -55,7 +56,7 @@ class Application:
 
     Args:
         services: Answers requests to AWS's services.
-        control_endpoints: Answers requests to drydock's own endpoints.
+        control_endpoints: Answers drydock's own requests, under /drydock/.
         request_checks: Checks each request first.
     """
 
@@ -115,7 +116,7 @@ def lock_data_folder(data: Path) -> Iterator[None]:
 
 
 def _create_private_folder(folder: Path) -> None:
-    """Create a folder, and the folders above it that are missing, for their owner alone: jobs' code runs from there."""
+    """Create a folder and the missing folders above it. Only their owner may use them: the code of jobs is in them."""
     if not folder.exists():
         _create_private_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Application Auto Scaling for the variants of endpoints: the API is moto's, the decisions are made here."""
+"""Application Auto Scaling for the variants of endpoints. moto has the API; this package decides and scales."""

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 MAX_ACTIVITIES = 1000
+"""Largest number of activities that are stored for one account and region."""
 
 
 @dataclass
@@ -14,12 +15,12 @@ class ScalingActivity:
 
     Attributes:
         resource_id: The variant, as endpoint/NAME/variant/NAME.
-        count: How many instances it should have then.
-        cause: Why.
+        count: Number of instances that the variant should have after the change.
+        cause: Why the number is changed.
         status: StatusCode.
         message: StatusMessage.
-        started_at: When it began, seconds of the epoch.
-        ended_at: When it ended; None before that.
+        started_at: When the change began, seconds since 1970.
+        ended_at: When the change ended, seconds since 1970; None before that.
         id: ActivityId.
     """
 
@@ -33,15 +34,19 @@ class ScalingActivity:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def end(self, failure: str | None) -> None:
-        """Set how the change ended: why it failed, or None if it succeeded."""
+        """Set how the change ended.
+
+        Args:
+            failure: Why the change failed; None if it succeeded.
+        """
         self.ended_at = time.time()
-        self.status = "Failed" if failure else "Successful"
-        success = (
-            f"Successfully set desired instance count to {self.count}. Change successfully fulfilled by sagemaker."
-        )
-        self.message = (
-            f"Failed to set desired instance count to {self.count}. Reason: {failure}" if failure else success
-        )
+        if failure:
+            self.status = "Failed"
+            self.message = f"Failed to set desired instance count to {self.count}. Reason: {failure}"
+            return
+        self.status = "Successful"
+        result = "Change successfully fulfilled by sagemaker."
+        self.message = f"Successfully set desired instance count to {self.count}. {result}"
 
     def describe(self) -> dict[str, object]:
         """Return the activity as DescribeScalingActivities shows it."""
@@ -61,5 +66,5 @@ class ScalingActivity:
 
 
 def create_activities() -> "deque[ScalingActivity]":
-    """Return an empty list of activities. The oldest ones are dropped when there are too many."""
+    """Return an empty list of activities. If it has more than `MAX_ACTIVITIES`, the oldest ones are dropped."""
     return deque(maxlen=MAX_ACTIVITIES)

@@ -1,4 +1,4 @@
-"""moto's Application Auto Scaling, with checks of variants and activities. Targets and policies survive a restart."""
+"""Extend moto's Application Auto Scaling: check variants, list activities, and store targets and policies."""
 
 import json
 from typing import Any
@@ -66,7 +66,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The path of its protocol, with the handler that knows activities."""
+        """The only path of the protocol, with the handler that also answers DescribeScalingActivities."""
         return {"/$": ScalingResponse.dispatch}
 
     def reset(self) -> None:
@@ -89,7 +89,8 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         """Register a scalable target, or change it.
 
         Raises:
-            AWSValidationException: The variant does not exist, or its range is wrong. A retry cannot help.
+            AWSValidationException: The variant does not exist, or the range of its number of instances is wrong. A
+                retry cannot help.
         """
         if dimension == DIMENSION:
             self._check_range(r_id, values)
@@ -114,7 +115,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
                 self.delete_scaling_policy(policy.policy_name, namespace, r_id, dimension)
 
     def put_scaling_policy(self, **arguments: Any) -> FakeApplicationAutoscalingPolicy:
-        """Store a scaling policy, in place of an earlier one of its name.
+        """Store a scaling policy, in place of an earlier policy with the same name.
 
         Raises:
             JsonRESTError: Its scalable target is not registered. A retry cannot help.
@@ -132,7 +133,8 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         )
         earlier_policy = self.policies.get(key)
         policy = super().put_scaling_policy(**arguments)
-        if earlier_policy:  # alarms refer to the ARN, which AWS keeps
+        if earlier_policy:
+            # As on AWS, the ARN stays the same: alarms refer to it.
             policy.policy_arn = earlier_policy.policy_arn
         text = json.dumps({"arguments": arguments, "arn": policy.policy_arn})
         self._stored_policies.write(self.owner, _build_key(policy.resource_id, policy.policy_name), text)

@@ -1,4 +1,4 @@
-"""Decide how many instances a variant should have: by a target of a metric, or by steps above an alarm's threshold."""
+"""Decide how many instances a variant should have, from a metric and its target, or from an alarm and its steps."""
 
 import math
 from collections import deque
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SCALE_OUT_PERIODS, SCALE_IN_PERIODS = 3, 15
-"""Periods in a row in which the metric must be above, or below, the target: as in the alarms that AWS creates."""
+"""Number of periods in a row in which the metric must be above the target to add instances, and below it to remove
+some. They are those of the alarms that AWS creates."""
 SCALE_IN_SHARE = 0.9
 """The metric must be below this share of the target before instances are removed."""
 
@@ -27,14 +28,14 @@ class TargetTracking:
         self._values.append(value)
 
     def restart(self) -> None:
-        """Forget the values: the number of instances has changed."""
+        """Remove all values. Call this when the number of instances has changed."""
         self._values.clear()
 
     def decide(self, count: int) -> int:
         """Return how many instances there should be.
 
         Args:
-            count: How many there are.
+            count: Number of instances now.
         """
         values = list(self._values)
         last_values = values[-SCALE_OUT_PERIODS:]
@@ -50,8 +51,8 @@ def apply_steps(policy: Mapping[str, Any], count: int, breach: float) -> int:
 
     Args:
         policy: StepScalingPolicyConfiguration.
-        count: How many there are.
-        breach: How far the metric is above the alarm's threshold; negative below it.
+        count: Number of instances now.
+        breach: Value of the metric minus the alarm's threshold.
     """
     adjustment = _find_adjustment(policy.get("StepAdjustments", ()), breach)
     if adjustment is None:

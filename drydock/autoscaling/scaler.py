@@ -25,7 +25,9 @@ from drydock.endpoints.sizes import VariantSize
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.5
+"""Largest number of seconds between two evaluations of all scaling targets."""
 DEFAULT_COOLDOWN_S = 300
+"""Seconds after a change in which a policy without a cooldown of its own changes nothing: AWS's default."""
 MINUTE_S = 60.0
 
 
@@ -33,30 +35,33 @@ class Scaler:
     """Evaluates the policies of all accounts and regions in a thread of its own.
 
     Args:
-        period_s: Seconds of a period of target tracking (AWS: 60). Metrics count per minute, whatever the period is.
+        period_s: Seconds of a period of target tracking (AWS: 60). Whatever the period is, a target on the number of
+            requests is a number per minute.
     """
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
-        self._stopped = threading.Event()
+        self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scaling", daemon=True)
-        # A policy that is put again is a new object.
+        # The keys of these two are policies. If a client puts a policy again, moto creates a new object, so that its
+        # values begin again.
         self._trackings: weakref.WeakKeyDictionary[Any, TargetTracking] = weakref.WeakKeyDictionary()
-        self._counts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._invocation_counts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        # The time.monotonic() of the last change, by the id of the variant.
         self._changed_at: dict[str, float] = {}
-        self._activities: list[tuple[Endpoint, ScalingActivity]] = []
+        self._unfinished_activities: list[tuple[Endpoint, ScalingActivity]] = []
 
     def start(self) -> None:
-        """Begin to evaluate."""
+        """Start to evaluate the policies."""
         self._thread.start()
 
     def close(self) -> None:
-        """Evaluate nothing any more."""
-        self._stopped.set()
+        """Stop evaluating. An evaluation that is in progress may still end."""
+        self._stop_requested.set()
 
     def _run(self) -> None:
         period_ends_at = time.monotonic() + self._period_s
-        while not self._stopped.wait(min(CHECK_S, self._period_s)):
+        while not self._stop_requested.wait(min(CHECK_S, self._period_s)):
             is_period_over = time.monotonic() >= period_ends_at
             if is_period_over:
                 period_ends_at = time.monotonic() + self._period_s
@@ -69,12 +74,14 @@ class Scaler:
                         log.exception("scalable target %s: internal error", target.resource_id)
 
     def _end_activities(self) -> None:
-        for endpoint, activity in list(self._activities):
+        """End the activities whose endpoints are not being updated any more."""
+        for endpoint, activity in list(self._unfinished_activities):
             if endpoint.status != "Updating":
                 activity.end(endpoint.record.reason)
-                self._activities.remove((endpoint, activity))
+                self._unfinished_activities.remove((endpoint, activity))
 
     def _evaluate(self, backend: VariantAutoscaling, target: Any, is_period_over: bool) -> None:
+        """Change the number of instances of a scalable target, if its range or one of its policies requires it."""
         endpoint_and_name = backend.find_variant(target.resource_id)
         if endpoint_and_name is None:
             return
@@ -91,7 +98,8 @@ class Scaler:
             count = min(max(variant.count, low), high)
             return self._change(backend, endpoint, variant, count, f"the range is {low} to {high}")
         decisions = [(self._decide(backend, variant, policy), policy) for policy in policies]
-        count, policy = max(decisions, key=lambda item: item[0], default=(variant.count, None))  # as AWS: the largest
+        # As on AWS, the policy that wants the most instances decides.
+        count, policy = max(decisions, key=lambda item: item[0], default=(variant.count, None))
         count = min(max(count, low), high)
         if count != variant.count and policy is not None and self._may_change(target, policy, count > variant.count):
             self._change(backend, endpoint, variant, count, f"policy {policy.policy_name} was triggered")
@@ -108,12 +116,13 @@ class Scaler:
                 tracking.add(value)
             return
         count = backend.endpoints.metrics.count_invocations(endpoint.owner, endpoint.name, variant.name)
-        previous_count = self._counts.get(policy, count)
-        self._counts[policy] = count
+        previous_count = self._invocation_counts.get(policy, count)
+        self._invocation_counts[policy] = count
         if variant.count:
             tracking.add((count - previous_count) * MINUTE_S / self._period_s / variant.count)
 
     def _decide(self, backend: VariantAutoscaling, variant: Variant, policy: Any) -> int:
+        """Return the number of instances that a policy wants."""
         if tracking := self._trackings.get(policy):
             return tracking.decide(variant.count)
         steps = policy.step_scaling_policy_configuration
@@ -126,7 +135,7 @@ class Scaler:
         return variant.count
 
     def _may_change(self, target: Any, policy: Any, is_scale_out: bool) -> bool:
-        """Return whether a policy may scale now: it is not suspended, and the cooldown is over."""
+        """Return whether a policy may scale now: it is not suspended, and its cooldown is over."""
         state = target.suspended_state or {}
         if state.get("DynamicScalingOutSuspended" if is_scale_out else "DynamicScalingInSuspended"):
             return False
@@ -153,7 +162,7 @@ class Scaler:
                 self._trackings[policy].restart()
         activity = ScalingActivity(resource_id, count, cause)
         backend.activities.appendleft(activity)
-        self._activities.append((endpoint, activity))
+        self._unfinished_activities.append((endpoint, activity))
 
 
 def read_custom_metric(backend: VariantAutoscaling, metric: dict[str, Any]) -> float | None:

@@ -1,1 +1,1 @@
-"""CloudWatch's metrics and alarms: percentiles and the evaluation of alarms, which moto lacks."""
+"""Add to moto's CloudWatch what it lacks: percentiles of metrics, and the evaluation of alarms."""

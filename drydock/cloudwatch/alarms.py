@@ -17,10 +17,12 @@ from drydock.resources import Owner
 log = logging.getLogger(__name__)
 
 EVALUATE_S = 0.5
+"""Seconds between two evaluations of all alarms."""
 MAX_RANGE_S = 7 * 86_400
+"""Longest range of data that an alarm may read, seconds: AWS's limit."""
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
-# A sum, a maximum or a number of samples only grows within a period: if it is too large now, it is so at its end.
 GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
+"""Statistics that only grow within a period: one that is above the threshold now is above it at the period's end."""
 COMPARISONS = {
     "GreaterThanThreshold": lambda value, threshold: value > threshold,
     "GreaterThanOrEqualToThreshold": lambda value, threshold: value >= threshold,
@@ -38,23 +40,23 @@ class AlarmEvaluator:
     """
 
     def __init__(self) -> None:
-        self._stopped = threading.Event()
+        self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
-        # The last result of each alarm, and the beginning of the period in which it was computed. An alarm that is put
-        # again is a new object.
+        # The last result of each alarm, and the beginning of the period in which it was computed. If a client puts an
+        # alarm again, moto creates a new object, which has no result yet.
         self._results: weakref.WeakKeyDictionary[Any, tuple[str, datetime]] = weakref.WeakKeyDictionary()
         self._actions = AlarmActions()
 
     def start(self) -> None:
-        """Begin to evaluate."""
+        """Start to evaluate the alarms."""
         self._thread.start()
 
     def close(self) -> None:
-        """Evaluate nothing any more."""
-        self._stopped.set()
+        """Stop evaluating. An evaluation that is in progress may still end."""
+        self._stop_requested.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(EVALUATE_S):
+        while not self._stop_requested.wait(EVALUATE_S):
             alarms = [
                 (backend, alarm)
                 for _, _, backend in list(cloudwatch_backends.iter_backends())
@@ -73,8 +75,8 @@ class AlarmEvaluator:
         """Set the state of an alarm, if it differs from the last evaluation or a new period has begun.
 
         Args:
-            backend: Has the metric's data.
-            alarm: The alarm. One on several metrics or on other alarms is left as it is.
+            backend: The CloudWatch that has the metric's data.
+            alarm: The alarm. An alarm on several metrics or on other alarms keeps its state.
         """
         statistic = _get_statistic(alarm)
         if alarm.rule or alarm.metric_data_queries:
@@ -93,7 +95,12 @@ class AlarmEvaluator:
 
 
 def find_alarm(owner: Owner, names: Sequence[str]) -> str | None:
-    """Return why alarms end an update: one is in the state ALARM, or does not exist. None if none does."""
+    """Return why an update must end: one of its alarms is in the state ALARM, or does not exist. None if all are well.
+
+    Args:
+        owner: Account and region of the alarms.
+        names: Names of the alarms that guard the update of an endpoint.
+    """
     alarms = cloudwatch_backends[owner.account_id][owner.region].alarms if names else {}
     for name in names:
         if name not in alarms:
@@ -104,10 +111,10 @@ def find_alarm(owner: Owner, names: Sequence[str]) -> str | None:
 
 
 def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
-    """Return the state of an alarm at a moment.
+    """Return the state of an alarm at a moment: OK, ALARM or INSUFFICIENT_DATA.
 
     Args:
-        backend: Has the metric's data.
+        backend: The CloudWatch that has the metric's data.
         alarm: An alarm on one metric.
         now: The moment.
     """
@@ -116,7 +123,7 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
     values = [_read_value(backend, alarm, begin - timedelta(seconds=period_s * n)) for n in range(count + 1)]
     breaches = [None if value is None else _is_breaching(alarm, value) for value in values]
     can_count = alarm.statistic in GROWING_STATISTICS and alarm.comparison_operator.startswith("Greater")
-    # The first one is of the current period.
+    # The first value is that of the current period, which is not complete.
     breaches = breaches[:count] if breaches[0] and can_count else breaches[1:]
     if alarm.treat_missing_data in ("breaching", "notBreaching"):
         breaches = [alarm.treat_missing_data == "breaching" if item is None else item for item in breaches]
@@ -128,7 +135,7 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
 
 
 def read_last_value(backend: CloudWatchBackend, alarm: Any) -> float | None:
-    """Return the newest value of an alarm's metric in the periods that are evaluated; None without data."""
+    """Return the newest value of an alarm's metric, in the current period or the evaluated ones; None without data."""
     begin, period_s = _floor(utcnow(), int(alarm.period)), int(alarm.period)
     for number in range(int(alarm.evaluation_periods) + 1):
         value = _read_value(backend, alarm, begin - timedelta(seconds=period_s * number))
@@ -158,7 +165,7 @@ def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> floa
 
 
 def _get_statistic(alarm: Any) -> str:
-    """Return the name of the statistic that an alarm is on; "" for an alarm on several metrics."""
+    """Return the name of the statistic that an alarm compares; "" for an alarm on several metrics."""
     return str(alarm.statistic or alarm.extended_statistic or "")
 
 

@@ -1,4 +1,4 @@
-"""Count values in a few buckets, so that a percentile of any number of values can be told afterwards.
+"""Count values in a few buckets, so that percentiles can be computed later without storing the values.
 
 The buckets grow by a constant factor, as in DDSketch (Masson, Rim, Lee: DDSketch, VLDB 2019): a percentile differs from
 the exact one by at most 1 percent.
@@ -23,23 +23,23 @@ class Histogram:
         self.counts[math.ceil(math.log(value) / _GROWTH) if value > 0 else None] += 1
 
     def iterate(self) -> Iterable[tuple[float, int]]:
-        """Yield a value for each bucket, at most 1 percent from its values, and how many values it has."""
+        """Yield for each bucket a value, which is at most 1 percent from the counted ones, and the number of values."""
         for bucket, count in self.counts.items():
             value = 0.0 if bucket is None else 2 * math.exp(bucket * _GROWTH) / (math.exp(_GROWTH) + 1)
             yield value, count
 
 
 def find_percentile(counted_values: Iterable[tuple[float, float]], percent: float) -> float | None:
-    """Return the smallest value that at least so many percent of the values do not exceed; None without values.
+    """Return the smallest value such that at least `percent` percent of all values are not above it; None without any.
 
     Args:
         counted_values: Values, and how often each occurs.
         percent: From 0 to 100.
     """
     values = sorted(counted_values)
-    missing = percent / 100 * sum(count for _, count in values)
+    remaining_count = percent / 100 * sum(count for _, count in values)
     for value, count in values:
-        missing -= count
-        if missing <= 0:
+        remaining_count -= count
+        if remaining_count <= 0:
             return value
     return values[-1][0] if values else None

@@ -1,6 +1,6 @@
-"""Percentiles of CloudWatch's metrics, such as p99: in GetMetricStatistics, GetMetricData and alarms.
+"""Compute percentiles of CloudWatch's metrics, such as p99, for GetMetricStatistics, GetMetricData and alarms.
 
-moto 5.2.5 knows only sums, averages and extremes.
+moto 5.2.5 computes only sums, averages, minima, maxima and counts.
 """
 
 import re
@@ -71,7 +71,7 @@ class PercentileStatistics(Statistics):
         return find_percentile(self._iterate_values(), percent)
 
     def _iterate_values(self) -> Iterator[tuple[float, float]]:
-        """Yield the values and how often each occurs. Of statistic sets, whose values are unknown, none."""
+        """Yield the values and how often each occurs. Statistic sets are left out, because their values are unknown."""
         for datum in self.metric_data:
             if isinstance(datum, MetricDatum):
                 yield datum.value, 1
@@ -117,11 +117,11 @@ def read_statistic(
     """Return a statistic of the data of a metric since a moment; None without data.
 
     Args:
-        backend: Has the data.
+        backend: The CloudWatch that has the data.
         namespace: The metric's namespace.
         name: The metric's name.
         dimensions: All dimensions of the data, and no others.
-        statistic: Such as Sum or p99.
+        statistic: Name of the statistic, such as Sum or p99.
         begin: The moment.
     """
     statistics = PercentileStatistics([statistic], begin)
@@ -137,7 +137,7 @@ def read_statistic(
 
 
 def install() -> None:
-    """Make moto's CloudWatch answer percentiles."""
+    """Replace moto's CloudWatch by the one that computes percentiles."""
     models.Statistics = PercentileStatistics
     cloudwatch_backends.clear()
     cloudwatch_backends.backend = PercentileCloudWatch

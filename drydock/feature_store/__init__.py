@@ -1,1 +1,1 @@
-"""SageMaker Feature Store: feature groups, and the newest record of each identifier in their online stores."""
+"""Store SageMaker's feature groups, and the newest record of each identifier in their online stores."""

@@ -30,7 +30,7 @@ class FeatureGroup(StoredRequest):
 
     @property
     def ttl(self) -> Mapping[str, Any] | None:
-        """TtlDuration of records that have none of their own."""
+        """TtlDuration of records that have no TtlDuration of their own; None if such records never expire."""
         return self.request["OnlineStoreConfig"].get("TtlDuration")  # type: ignore[no-any-return]
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The online store: the newest record of each identifier of a feature group, in the server's SQLite file."""
+"""Store the newest record of each identifier of a feature group in the server's SQLite file: the online store."""
 
 import json
 import time
@@ -34,7 +34,7 @@ class StoredRecord:
 
 
 class FeatureRecords:
-    """The records of all feature groups. A deleted record keeps its event time, so that no older one takes its place.
+    """The records of all feature groups. The event time of a deleted record is kept, so that no older record returns.
 
     Args:
         store: The server's storage.
@@ -64,8 +64,8 @@ class FeatureRecords:
             expires_at: When the record is deleted, microseconds since 1970; None for never.
 
         Returns:
-            False if the stored record is as new or newer: then it stays. Also if the record has expired already: then
-            an older one is deleted.
+            Whether the record was stored. False if the stored record is as new or newer; it stays. False also if the
+            new record has expired already; then an older stored record is deleted.
         """
         key, now = (owner.account_id, owner.region, group), _read_clock()
         content = None if values is None else json.dumps(values)
@@ -84,7 +84,11 @@ class FeatureRecords:
             return changed.rowcount > 0
 
     def erase(self, owner: Owner, group: str, identifier: str, event_time: int) -> bool:
-        """Remove a record with its event time. Idempotent. Return False if the stored record is as new or newer."""
+        """Delete a record and its event time. Idempotent.
+
+        Returns:
+            False if the stored record is as new as `event_time` or newer; it stays.
+        """
         key = (owner.account_id, owner.region, group, identifier)
         with self._store.transaction() as db:
             rows = db.execute(f"SELECT event_time FROM feature_records WHERE {_KEY} AND identifier = ?", key)  # noqa: S608
@@ -94,7 +98,7 @@ class FeatureRecords:
         return True
 
     def read(self, owner: Owner, group: str, identifiers: Sequence[str]) -> dict[str, StoredRecord]:
-        """Return the records of those identifiers that have one."""
+        """Return the records by their identifiers. Identifiers without a record are left out."""
         places, key = ", ".join("?" * len(identifiers)), (owner.account_id, owner.region, group)
         statement = (
             f"SELECT identifier, content, expires_at FROM feature_records WHERE {_KEY} AND identifier IN ({places}) "  # noqa: S608

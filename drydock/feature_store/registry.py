@@ -25,7 +25,7 @@ class FeatureGroups:
             self._groups[owner][group.name] = group
 
     def get_groups(self, owner: Owner) -> dict[str, FeatureGroup]:
-        """Return the groups of an owner by their names. The result changes with the groups."""
+        """Return the groups of an owner by their names. `create` and `delete` change the returned dictionary."""
         return self._groups[owner]
 
     def find(self, owner: Owner, name_or_arn: str) -> FeatureGroup | None:
@@ -36,7 +36,10 @@ class FeatureGroups:
         return next((group for group in list(groups.values()) if group.arn == name_or_arn), None)
 
     def create(self, owner: Owner, group: FeatureGroup) -> bool:
-        """Store a new group. Return False if the name is in use; names that differ only in their case have one ARN."""
+        """Store a new group. Return False, and store nothing, if another group has the same ARN.
+
+        Names that differ only in their case have the same ARN.
+        """
         with self._lock:
             groups = self._groups[owner]
             if any(other.arn == group.arn for other in groups.values()):

@@ -17,7 +17,7 @@ _INTEGER_BITS = 63
 
 
 class InvalidRecord(Exception):
-    """A request for a record is wrong: Feature Store's ValidationError. A retry cannot help."""
+    """A request about a record is wrong: Feature Store's ValidationError. A retry cannot help."""
 
 
 def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tuple[str, int, dict[str, str]]:
@@ -39,7 +39,7 @@ def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tu
         name = feature["FeatureName"]
         check_feature_names(group, [name])
         if name in values:
-            raise InvalidRecord(f"Validation Error: the feature {name} is more than once in the record.")
+            raise InvalidRecord(f"Validation Error: the record has the feature {name} more than once.")
         if "ValueAsString" not in feature:
             raise InvalidRecord(
                 f"Validation Error: the feature {name} needs a ValueAsString, since it is no collection."
@@ -56,7 +56,7 @@ def check_feature_names(group: FeatureGroup, names: Iterable[str]) -> None:
     """Check that a group has all of these features.
 
     Raises:
-        InvalidRecord: It lacks one.
+        InvalidRecord: The group lacks one of them. A retry cannot help.
     """
     for name in names:
         if name not in group.types:

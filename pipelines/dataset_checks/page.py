@@ -177,7 +177,7 @@ def _check_dag_files(subject: Subject) -> str:
     project = settings().project
     files = dag_files.find_dag_files(project, subject.name)
     if not files:
-        raise NotYet(f"no file in dags/ names {subject.name}: `lifecycle_dags` creates its DAGs")
+        raise NotYet(f"no file in dags/ names {subject.name}: `create_lifecycle_dags` creates its DAGs")
     if skipped_files := dag_files.find_skipped_files(project, subject.name):
         hint = "Write it in a comment: in its safe mode, Airflow skips a file without this word, and reports no error."
         raise DataError(f'the word "airflow" is missing in {", ".join(skipped_files)}.', hint)

@@ -1,3 +1,3 @@
-"""Leeway's Airflow provider package: operators over the steps of `pipelines`."""
+"""Leeway's Airflow provider: operators that run the steps of `pipelines`, and the DAGs of a model's lifecycle."""
 
 __version__ = "0.1.0"

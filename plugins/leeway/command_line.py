@@ -1,6 +1,6 @@
 """The command `leeway`: run what `python -m pipelines`, `python -m stack` and `python -m drydock` run.
 
-It needs only the standard library, so that it can say what is missing.
+This module imports only the standard library and `leeway`, so that it can name the extra of a package that is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from leeway.package_checks import MARKERS, ForeignPackageError, require_package
 STACK_COMMANDS = {
     "up": "Start drydock, MLflow, the data docs and Airflow on this machine.",
     "down": "Stop what `up` started.",
-    "status": "Print their URLs, and whether each answers.",
+    "status": "Print the services' URLs, and whether each service answers.",
     "demo": "Run the whole loop of the example, in a checkout of Leeway.",
     "replay": "Replay a year of the example day by day, in a checkout of Leeway.",
     "backup": "Write all state to one file.",
@@ -25,7 +25,7 @@ STACK_COMMANDS = {
 }
 """The commands of `python -m stack`."""
 EXTRAS = {"pipelines": "pipelines", "drydock": "drydock", "stack": "local"}
-"""The extra of `pip install` that each package needs, by package."""
+"""The extra of Leeway that each package needs, as in `pip install "leeway[local]"`."""
 HELP = """Usage: leeway COMMAND [OPTIONS]   (leeway COMMAND --help describes the options)
 
   --version    Print the version.
@@ -56,8 +56,9 @@ def main() -> None:
     if command in ("--help", "-h"):
         sys.stdout.write(_format_help())
         return
-    package = "stack" if command in STACK_COMMANDS else command if command == "drydock" else "pipelines"
-    arguments = sys.argv[2:] if command == "drydock" else sys.argv[1:]
+    package = _choose_package(command)
+    # drydock's own command line has no command `drydock`.
+    arguments = sys.argv[2:] if package == "drydock" else sys.argv[1:]
     try:
         require_package(package)
         sys.argv = [package, *arguments]
@@ -66,6 +67,13 @@ def main() -> None:
         _fail(str(error))
     except ModuleNotFoundError as error:
         _fail(_explain_missing(error, command, package))
+
+
+def _choose_package(command: str) -> str:
+    """Return the package that has the command: each step and every unknown command belongs to `pipelines`."""
+    if command == "drydock":
+        return "drydock"
+    return "stack" if command in STACK_COMMANDS else "pipelines"
 
 
 def _format_help() -> str:
@@ -90,10 +98,10 @@ def _list_pipelines_commands() -> list[str]:
 
 
 def _explain_missing(error: ModuleNotFoundError, command: str, package: str) -> str:
-    """Return the line about a module that is not installed.
+    """Return the error line about a module that is not installed.
 
     Raises:
-        ModuleNotFoundError: the module is one of Leeway, so its absence is a bug.
+        ModuleNotFoundError: the module is one of Leeway's own, so its absence is a bug.
     """
     if (error.name or "").partition(".")[0] in (*MARKERS, "leeway"):
         raise error

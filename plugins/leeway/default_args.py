@@ -16,7 +16,7 @@ def build_default_args(
     Args:
         owner: team that is responsible for the tasks.
         retries: number of retries of a task that failed; the delay between them grows from 10 seconds to 10 minutes.
-        execution_timeout: longest time of one try, waits in the triggerer not included.
+        execution_timeout: maximum time of one try. Time in the triggerer does not count.
     """
     return {
         "owner": owner,

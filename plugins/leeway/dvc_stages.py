@@ -23,10 +23,10 @@ def create_dvc_tasks(
     group_id: str = "dvc",
     **operator_arguments: Any,
 ) -> TaskGroup:
-    """Create a task group with a task for each stage, and the edges of `dvc dag` between them.
+    """Create a task group with a task for each stage. Its tasks depend on each other as `dvc dag` shows the stages.
 
-    The tasks of a run share its workspace. DVC locks a workspace, so tasks that could run in parallel run one after the
-    other.
+    All tasks of a DAG run use one workspace. DVC locks a workspace, so tasks that could run in parallel run one after
+    the other.
 
     Args:
         file: the dvc.yaml, relative to LEEWAY_PROJECT. It is read at every parse of the DAG, without DVC.
@@ -66,10 +66,9 @@ def _find_selected_dependencies(
     """Map each selected stage to the selected stages that it depends on, directly or through unselected stages."""
 
     def find_nearest(name: str) -> set[str]:
-        return {
-            nearest
-            for dependency in dependencies[name]
-            for nearest in ({dependency} if dependency in selected_names else find_nearest(dependency))
-        }
+        nearest: set[str] = set()
+        for dependency in dependencies[name]:
+            nearest |= {dependency} if dependency in selected_names else find_nearest(dependency)
+        return nearest
 
     return {name: find_nearest(name) for name in selected_names}

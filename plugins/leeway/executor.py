@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class RestartableLocalExecutor(LocalExecutor):
-    """Run tasks as LocalExecutor does, but without a lost try when the scheduler ends.
+    """Run tasks as LocalExecutor does. A task that ends because its scheduler ends does not use up one of its tries.
 
     The processes of a task end with their scheduler. Airflow 3.3.2 then starts the task again under the next try
     number. A task without retries left would therefore fail, although no try of the task has failed.
     """
 
     def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
-        """Give each task of a scheduler that has ended one more try. Return all tasks, since none of them runs."""
+        """Give each task of a scheduler that has ended one more try. Return all tasks: none of them runs any more."""
         for ti in tis:
             ti.max_tries += 1
         return super().try_adopt_task_instances(tis)

@@ -6,9 +6,7 @@ import calendar
 
 
 def get_last_day(month: str) -> str:
-    """Return the last day of a month, YYYY-MM-DD; empty if the text is not a month.
-
-    Steps refuse an empty day.
+    """Return the last day of a month, YYYY-MM-DD; empty if the text is not a month. Steps refuse an empty day.
 
     Args:
         month: YYYY-MM, or any day of the month, YYYY-MM-DD.

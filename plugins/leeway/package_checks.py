@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 MARKERS = {"drydock": "moto_registry.py", "pipelines": "code_files.py", "stack": "layout.py"}
-"""A file of each package by which Leeway's own is recognised."""
+"""For each package, a file that only Leeway's own package has."""
 
 
 class ForeignPackageError(ImportError):

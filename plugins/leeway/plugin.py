@@ -1,4 +1,4 @@
-"""Leeway's plugin of Airflow, found by an entry point, or in a checkout by plugins/leeway_plugin.py."""
+"""Leeway's Airflow plugin. Airflow finds it by an entry point, or in a checkout by plugins/leeway_plugin.py."""
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -6,7 +6,7 @@ from leeway import task_log
 
 
 class LeewayPlugin(AirflowPlugin):
-    """Show Leeway in Airflow's list of plugins, and the errors of its operators on one line."""
+    """Show Leeway in Airflow's list of plugins, and show each error of its operators in the task's log as one line."""
 
     name = "leeway"
     listeners = [task_log]  # noqa: RUF012

@@ -36,9 +36,9 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "notifications": ["leeway.notifiers.lifecycle.LifecycleNotifier"],
         "executors": ["leeway.executor.RestartableLocalExecutor"],
-        # Leeway has neither connection types nor options of airflow.cfg of its own. Its plugin
-        # is not listed here, because Airflow finds it by its entry point. If `[core] lazy_load_providers` is off,
-        # Airflow would load a listed plugin a second time.
+        # Leeway has no connection types and no options in airflow.cfg. Its plugin is not listed here, because Airflow
+        # finds it by its entry point, and would load a listed plugin a second time if `[core] lazy_load_providers` is
+        # off.
     }
 
 

@@ -9,7 +9,7 @@ from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 TRIGGERS = {"asset_triggered": "drift", "backfill": "backfill", "manual": "manual"}
-"""What started the training, by the type of the DAG run. Every other type means the schedule."""
+"""What started the training, by the type of the DAG run. A run of any other type was started by the schedule."""
 
 
 class TrainingRequest(TypedDict):
@@ -18,11 +18,11 @@ class TrainingRequest(TypedDict):
     as_of: str
     """Moment of the training, YYYY-MM-DD: it sees only rows whose label was known before this day."""
     trigger: str
-    """What starts it: drift, schedule, manual or backfill."""
+    """What started the DAG run: drift, schedule, manual or backfill."""
     reason: str
     """Why, in words; empty if drift did not start it."""
     drifted_columns: list[str] | str
-    """Columns that drifted, the worst first: a list, or a text with commas between them."""
+    """Columns that drifted, the worst first: a list, or a text with commas between the names."""
 
 
 def read_training_request(context: Context) -> TrainingRequest:

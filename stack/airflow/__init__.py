@@ -1,1 +1,1 @@
-"""Start and watch runs over Airflow's REST API, and explain why one failed."""
+"""Start DAG runs by Airflow's REST API, wait for their end, and explain why a run failed."""

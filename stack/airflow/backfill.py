@@ -1,4 +1,4 @@
-"""Complete one run of a DAG for each day, even if an earlier run failed or was cut off."""
+"""Complete one run of a DAG for each day, even if an earlier run failed, or ended with an earlier stack."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Backfill:
                 return
             self._raise_first_failure(runs)
             if len(runs) < len(self.days):
-                # Airflow refuses while SQLite is locked or the backfill of a killed demo runs. The loop then retries.
+                # Airflow refuses while SQLite is locked, or while the backfill of a killed demo runs. The loop retries.
                 self._request_missing(runs)
             time.sleep(_POLL_S)
 
@@ -77,18 +77,19 @@ class Backfill:
         return {key: run for key, run in select_newest_runs(self._cache.update()).items() if key in keys}
 
     def _restart_old_runs(self, runs: dict[str, Json]) -> None:
-        """Clear the runs that failed before this backfill, or were cut off when an earlier stack was killed.
+        """Clear the runs that failed before this backfill, and the runs that ended when an earlier stack was killed.
 
         All tasks of a run are repeated. They find their earlier work, such as a training job by its name.
         """
         for run in runs.values():
-            if is_cut_off := run["state"] == "running" and self._is_cut_off(run):
+            is_abandoned = run["state"] == "running" and self._is_abandoned(run)
+            if is_abandoned:
                 self.client.fail_run(self.dag_id, run["dag_run_id"])
-            if is_cut_off or run["state"] == "failed":
+            if is_abandoned or run["state"] == "failed":
                 self.client.clear_run(self.dag_id, run["dag_run_id"])
 
-    def _is_cut_off(self, run: Json) -> bool:
-        """Return whether Airflow still counts a task as active that began before this stack started.
+    def _is_abandoned(self, run: Json) -> bool:
+        """Return whether Airflow still counts a task of the run as active although an earlier stack started the task.
 
         If there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
         """

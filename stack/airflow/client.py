@@ -17,9 +17,10 @@ from stack.errors import RequestError, UnavailableError
 
 _PAGE_SIZE = 100
 _TIMEOUT_S = 120.0
-"""The request for a backfill of a year can take this long: Airflow writes a row for each day before it answers."""
+"""Longest time for an answer, seconds. A request for a backfill of a year can take this long, because Airflow writes a
+row for each day before it answers."""
 MAX_WAIT_S = 600.0
-"""How long a request is repeated while Airflow does not answer: its API server may be restarted meanwhile."""
+"""Seconds for which a request is repeated while Airflow does not answer: its API server may be restarting."""
 _PAUSE_S = 1.0
 _TRANSIENT_STATUSES = (500, 502, 503, 504)
 

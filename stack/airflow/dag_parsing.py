@@ -11,7 +11,7 @@ from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 
 TIMEOUT_S = 120.0
-"""Maximum time to wait; a usual time is 5 s."""
+"""Longest wait, seconds. Most waits take 5 s."""
 _POLL_S = 0.5
 
 

@@ -11,7 +11,7 @@ from stack.errors import TaskFailedError
 LOG_LINES = 25
 _EXIT_CODE_PATTERN = re.compile(r"exit(?:ed)?(?: with)?(?: code| status)?[ :=]+(\d+)\b", re.IGNORECASE)
 _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
-"""The exit code of each error that Leeway's operators raise: a retry can help after the second one only."""
+"""The exit code for each class of errors that Leeway's operators raise. A retry can help only after the second."""
 
 
 def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> TaskFailedError:
@@ -25,7 +25,7 @@ def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> Tas
     dag_id, run_id = run["dag_id"], run["dag_run_id"]
     failed_tasks = [task for task in client.list_task_instances(dag_id, run_id) if task["state"] == "failed"]
     if not failed_tasks:
-        return TaskFailedError(f"Run {run_id} of {dag_id} for {key} failed, though none of its tasks did.")
+        return TaskFailedError(f"Run {run_id} of {dag_id} for {key} failed, although none of its tasks did.")
     task = min(failed_tasks, key=lambda task: task["end_date"] or "")
     lines = client.read_log(task)[-LOG_LINES:]
     summary = f"Task {task['task_id']} of {dag_id} failed for {key} (run {run_id}, try {task['try_number']})."

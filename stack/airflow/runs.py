@@ -1,4 +1,4 @@
-"""The runs of a DAG: their keys, and a copy of their state that is kept up to date with few requests."""
+"""Read the runs of a DAG: their days, and their states, with few requests to Airflow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from stack.airflow.client import AirflowClient
 
 _OVERLAP = timedelta(seconds=10)
-"""How far before the last update the next update begins to read.
+"""An update reads the changes since this time before the last update.
 
 Airflow stores the time of the SQL statement as the time of a change, but the change can be read only after the commit.
 """
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def get_run_key(run: Json) -> str:
-    """Return the day of a run as YYYY-MM-DD: its partition (of a month, the first day), or else its logical date."""
+    """Return the day of a run, YYYY-MM-DD: its partition (for a month, the first day), or else its logical date."""
     key = str(run["partition_key"] or run["logical_date"] or "")[:10]
     return f"{key}-01" if len(key) == len("2013-01") else key
 
@@ -31,9 +31,9 @@ def select_newest_runs(runs: Iterable[Json]) -> dict[str, Json]:
 
 
 class RunCache:
-    """The runs of one DAG, read from Airflow once and updated afterwards.
+    """The runs of one DAG. All of them are read from Airflow once; an update reads only the runs that have changed.
 
-    A year's runs are four pages, and each page costs Airflow much work, so an update reads only what has changed.
+    The runs of a year are four pages, and each page costs Airflow much work.
     """
 
     def __init__(self, client: AirflowClient, dag_id: str) -> None:

@@ -24,7 +24,7 @@ MANIFEST = "MANIFEST.json"
 """The last member of an archive: the list of all other members. An archive without it is incomplete."""
 FORMAT = 1
 EXCLUDED_NAMES = frozenset({"uv", "tmp", "logs", "matplotlib", "workspaces", "training", "stack.json", "stack.keep"})
-"""Top-level names of a home that are not state, or that can be created again from the state."""
+"""Names of the files and folders directly in a home that are not state, or that can be created again from the state."""
 
 
 class FileEntry(BaseModel):
@@ -89,7 +89,7 @@ def require_stopped_stack(layout: Layout, command: str) -> Iterator[None]:
 
     Args:
         layout: the folders of the stack.
-        command: the name that other commands show for the holder of the lock.
+        command: the name of this command, which other commands show while they wait for it.
 
     Raises:
         UnavailableError: a process of the stack runs. A retry can help.

@@ -42,9 +42,8 @@ class BackupResult:
 def back_up(layout: Layout, archive: Path) -> BackupResult:
     """Write all state of the home to `archive`. After an error or a kill, there is no file `archive`.
 
-    A kill can leave a temporary file beside it.
-
-    The archive holds Airflow's keys and connections, so only its owner can read it (mode 0600).
+    A kill can leave a temporary file in the folder of `archive`. The archive contains Airflow's keys and connections,
+    so only its owner can read it (mode 0600).
 
     Raises:
         RequestError: there is no state, a part of it is a symbolic link, or the archive would lie in the home or
@@ -68,7 +67,7 @@ def _check_request(layout: Layout, archive: Path) -> None:
         raise RequestError(f"There is nothing to back up in {layout.home}.")
     if links := [path for path in paths if path.is_symlink()]:
         raise RequestError(
-            f"{links[0]} is a link, and a backup does not follow links: put the folder itself in its place."
+            f"{links[0]} is a link, and a backup does not follow links: replace it by the folder itself."
         )
     if archive.resolve().is_relative_to(layout.home):
         raise RequestError(f"{archive} is in the home that is backed up: name a file outside it.")
@@ -126,9 +125,9 @@ def _is_database(path: Path) -> bool:
 
 
 def _is_database_companion(path: Path) -> bool:
-    """Return whether SQLite keeps the file beside a database (`-wal`, `-shm`, `-journal`).
+    """Return whether the file belongs to a SQLite database beside it (`-wal`, `-shm`, `-journal`).
 
-    It is not archived, because the copy of the database has its content.
+    Such a file is not archived, because the copy of the database has its content.
     """
     databases = [
         path.with_name(path.name.removesuffix(suffix)) for suffix in _SQLITE_COMPANIONS if path.name.endswith(suffix)

@@ -57,7 +57,7 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
 
 @contextmanager
 def _use_temporary_folder(folder: Path) -> Iterator[Path]:
-    """Remove the folder before and after the block: the files that a killed restore left would fill the disk."""
+    """Remove the folder before and after the block, so that the files of a killed restore do not fill the disk."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         yield folder
@@ -98,7 +98,7 @@ def _check_unchanged(entry: FileEntry, info: tarfile.TarInfo, content: HashingRe
 
 
 def _replace_home(home: Path) -> None:
-    """Replace the home with the unpacked folder, but keep the home's folder `uv`, which `make` needs."""
+    """Replace the home by the unpacked folder, but keep the home's folder `uv`, which `make` needs."""
     new_home, old_home = _get_sibling(home, "restoring"), _get_sibling(home, "replaced")
     shutil.rmtree(old_home, ignore_errors=True)
     mode = home.stat().st_mode & 0o777

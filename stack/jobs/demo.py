@@ -13,7 +13,7 @@ SERVING_HINT = """Score rows with the champion (docs/how-to/serving.md):
   export MLFLOW_TRACKING_URI=http://127.0.0.1:5000
   .venv/bin/python -m pipelines serve --model {model} --port 8081
   .venv/bin/python -m pipelines serve --model {model} --port 8081 --example | sh     # in another terminal: curl
-Release it to an endpoint, which is watched and rolled back: the same page, "Deploy an endpoint"."""
+Deploy it to an endpoint, which is rolled back if an alarm is raised: see "Deploy an endpoint" on the same page."""
 
 
 class Demo(Job):

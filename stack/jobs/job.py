@@ -32,7 +32,7 @@ MAX_WEATHER_RUNS = 4
 MAX_INGEST_RUNS = 6
 """Largest number of days that are ingested at once. More days would only wait for the cores, and for SQLite."""
 PROMOTE_PARAMS = {"promote_in_backfill": True}
-"""Params for runs that replay history, in which a model may be promoted. By default a backfill moves no alias."""
+"""Params of runs for past days in which a model may be promoted. By default a backfill promotes nothing."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The replay: run the DAGs for each day of the year, in order, as they would have run."""
+"""The replay: run the DAGs for each day of the year, in order, as they would have run in that year."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stack.services.environment import build_environment
 
 
 class Replay(Job):
-    """Run all trainings that the calendar and drift would have started, and compare the ways to retrain."""
+    """Run the trainings that the schedule and drift would have started, and compare the strategies of retraining."""
 
     name = "replay"
 
@@ -29,9 +29,10 @@ class Replay(Job):
         self.ingest(session)
         self.train(session, [first_day], PROMOTE_PARAMS)
         self._require_champion(session, first_day)
-        self.train(session, months, {})  # the models that retraining monthly would give; they are not promoted
+        # The models that a training in each month would give. The report compares with them; they are not promoted.
+        self.train(session, months, {})
         with self.measure_phase("play"), display.show_progress("days replayed") as progress_bar:
-            # These DAGs are unpaused only now: earlier, each published day would start runs that nothing needs.
+            # These DAGs are unpaused only now. Before, each published day would have started runs that nobody needs.
             session.unpause_dags(SCORE_DAG, MONITOR_DAG)
             ReplayLoop(session, [day for day in self.request.days if day >= first_day]).run(progress_bar)
         with self.measure_phase("report"):

@@ -16,7 +16,8 @@ SCORE_DAG, MONITOR_DAG, TRAIN_DAG = "flights_score", "flights_monitor", "flights
 BATCH_DAYS = 6
 """Number of days that one backfill monitors, before the loop decides on each of them in order."""
 SCORED_AHEAD_DAYS = 2 * BATCH_DAYS
-"""Number of days to score at once, from the present day on. A promotion makes the scores of later days out of date."""
+"""Number of days that are scored at once, from the present day on. A larger number would waste work: after a promotion,
+the later days have to be scored again."""
 RUN_PREFIX = "replay__"
 """Start of the ids of the runs that the replay triggers, one for each day."""
 DRIFT_RUN_TYPE = "asset_triggered"
@@ -34,8 +35,8 @@ def _get_training_moment(day: date) -> str:
 class ReplayLoop:
     """The loop over the days to replay, in order.
 
-    On most days nothing drifts. So a backfill first monitors a batch of days; a backfill never starts a training. Then
-    some of these days are monitored again, each by a run of its own, which may start a training: the days on which the
+    On most days nothing drifts. So a backfill, which never starts a training, first monitors a batch of days. Then two
+    kinds of days are monitored again, each by a run of its own, which may start a training: the days on which the
     backfill saw drift, and the days that the backfill monitored before the last promotion. A day of drift is not
     monitored again while the guard is known to hold trainings back.
 
@@ -64,7 +65,7 @@ class ReplayLoop:
         """Score and monitor each day, and wait for the trainings that drift starts. Idempotent.
 
         Raises:
-            TaskFailedError: a run failed. Names the task and carries the end of its log.
+            TaskFailedError: a run failed. The error names the task and has the end of its log.
             UnavailableError: Airflow does not answer. A retry can help.
         """
         self._restart_old_runs()

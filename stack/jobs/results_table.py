@@ -14,7 +14,7 @@ _METRICS = (
     {"macro_auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss"},
     {"rmse": "RMSE", "mae": "MAE", "r2": "R2"},
 )
-"""The metrics of models of each task, with their names in the table."""
+"""For each task of a model, the metrics in the table: name in MLflow, and heading of the column."""
 _EMPTY = "-"
 
 

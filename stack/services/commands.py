@@ -49,7 +49,7 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
         Service(name="airflow-dag-processor", argv=_build_command("airflow", "dag-processor")),
         # Airflow's log servers would listen on all interfaces. The API server reads the log files itself.
         Service(name="airflow-triggerer", argv=_build_command("airflow", "triggerer", "--skip-serve-logs")),
-        # Each task asks the API server for permission to start. Without an answer, the task would fail.
+        # At its start, each task sends a request to the API server. Without an answer, the task would fail.
         Service(
             name=SCHEDULER,
             argv=_build_command("airflow", "scheduler", "--skip-serve-logs"),
@@ -112,7 +112,7 @@ def _check_keys(config: Path) -> None:
     if not is_complete:
         raise RequestError(
             f"{config} is damaged: it lacks one of Airflow's keys. Restore a backup (`{PROGRAM} restore`), or remove "
-            "the file: you get new keys then, with which Airflow cannot read the connections that it has stored."
+            "the file: then you get new keys, with which Airflow cannot read the connections that it has stored."
         )
 
 

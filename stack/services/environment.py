@@ -15,13 +15,13 @@ REGION = "us-east-1"
 BUCKET = "leeway"
 """The bucket that the stack creates in drydock for data, code and models."""
 ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
-# Drydock accepts any credentials, so these are not secret. Airflow masks the values of a connection wherever they occur
-# in a log: they are long and unusual, so that no other text is masked.
+# drydock accepts any credentials, so these are not secret. Airflow masks the values of a connection wherever they occur
+# in a log. They are long and unusual, so that no other text is masked.
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
 _EXCLUDED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
-"""Variables of the caller that services do not inherit.
+"""Beginnings of the names of the caller's variables that services do not inherit.
 
 The settings of another installation would override the stack's own. With PYTHONDONTWRITEBYTECODE, each step would
 compile `pipelines` again, which costs a quarter of a second, 180 times in a demo.
@@ -68,8 +68,8 @@ def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapp
         "PYTHONPATH": os.pathsep.join(map(str, import_folders)),
         "PYTHONUNBUFFERED": "1",
         "PATH": os.pathsep.join([program_folder, caller_variables.get("PATH", os.defpath)]),
-        # Without this, setproctitle 1.3 overwrites /proc/PID/environ, by which `stop_processes` finds the processes of
-        # the stack.
+        # Without this variable, setproctitle 1.3 overwrites /proc/PID/environ, in which `stop_processes` finds out
+        # which processes belong to the stack.
         "SPT_NOENV": "1",
     }
 
@@ -129,7 +129,7 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
 
 
 def _list_timing_options() -> dict[str, dict[str, object]]:
-    """List the options for the scheduler's pauses, and for how long the scheduler and tasks wait for other services."""
+    """Return options about time: the scheduler's pauses, and how long scheduler and tasks wait for other services."""
     return {
         "scheduler": {
             # The scheduler sleeps once between two tasks of a run; the default is 1 s. Each time it wakes, it examines

@@ -13,7 +13,7 @@ from stack.services.commands import API_SERVER
 from stack.services.record import Stack
 
 AIRFLOW_COMPONENTS = {"scheduler": "scheduler", "dag_processor": "dag-processor", "triggerer": "triggerer"}
-"""The command of each component, by the component's name in Airflow's health report."""
+"""For each component in Airflow's health report, the name of Airflow's command that runs it."""
 _AIRFLOW_PATHS = ("/api/v2/monitor/health", "/execution/health")
 """Paths of the two APIs of Airflow's API server: the one for users, and the one for tasks."""
 _TIMEOUT_S = 5.0

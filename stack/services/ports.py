@@ -10,6 +10,7 @@ from stack.services.record import Ports
 PREFERRED_PORTS = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
 """The ports that users expect. `up` takes them if they are free."""
 ANY_PORTS = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
+"""Any free ports."""
 _CONNECT_TIMEOUT_S = 1.0
 
 

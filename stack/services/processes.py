@@ -5,7 +5,7 @@ each training job a new environment: a job belongs to the stack if its DRYDOCK_T
 stack's drydock folder. The descendants of these processes belong to the stack, too. Process groups are not enough:
 Airflow's tasks and steps leave the group, and survive a kill -9 of their parents.
 
-While drydock runs, only drydock stops its jobs. It records that spot jobs were interrupted. If a job got a signal from
+While drydock runs, only drydock stops its jobs, and records that spot jobs were interrupted. If a job got a signal from
 another process, drydock would record a failure of the job's script.
 """
 
@@ -157,7 +157,7 @@ def _has_stack_environment(process: psutil.Process, home: Path, service: str) ->
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
         return not service or environment.get(SERVICE_VARIABLE) == service
     if service:
-        return False  # if only drydock is stopped, its jobs run on: the next drydock takes them over
+        return False  # if only drydock is stopped, its jobs continue: the next drydock takes them over
     tree = environment.get("DRYDOCK_TREE", "")
     return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_ancestor(process)
 

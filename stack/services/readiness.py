@@ -1,4 +1,4 @@
-"""Wait until every service of the stack is ready, and notice when one has ended."""
+"""Wait until every service of the stack is ready, and raise an error if one ends too often."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
 
 
 def load_live_stack(layout: Layout, stack: Stack) -> Stack:
-    """Return the present record of the stack, if the stack is live. It is also live while services start or restart.
+    """Return the present record of the stack, if the stack is live. It is live also while services start or restart.
 
     Raises:
         StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.
@@ -97,8 +97,8 @@ def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
     Raises:
         UnavailableError: another program listens on a port. A start on other ports can help.
     """
-    # The order keeps our own services from being reported as another program. The ports in use are listed before the
-    # processes that use them, because a service may start in between. Each port without a process of ours is then
+    # In this order, a service of the stack is never reported as another program. The ports in use are listed before the
+    # processes that use them, because a service may start in between. Each port without a process of the stack is then
     # checked again, because a service may have ended in between.
     used_ports = [port for port in stack.ports.model_dump().values() if is_listening(port)]
     if taken_ports := [port for port in find_unserved_ports(layout.home, used_ports) if is_listening(port)]:

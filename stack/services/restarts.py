@@ -1,4 +1,4 @@
-"""Decide how long a service that ended waits for its next start, and when the stack stops restarting it."""
+"""Decide how long after its end a service is started again, and when it is not started any more."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 15.0
 """Seconds before the first restart, and the maximum. The pause doubles with each further restart."""
 MAX_FAILED_STARTS = 5
-"""How often in a row a service may end by itself before it has answered. After that, it is not restarted."""
+"""Number of starts in a row after which a service that ended by itself, without having answered, is not restarted."""
 MAX_RESTARTS = 20
-"""How often a service is restarted. The count starts again after the service has answered and run for `STABLE_S`."""
+"""Largest number of restarts. The count starts again after the service has answered and run for `STABLE_S`."""
 STABLE_S = 300.0
 """Seconds after which the earlier restarts of a service that answers do not count any more."""
 

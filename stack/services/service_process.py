@@ -1,4 +1,4 @@
-"""Run the process of one service: start it, notice its end and its first answer, and plan its next start."""
+"""Run the process of one service: start it, detect its end and its first answer, and plan its next start."""
 
 from __future__ import annotations
 

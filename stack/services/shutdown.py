@@ -18,7 +18,8 @@ def stop_services(home: Path, stack: Stack | None, excluded_pids: Iterable[int] 
 
     Tasks get SIGKILL at once. On SIGTERM, a task would report a failure, which uses up one of its tries, and would stop
     its training job. After SIGKILL, the next scheduler starts the task again, and the task finds its job. The scheduler
-    itself gets SIGTERM: so it records its end, and the next scheduler does not wait for its heartbeat.
+    itself gets SIGTERM, so that it records its end. The next scheduler then does not have to wait until the last
+    heartbeat is too old.
 
     Args:
         home: the folder of the stack's state.

@@ -38,14 +38,15 @@ LOCK = "stack"
 INTERRUPT_TIMEOUT_S = 60.0
 """Longest time that `stop_stack` waits until a command that is starting the stack has ended."""
 MAX_PORT_CHOICES = 3
-"""How often a start chooses ports. Another program can take a port between its choice and the start of the service."""
+"""Number of times that a start chooses ports: another program can take a port after it was chosen, before the service
+starts."""
 
 SERVICE_PACKAGES = ("airflow", "mlflow", "moto")
 """Packages that the services need, of which an environment without the extra `local` lacks some."""
 
 _POLL_S = 0.1
-# Kept, since a supervisor outlives this process, and Python warns of a Popen object that is deleted while its process
-# runs.
+# The supervisors that this process has started. They outlive it; Python warns of a Popen object that is deleted while
+# its process runs.
 _supervisors: list[subprocess.Popen[bytes]] = []
 
 

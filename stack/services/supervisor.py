@@ -1,8 +1,8 @@
 """Start the services of a stack, restart each service that ends, and stop all services if one cannot work.
 
 `stack.services.start_stop` runs this module as `python -m stack.services.supervisor` and writes a `Plan` to its
-standard input. The process outlives its starter, so that `make up` can return. `make down` ends it. While it runs, no
-other process writes stack.json.
+standard input. The process continues after `make up` has returned, and `make down` ends it. While it runs, no other
+process writes stack.json.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Supervisor:
         }
 
     def run(self) -> int:
-        """Run the services until a signal arrives (returns 0), or until one ended too often (returns 1)."""
+        """Run the services, and stop all of them at the end. Return 0 after a signal; 1 if one ended too often."""
         self.stack.save(self.layout)
         while not self._has_to_stop():
             for process in self.processes.values():
@@ -101,7 +101,7 @@ class Supervisor:
         try:
             self.stack.services[process.service.name] = Process.from_pid(process.start())
         except OSError as error:
-            # For example, the machine has no free memory, or too many processes.
+            # For example, the machine has no free memory, or it has too many processes.
             self._plan_restart(process, f"cannot be started ({error.strerror})", code=1)
         self._save()
 

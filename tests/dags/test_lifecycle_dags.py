@@ -23,7 +23,7 @@ def create_timetable(schedule: Any) -> CronPartitionTimetable:
 
 START = """
 import datetime as dt
-from leeway.lifecycle import lifecycle_dags
+from leeway.lifecycle import create_lifecycle_dags
 start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 """
 KINDS = ("train", "score", "monitor", "rollback")
@@ -55,8 +55,8 @@ def load_dags(
 
 def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[..., DagBag]) -> None:
     bag = load_dags(
-        'lifecycle_dags(model="late", start=start, max_run_s=60)',
-        'lifecycle_dags(model="delay", start=start, days_of="trains", train_schedule="0 0 * * 1")',
+        'create_lifecycle_dags(model="late", start=start, max_run_s=60)',
+        'create_lifecycle_dags(model="delay", start=start, days_of="trains", train_schedule="0 0 * * 1")',
     )
     assert bag.import_errors == {}
     assert set(bag.dags) == {"trains_ingest", *(f"{model}_{kind}" for model in ("late", "delay") for kind in KINDS)}
@@ -73,7 +73,7 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
 
 def test_two_models_of_one_name_in_a_file_are_refused(load_dags: Callable[..., DagBag]) -> None:
     """Airflow would keep the DAGs of the last call, and say nothing."""
-    call = 'lifecycle_dags(model="late", start=start, max_run_s={})'
+    call = 'create_lifecycle_dags(model="late", start=start, max_run_s={})'
     (error,) = load_dags(call.format(60), call.format(99)).import_errors.values()
     assert "this file creates the DAGs of the model late more than once" in error
 
@@ -82,7 +82,7 @@ def test_a_scheduled_run_ingests_the_day_before_and_a_backfill_the_days_of_its_r
     load_dags: Callable[..., DagBag],
 ) -> None:
     """At the time of a scheduled run, its own day has just begun. Airflow's backfill asks for keys, not for times."""
-    bag = load_dags('lifecycle_dags(model="late", start=start)')
+    bag = load_dags('create_lifecycle_dags(model="late", start=start)')
     timetable = create_timetable(bag.dags["trains_ingest"].schedule)
     info = timetable.next_dagrun_info_v2(
         last_dagrun_info=None, restriction=TimeRestriction(pendulum.datetime(2026, 2, 1), None, catchup=True)
@@ -124,7 +124,7 @@ def test_the_dags_fit_the_partitions_of_the_dataset(
     load_dags: Callable[..., DagBag], partition: str, ingest_schedule: str, monitor_schedule: str
 ) -> None:
     """Months have no drift: a DAG that decides on it could only fail."""
-    bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="{partition}")')
+    bag = load_dags(f'create_lifecycle_dags(model="late", start=start, partition="{partition}")')
     assert bag.import_errors == {}
     assert create_timetable(bag.dags["trains_ingest"].schedule).summary == ingest_schedule
     kinds = [kind for kind in KINDS if monitor_schedule or kind != "monitor"]
@@ -175,7 +175,7 @@ def test_drift_of_requests_that_cannot_be_decided_is_one_line(
 
 @pytest.mark.parametrize("days_of", ["", "trains"])
 def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], days_of: str) -> None:
-    bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="week", days_of="{days_of}")')
+    bag = load_dags(f'create_lifecycle_dags(model="late", start=start, partition="week", days_of="{days_of}")')
     (error,) = bag.import_errors.values()
     assert "SpecError: unknown partition 'week'. Known: hour, day, month." in error.replace("\n", " ")
 
@@ -190,7 +190,7 @@ def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], days
 def test_a_model_without_parameters_or_dataset_is_one_line(
     load_dags: Callable[..., DagBag], model: str, text: str
 ) -> None:
-    bag = load_dags(f'lifecycle_dags(model="{model}", start=start)')
+    bag = load_dags(f'create_lifecycle_dags(model="{model}", start=start)')
     (error,) = bag.import_errors.values()
     assert bag.dags == {}
     assert re.search(text, error.replace("\n", " "))

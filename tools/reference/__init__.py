@@ -1,6 +1,6 @@
 """Generate the reference pages from the code: steps, operators, commands, settings.
 
-The documentation's build adds them to the site (tools/docs_site.py), so they always match the code.
+The documentation's build adds the pages to the site (tools/docs_site.py), so they always match the code.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Docstring:
     arguments: dict[str, str]
     """Descriptions of the arguments, by name."""
     returns: str
-    """Description of what is returned."""
+    """Description of the returned value."""
     raises: dict[str, str]
     """The condition under which each error is raised, by the error's name."""
 

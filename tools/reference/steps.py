@@ -19,7 +19,8 @@ from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/steps"
 MAX_DEFAULT_LENGTH = 60
-"""Longest default in a table, in characters. A longer one is in params.yaml or in the table of the field's type."""
+"""Longest default that a table shows, characters. A longer one is in params.yaml, or in the table of the field's type.
+"""
 LIMITS = {
     "minimum": "at least",
     "exclusiveMinimum": "above",

@@ -17,7 +17,7 @@ RESERVED_NAMES = ("is_deleted", "write_time", "api_invocation_time")
 
 
 class FeatureGroupsBackend(EndpointsBackend):
-    """The SageMaker backend of one account and region, with feature groups whose records are kept.
+    """The SageMaker backend of one account and region, with feature groups that store records.
 
     Args:
         endpoints: The endpoints of all accounts and regions.
@@ -41,8 +41,8 @@ class FeatureGroupsBackend(EndpointsBackend):
         """Store a feature group.
 
         Raises:
-            AWSValidationException: The request is wrong, or drydock cannot do what it asks for. A retry cannot help.
-            ResourceInUseException: There is a group of this name. A retry cannot help.
+            AWSValidationException: The request is wrong, or needs something that drydock lacks. A retry cannot help.
+            ResourceInUseException: A group of this name exists. A retry cannot help.
         """
         _check_request(request)
         check_owner(self.account_id, self.region_name)
@@ -71,7 +71,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         return group
 
     def delete_group(self, name: str) -> None:
-        """Delete a feature group with its records. Raises the same as `find_group`."""
+        """Delete a feature group with its records. Raises the same errors as `find_group`."""
         self._feature_groups.delete(self._owner, self.find_group(name).name)
 
     def save_group(self, group: FeatureGroup) -> None:
@@ -79,7 +79,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         self._feature_groups.save(self._owner, group)
 
     def _get_resource_from_arn(self, arn: str) -> Any:
-        # moto 5.2.5 has no tags of feature groups.
+        # moto 5.2.5 cannot tag feature groups.
         return self.find_group(arn) if ":feature-group/" in arn else super()._get_resource_from_arn(arn)
 
 
@@ -87,7 +87,7 @@ def _check_request(request: Mapping[str, Any]) -> None:
     names = [definition["FeatureName"] for definition in request["FeatureDefinitions"]]
     types = {definition["FeatureName"]: definition["FeatureType"] for definition in request["FeatureDefinitions"]}
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
-        refuse(f"FeatureDefinitions: the feature {duplicates[0]} is there more than once.")
+        refuse(f"FeatureDefinitions: the feature {duplicates[0]} is defined more than once.")
     if reserved_names := sorted(set(names) & set(RESERVED_NAMES)):
         refuse(f"FeatureDefinitions: the name {reserved_names[0]} is reserved.")
     for member in ("RecordIdentifierFeatureName", "EventTimeFeatureName"):

@@ -1,4 +1,4 @@
-"""Feature Store's runtime: answer PutRecord, GetRecord, BatchGetRecord and DeleteRecord. moto has none of them."""
+"""Answer the requests of Feature Store's runtime, which moto lacks: put, get and delete records."""
 
 import json
 import re
@@ -29,14 +29,15 @@ RECORD_OPERATIONS = ("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord")
 MAX_BODY_BYTES = 8 << 20
 _PATH = re.compile(r"/FeatureGroup/(.+)|/BatchGetRecord")
 _OPERATIONS = {"PUT": "PutRecord", "GET": "GetRecord", "DELETE": "DeleteRecord", "POST": "BatchGetRecord"}
-# Members of a request that are in the query, by their names there.
+# Members of a request that are in the URL's query under their own names.
 _TEXTS = ("RecordIdentifierValueAsString", "EventTime", "DeletionMode", "ExpirationTimeResponse")
+# Members that are lists, by their names in the URL's query.
 _LISTS = {"FeatureName": "FeatureNames", "TargetStores": "TargetStores"}
 Request = Mapping[str, Any]
 
 
 class RefusedRecord(Exception):
-    """A request for a record that is answered with an error."""
+    """A request about a record is refused: the response is an error. A retry cannot help."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -64,6 +65,7 @@ class FeatureStoreRuntime:
         """Answer one request."""
         match = _PATH.fullmatch(environ.get("PATH_INFO", ""))
         operation = _OPERATIONS.get(environ.get("REQUEST_METHOD", ""), "")
+        # BatchGetRecord names its groups in the body, and each other operation names its group in the path.
         is_batch = operation == "BatchGetRecord"
         if not match or not operation or is_batch == bool(match[1]) or read_signed_service(environ) != "sagemaker":
             return self._application(environ, start_response)
@@ -123,7 +125,14 @@ class FeatureStoreRuntime:
         return {}
 
     def _find(self, owner: Owner, request: Request, missing_status: int = 400) -> FeatureGroup:
-        """Return the group of a request. PutRecord and DeleteRecord have no error ResourceNotFound."""
+        """Return the group of a request.
+
+        Args:
+            owner: Account and region of the request.
+            request: The request.
+            missing_status: HTTP status if there is no such group: 404, or 400 for PutRecord and DeleteRecord, which
+                have no error ResourceNotFound.
+        """
         group = self._groups.find(owner, request["FeatureGroupName"])
         if group is None:
             code = "ResourceNotFound" if missing_status == 404 else "ValidationError"

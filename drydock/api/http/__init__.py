@@ -1,1 +1,1 @@
-"""The HTTP side of the server: its connections, the host names that it answers for, and malformed requests."""
+"""Limit the server's connections, check the host names in requests, and answer malformed requests."""

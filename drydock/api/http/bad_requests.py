@@ -1,6 +1,6 @@
 """Find AWS's error for a request that moto cannot answer.
 
-moto does not validate most requests: a malformed request raises some exception in moto's code. `find_refusal` returns
+moto does not validate most requests: a malformed request can raise any exception in moto's code. `find_refusal` returns
 the error for a request that must not reach moto. `explain_failure` finds the error after moto has raised an exception.
 """
 
@@ -39,7 +39,7 @@ def find_refusal(environ: dict[str, Any]) -> Refusal | None:
     if not re.fullmatch("[0-9]{1,18}", length):
         return Refusal(400, "InvalidArgument", f"Content-Length is not a number: {length[:20]}")
     if environ.get("PATH_INFO", "/") in ("", "/"):
-        _buffer_body(environ)  # the S3 middleware does this for all other paths
+        _buffer_body(environ)  # for all other paths, the S3 middleware buffers the body
     if target is None:
         return None
     # moto would treat an unsigned request as a request to S3.
@@ -112,7 +112,7 @@ def _check_operation(model: ServiceModel | None, operation: str | None, error: E
     is_unknown = model is not None and not protocol.startswith("rest-") and operation not in model.operation_names
     # Without a named operation, the path and the method decided it, and moto or drydock does not implement it.
     if is_unimplemented and (operation is None or not is_unknown):
-        # AWS clients retry a 500, but not a 501.
+        # AWS's clients retry after status 500, but not after 501.
         return Refusal(501, "NotImplemented", str(error) or "moto does not implement this operation")
     if not is_unknown:
         return None

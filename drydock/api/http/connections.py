@@ -1,6 +1,6 @@
-"""The HTTP server's connections: a limited number at a time, and a timeout for each client that is silent or slow.
+"""Limit the HTTP server's connections: their number at a time, and the time for which a client may be silent or slow.
 
-Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or a byte a
+Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or one byte a
 minute, would keep threads for ever.
 """
 
@@ -27,13 +27,13 @@ class ConnectionLimits:
     """The limits of a server's connections.
 
     Attributes:
-        max_connections: How many connections the server has at a time. If there are more, those that have not sent the
-            head of a request for `min_silence_s` are closed, the oldest first. If there are none of these, new ones
-            wait.
+        max_connections: Largest number of connections at a time. If a client opens one more, the oldest connection that
+            has not sent the head of a request for `min_silence_s` is closed. If there is no such connection, the new
+            one waits.
         min_silence_s: Seconds for which a connection without a complete head is never closed. In this time, even a
             loaded machine reads a head that has arrived.
-        patience_s: Seconds in total for which a client may let the server wait, while the client sends or reads.
-        min_bytes_per_s: Number of bytes for which a client gets one more second, each time it has sent or read them.
+        patience_s: Seconds in total for which the server waits for a client that sends or reads.
+        min_bytes_per_s: For each time that a client has sent or read this number of bytes, it gets one more second.
     """
 
     max_connections: int = 256
@@ -43,9 +43,7 @@ class ConnectionLimits:
 
 
 class LimitedSocket(io.RawIOBase):
-    """A socket as a file whose reads and writes end with a TimeoutError if the client lets them wait too long.
-
-    Only the time in which the server waits for the client counts.
+    """A socket as a file. A read or write raises a TimeoutError if the server has waited for the client for too long.
 
     Args:
         connection: The client's socket.
@@ -149,7 +147,7 @@ class LimitedServer(ThreadedWSGIServer):
             self._remove_connection(request)
 
     def protect_connection(self, request: socket.socket) -> bool:
-        """Never close a connection from now on, because its request has arrived. Return False if it is closed."""
+        """Exempt a connection from closing, because its request has arrived. Return False if it is closed already."""
         with self._condition:
             if request in self._silent_since:
                 self._silent_since[request] = None

@@ -1,4 +1,4 @@
-"""Answer the requests that moto cannot answer: with an error that a client can read, not with an HTML page."""
+"""Answer the requests that moto cannot answer with an error in AWS's format, which clients can read."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -61,7 +61,7 @@ def _explain(environ: dict[str, Any], error: Exception) -> Refusal:
 
 
 def _replace_page(environ: dict[str, Any], status: int, body: bytes) -> Refusal | None:
-    """Return the error for moto's HTML page, or for its empty answer; None for a response that is an error of AWS."""
+    """Return the error that replaces moto's HTML page or empty body; None for a response that is an error of AWS."""
     method, is_s3 = environ["REQUEST_METHOD"], read_signed_service(environ) in ("", "s3")
     if body[:15].lower().startswith(b"<!doctype html"):
         return Refusal(status, CODES.get(status, "InvalidRequest"), f"no service answers {method} at this path")

@@ -1,4 +1,4 @@
-"""The host names of this server.
+"""Decide whether the host name of a request is one of this server.
 
 A browser lets a page read the responses of the page's own host. The owner of a page can make the host's name resolve to
 127.0.0.1 (DNS rebinding); the page could then read everything that this server has. But the Host header of the page's
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from drydock.errors import InvalidSetting
 
-# AWS's own names, which no other person can point at this machine: moto finds a service or a bucket by them.
+# AWS's own names, by which moto finds a service or a bucket. Nobody but AWS can make them resolve to this machine.
 _AWS_DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "api.aws")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:[0-9]+)?", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""The checks of each request, before anything reads it: who sends it, to which host, and for which account."""
+"""Check each request before anything else reads it: who sends it, to which host, and for which account."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from drydock.wsgi import Refusal
 
 
 class RequestChecks:
-    """Refuses requests of web pages, for other hosts, and for accounts that cannot exist.
+    """Refuses requests from web pages of other sites, to other hosts, and for invalid account ids.
 
     Args:
         url: URL of the server.
@@ -27,7 +27,7 @@ class RequestChecks:
         if not self._own_hosts.includes(host):
             advice = "to add it, start drydock with --own-hosts"
             return Refusal(403, "AccessDenied", f"{host[:100]!r} is not a host name of this drydock; {advice}")
-        # moto takes any text, and the account's id is part of a job's path on the disk.
+        # moto accepts any text as an account's id. The id is part of a job's path on the disk, so it is checked here.
         account_id = environ.get("HTTP_X_MOTO_ACCOUNT_ID")
         if account_id is not None and not is_account_id(account_id):
             return Refusal(400, "ValidationException", "x-moto-account-id must be an account id, which has 12 digits")

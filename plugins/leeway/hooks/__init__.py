@@ -1,4 +1,4 @@
-"""The connections of operators to systems outside of Airflow: steps, SageMaker, S3."""
+"""What operators use to run steps and to call SageMaker and S3."""
 
 from leeway.package_checks import require_package
 

@@ -1,9 +1,8 @@
-"""Create the DAGs of a model's lifecycle, by one call in a file of dags/.
+"""Create the DAGs of a model's lifecycle by one call in a file of dags/.
 
-Airflow finds them even if they are not assigned to a variable.
-MODEL_score and MODEL_monitor are paused at first, because they need a champion; MODEL_deploy, because an endpoint costs
-money every hour; MODEL_serving_monitor, because it needs an endpoint that captures; MODEL_materialize, because it needs
-AWS or drydock.
+Airflow finds the DAGs even if the call's result is not assigned to a variable. Some are paused at first: MODEL_score and
+MODEL_monitor, because they need a champion; MODEL_deploy, because an endpoint costs money every hour;
+MODEL_serving_monitor, because it needs an endpoint that captures; MODEL_materialize, because it needs AWS or drydock.
 """
 
 from __future__ import annotations
@@ -27,16 +26,15 @@ from pipelines import params
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 
-__all__ = ["create_ingestion_dag", "lifecycle_dags"]
+__all__ = ["create_ingestion_dag", "create_lifecycle_dags"]
 
 SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
-"""Default schedule of the ingestion, by unit of the partitions. Drift is decided at the same time; of hours, each
-midnight."""
+"""Default schedule of DATASET_ingest, by unit of the partitions: the end of each hour, day or month."""
 Monitored = Literal["scores", "requests"]
 """Rows on whose drift MODEL_monitor decides."""
 
 
-def lifecycle_dags(
+def create_lifecycle_dags(
     *,
     model: str,
     start: dt.datetime,
@@ -57,10 +55,11 @@ def lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of the time at which the partition before is ingested; by default at its end.
+        schedule: cron expression, in UTC, of DATASET_ingest; by default the end of each hour, day or month. If
+            partitions are days, MODEL_monitor has this schedule, too; if they are hours, it runs at midnight.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
-        days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
+        days_of: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         deploy: whether there are MODEL_deploy, for a SageMaker endpoint, and MODEL_serving_monitor, for its requests.
         materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
@@ -68,7 +67,8 @@ def lifecycle_dags(
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
-        SpecError: the model has no parameters or dataset, a value does not fit, or the file has another call for it.
+        SpecError: the model has no parameters or no dataset, a value does not fit, or a second call names it. A retry
+            cannot help.
     """
     names = _choose_names(model, dataset, partition, drift_of, deploy)
     return [
@@ -102,7 +102,7 @@ def _create_daily_dags(
     partition: Unit,
     days_of: str,
 ) -> Iterator[DAG]:
-    """Create DATASET_ingest, unless `days_of` has another dataset, and MODEL_monitor, unless partitions are months."""
+    """Create DATASET_ingest, unless `days_of` names a dataset, and MODEL_monitor, unless partitions are months."""
     schedule = schedule or SCHEDULES[partition]
     if not days_of:
         yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
@@ -114,7 +114,7 @@ def _create_daily_dags(
 def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deploy: bool) -> dict[str, str]:
     """Return the names of the model and its dataset.
 
-    Unknown values are refused, and a second call for a model in a file: Airflow keeps the last DAG of an id.
+    Unknown values are refused, and a second call for a model in a file: Airflow keeps only one DAG of each id.
     """
     require_unit(partition)
     if drift_of not in get_args(Monitored):

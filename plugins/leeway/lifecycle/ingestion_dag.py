@@ -19,19 +19,21 @@ DOC = """
 `expectations/{dataset}.json` and publishes it. After a critical failure the day is not published: its rows stay in
 `{dataset}_raw`, and the task's button *Data docs* (tab Details) opens the results.
 
-* **Backfill**: any range of days. They run in parallel. A second run of a day changes nothing if the source is equal.
+* **Backfill**: any range of days. The days run in parallel. A second run of a day changes nothing if the source has the
+same rows.
 * **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
 the asset `{dataset}` gets an event with the numbers of added, removed and changed rows.
 * **A day was refused**: correct the source, then clear the run.
-* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
-complete, run the day again with the param `allow_shrink`.
+* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been truncated. If the day
+is complete, run the day again with the param `allow_shrink`.
 """
 ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
 KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
 """For each unit of partitions: the format of a run's partition key, and the template of the operators' partition."""
 Unit = Literal["hour", "day", "month"]
 PREVIOUS = -1
-"""Offset of a scheduled run's key from its time, in intervals of the schedule. A backfill has its own keys."""
+"""Offset of a scheduled run's partition key from its time, in intervals of the schedule: the partition before. A
+backfill sets the keys of its runs itself."""
 
 
 def create_ingestion_dag(

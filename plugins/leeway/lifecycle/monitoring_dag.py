@@ -12,20 +12,21 @@ from leeway.operators.drift import DriftSensor
 DOC = """
 ### Detect drift, each day
 
-`drift` waits for the profiles that `{model}_score` writes (with `drift_of="requests"`: `{model}_serving_monitor`). It
-adds the profiles of the window that ends with the run's day (of a scheduled run: the day before), compares the sum with
-the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift that requests a training
-(`retrain_on`), the asset `{model}_drift` gets an event with the `as_of` of the retraining, the reason and the drifted
-columns. The event starts `{model}_train`. Otherwise the task is skipped. The task's button *Drift* (tab Details) and
-the lake's table `drift_results` show the findings.
+`drift` waits for the profiles that `{model}_score` writes (with `drift_of="requests"`: `{model}_serving_monitor`). The
+window ends with the run's day (of a scheduled run: the day before). The task adds the profiles of the window, compares
+the sum with the reference of that day's champion, and decides by section `drift` of `params.yaml`. If there is drift,
+and `retrain_on` (same section) says that such drift retrains, the asset `{model}_drift` gets an event with the `as_of`
+of the retraining, the reason and the drifted columns. The event starts `{model}_train`. In all other cases the task is
+skipped. The task's button *Drift* (tab Details) and the lake's table `drift_results` show the findings.
 
-* **Without drift** it requests a training, too, where the last one is older than `max_age_days` (params.yaml, guard).
+* **Without drift** the asset gets an event, too, if the last training is older than `max_age_days` (params.yaml,
+section `guard`).
 * **Paused** at first, like `{model}_score`: without profiles each run would wait six hours for them, and fail.
-* **By hand**: trigger the DAG with a day. Such a run may retrain, unlike a backfill.
+* **By hand**: trigger the DAG with a `partition`, a day. Such a run may retrain, unlike a backfill.
 * **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the
 param `retrain_in_backfill`, or if params.yaml allows it.
-* **Drift lasts** until the data are like the reference again, or there is a new champion. Until then, each day emits an
-event. The guard of `{model}_train` limits the trainings.
+* **Drift lasts** until the data are like the reference again, or there is a new champion. Until then, there is an event
+each day. The guard of `{model}_train` limits the trainings.
 * **Profiles are missing** after six hours: the run fails, and its error names the days.
 """
 
@@ -33,7 +34,8 @@ PARTITION = (
     "{{ params.partition or "
     "(macros.ds_add(ds, -1) if ds is defined and dag_run.run_type == 'scheduled' else ds | default('')) }}"
 )
-"""Last day of the window. A scheduled run has the day before, which DATASET_ingest publishes at the same time."""
+"""Template of the last day of the window. For a scheduled run it is the day before, which DATASET_ingest publishes at
+the same time."""
 
 PARAMS = {
     "partition": Param(
@@ -66,8 +68,8 @@ def create_monitoring_dag(
         dag_id=f"{model}_monitor",
         doc_md=DOC.format(model=model),
         description=f"Decides whether the data that the champion of {model} scored have drifted, and retrains if so.",
-        # This is not a partition timetable, because MODEL_train is a DAG without partitions: an event of a run with a
-        # partition key would not start it.
+        # A partition timetable would give the runs a partition key. MODEL_train is a DAG without partitions, and events
+        # of runs with a key do not start it.
         schedule=CronTriggerTimetable(schedule, timezone="UTC"),
         start_date=start,
         end_date=end,

@@ -13,12 +13,12 @@ from leeway.operators.rollback import RollbackOperator
 DOC = """
 ### Roll back to the previous champion
 
-Trigger the DAG with `why`. The alias `champion` then names the previous champion, or the version in `to`. The version
-that was champion is **blocked**: the gate may pass it again, but it is promoted only with `force`. The user,
-the time and the reason are recorded as an event in the lake's table `lifecycle_events`
-(`python -m pipelines registry events {model}`).
+Trigger the DAG with `why`. The previous champion, or the version in `to`, becomes champion. The version that was
+champion is **blocked**: even if the gate passes it again, it is promoted only with `force`. The user, the time and the
+reason are recorded as an event in the lake's table `lifecycle_events` (`python -m pipelines registry events {model}`
+lists them).
 
-A run rolls back only once, also if its task is retried or cleared. To go back further, trigger another run. If there
+A run rolls back only once, even if its task is retried or cleared. To go back further, trigger another run. If there
 was no champion before, the run fails with an error that says so, and nothing changes.
 """
 

@@ -19,11 +19,11 @@ published again. `score` builds the day's features as `preprocess` does, and wri
 table `{dataset}_predictions`. `outcomes` joins the known labels to them, and writes the result to `{dataset}_outcomes`.
 {profile}
 
-* **Paused** at first: unpause it when there is a champion. Until then each run would be skipped.
-* **No champion that was trained as of the day or before**: `score` is skipped, and its log says so.
+* **Paused** at first: unpause it when there is a champion. Before that, each run would be skipped.
+* **No champion was trained as of the day or earlier**: `score` is skipped, and its log says so.
 * **A day of more than a million rows** is scored by SageMaker Batch Transform, with the same predictions.
-* **Labels** come a day later, when the day is published again: that run leaves the predictions as they are, and joins
-the labels to them.
+* **Late labels**: if the day is published again because its labels are known now, the run leaves the predictions as
+they are, and joins the labels to them.
 * **Days that were published before there was a champion, or while this DAG was paused**: trigger this DAG with the
 day as logical date, or run `python -m pipelines score --model {model}`. A schedule on assets has no backfill.
 """

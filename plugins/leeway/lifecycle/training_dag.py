@@ -30,14 +30,15 @@ backtest.
 3. `train` runs on SageMaker managed spot (drydock on a laptop).
 4. `evaluate` measures the model on the holdout and registers it as a candidate.
 5. `gate` judges the candidate. If it does not pass, the tasks after it are skipped, unless a person has to decide.
-6. `approve` asks a person, if `params.yaml` says so.
+6. `approve` asks a person for approval, if section `gate` of `params.yaml` says so.
 7. `promote` makes the candidate the champion. `record_outcome` records how the training ended, even if a task failed.
 
 **What starts a run**
 
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `{model}_drift` with `extra={{"as_of": ..., "reason": ..., "drifted_columns": [...]}}`.
-* The calendar: the first day of each month, if the last training is as old as `max_age_days` (params.yaml, guard).
+* The schedule: by default the first day of each month, if the last training is at least `max_age_days` old
+(params.yaml, section `guard`).
 * A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1` to keep the order.
 """
 
@@ -129,7 +130,11 @@ def _create_empty_dag(model: str, start: dt.datetime, end: dt.datetime | None, s
                 format="date",
                 description="Moment of the training. Null: as_of of the drift event, or else the run's logical date.",
             ),
-            "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
+            "promote_in_backfill": Param(
+                None,
+                type=["null", "boolean"],
+                description="Whether a backfill may promote. Null: params.yaml decides.",
+            ),
         },
         default_args=build_default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
     )

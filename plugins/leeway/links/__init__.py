@@ -1,4 +1,4 @@
-"""Links that Airflow's UI shows on tasks."""
+"""Buttons that Airflow's UI shows on a task: each opens a page about the task's result."""
 
 from leeway.package_checks import require_package
 

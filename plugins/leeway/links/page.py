@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @attrs.define()
 class PageLink(BaseOperatorLink):
-    """A button on a task that opens a page of the docs; subclasses name the page."""
+    """A button on a task that opens an HTML page that a step wrote. A subclass says which page."""
 
     url_method: ClassVar[str]
-    """Method of the settings that builds the URL of the page."""
+    """Name of the method of `pipelines.settings.Settings` that builds the URL of the page."""
     url_arguments: ClassVar[Sequence[str]]
-    """Attributes of the operator that are the arguments of the method."""
+    """Names of the operator's attributes that are the arguments of this method."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the address of the page; empty if an attribute is empty, so that Airflow shows no button."""

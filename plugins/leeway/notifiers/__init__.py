@@ -1,4 +1,4 @@
-"""Notify people by mail and in Slack."""
+"""Notify people about a model's lifecycle by mail and in Slack."""
 
 from leeway.package_checks import require_package
 

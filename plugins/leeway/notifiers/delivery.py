@@ -22,7 +22,7 @@ SEND_TIMEOUT_S = 10.0
 
 
 def make_message(context: Context, failed: bool) -> Message | None:
-    """Return the message about a task that ended; None if nobody needs one, for example if a backfill failed.
+    """Return the message about a task that ended; None if nobody needs one, for example if a task of a backfill failed.
 
     Args:
         context: Airflow's context of the task.
@@ -30,8 +30,8 @@ def make_message(context: Context, failed: bool) -> Message | None:
     """
     ti, step = context["ti"], getattr(context["task"], "step", "")
     is_backfill = context["dag_run"].run_type == "backfill"
-    has_result = _may_have_message(step, failed)
-    result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if has_result else None
+    needs_result = _needs_result(step, failed)
+    result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if needs_result else None
     message = build_step_message(step, result or {}, is_backfill=is_backfill, log_url=ti.log_url)
     if message or not failed or is_backfill:
         return message
@@ -49,8 +49,8 @@ def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: L
     def send(conn_id: str) -> None:
         try:
             recipients = senders[conn_id](message, connections[conn_id])
-            no_recipients = f"nobody, because {conn_id} has no `to` in its extra"
-            log.info("notified %s: %s", recipients or no_recipients, message.title)
+            nobody = f"nobody, because {conn_id} has no `to` in its extra"
+            log.info("notified %s: %s", recipients or nobody, message.title)
         except Exception as error:
             reason = _mask_password(_describe_error(error), connections[conn_id])
             log.warning("not sent by %s (%s): %s", conn_id, clean(reason, MAX_LINE_CHARS), message.title)
@@ -75,8 +75,8 @@ def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _may_have_message(step: str, failed: bool) -> bool:
-    """Return whether there may be a message about the step's result. Of the failed tasks, only a guard has a result."""
+def _needs_result(step: str, failed: bool) -> bool:
+    """Return whether the message is built from the step's result. Among failed tasks, only a guard has a result."""
     return step == "guard" if failed else step in MESSAGE_BUILDERS
 
 

@@ -1,4 +1,4 @@
-"""Notify people about drift, verdicts, promotions and failures: `**build_lifecycle_callbacks()` in default_args."""
+"""Notify people about drift, verdicts, promotions and failures: put `**build_lifecycle_callbacks()` in default_args."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class LifecycleNotifier(BaseNotifier):
         mail_conn_id: connection of the mail server; its extra has `from_email` and `to`. If there is no such
             connection, no mail is sent.
         slack_conn_id: connection of Slack's incoming webhook. If there is no such connection, nothing is sent to Slack.
-        failed: whether this notifier is an on_failure_callback; Airflow's context does not always show that.
+        failed: whether this notifier is an on_failure_callback. Airflow's context does not always say that a task
+            failed.
     """
 
     def __init__(

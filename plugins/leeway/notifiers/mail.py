@@ -1,4 +1,4 @@
-"""Send a message as a mail of plain text and HTML. Linked pages that only this machine can open are attached."""
+"""Send a message as a mail of plain text and HTML. A linked page that is a file of this machine is attached."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pipelines.escaping import escape
 from pipelines.settings import settings
 
 MAX_ATTACHED_BYTES = 5_000_000
-"""Maximum size of an attached page: mail servers refuse much larger mails. A usual page has a tenth of this size."""
+"""Maximum size of an attached page, bytes: mail servers refuse much larger mails. Most pages have a tenth of this."""
 POLICY = SMTP.clone(cte_type="7bit")
-"""Encodes mails in 7 bits: every mail server accepts this, also one without 8BITMIME."""
+"""Encodes mails in 7 bits: every mail server accepts this, even one without the extension 8BITMIME."""
 
 
 def send(message: Message, connection: Connection) -> str:
@@ -49,13 +49,13 @@ def send(message: Message, connection: Connection) -> str:
 
 
 def build_mail(message: Message, to: str, sender: str, conn_id: str) -> EmailMessage:
-    """Build a mail of plain text and HTML, with the pages attached that only this machine can open.
+    """Build a mail of plain text and HTML. Attach the linked pages that are files of this machine.
 
     Args:
         message: the message.
         to: addresses, separated by commas or semicolons.
         sender: address of the sender; if empty, the address of the first recipient.
-        conn_id: connection that the mail names at its end.
+        conn_id: connection of the mail server. The mail's last line names it.
     """
     mail = EmailMessage(POLICY)
     mail["Subject"], mail["To"] = f"[Leeway] {message.title}", to.replace(";", ",")

@@ -10,9 +10,10 @@ from airflow.providers.common.compat.sdk import redact
 from pipelines.escaping import escape
 
 MAX_TITLE_CHARS = 120
-"""Longest title: Slack accepts 150 characters, and a mail's subject should be short."""
+"""Longest title, characters: Slack accepts 150, and a mail's subject should be short."""
 MAX_LINE_CHARS = 400
-"""Longest fact or line: `MAX_LINES` of them stay below the 3,000 characters that Slack accepts in a section."""
+"""Longest fact or line, characters. `MAX_LINES` of them have less than the 3,000 characters that Slack accepts in a
+section."""
 MAX_LINES = 6
 """Largest number of lines. If there are more, one further line says how many were omitted."""
 
@@ -39,8 +40,9 @@ class Message:
         links: Mapping[str, str] | None = None,
     ) -> Message:
         """Make a message within the limits; empty facts and links are left out."""
-        clean_lines = [clean(line, MAX_LINE_CHARS) for line in lines]
-        more = [f"and {len(clean_lines) - MAX_LINES} more"] * (len(clean_lines) > MAX_LINES)
+        shown_lines = [clean(line, MAX_LINE_CHARS) for line in lines]
+        if len(shown_lines) > MAX_LINES:
+            shown_lines[MAX_LINES:] = [f"and {len(shown_lines) - MAX_LINES} more"]
         return cls(
             title=clean(title, MAX_TITLE_CHARS),
             facts={
@@ -48,7 +50,7 @@ class Message:
                 for name, value in facts.items()
                 if value not in (None, "")
             },
-            lines=(*clean_lines[:MAX_LINES], *more),
+            lines=tuple(shown_lines),
         ).add_links(links or {})
 
     def add_links(self, links: Mapping[str, str]) -> Message:

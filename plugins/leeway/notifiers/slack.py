@@ -49,10 +49,10 @@ def _build_markdown_text(text: str) -> dict[str, Any]:
 
 
 def _render_link(label: str, address: str) -> str:
-    # A label may have no character that ends it, so those become characters that look alike.
+    # `|` and `>` end parts of a link in Slack's syntax, so `|` in the texts is replaced, and `_escape` replaces `>`.
     return f"<{_escape(address).replace('|', '%7C')}|{_escape(label).replace('|', '¦')}>"
 
 
 def _escape(text: str) -> str:
-    """Escape the text as Slack requires, so that <!channel> and <url|label> in it have no effect."""
+    """Escape the text as Slack requires, so that <!channel> or <url|label> in the text has no effect."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -9,16 +9,16 @@ from leeway.notifiers.message import MAX_LINE_CHARS, Message, clean, mask_secret
 from pipelines.settings import settings
 
 Result = Mapping[str, Any]
-"""The Result of a step, as the task's XCom has it."""
+"""The Result of a step, in the form of the task's XCom."""
 
 
 def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url: str) -> Message | None:
     """Return the message about a task that succeeded or was skipped; None if nobody needs a message.
 
     Args:
-        step: step of the operator.
-        result: its Result, the task's XCom.
-        is_backfill: whether a backfill ran the task; then only a change of the champion has a message.
+        step: name of the operator's step.
+        result: Result of the step.
+        is_backfill: whether a backfill ran the task. If so, there is a message only about a change of the champion.
         log_url: URL of the task's log; empty: the message has no link to it.
     """
     may_have_message = result and step in MESSAGE_BUILDERS and (not is_backfill or step in CHAMPION_STEPS)
@@ -56,7 +56,7 @@ def _build_drift_message(result: Result) -> Message | None:
 def _build_gate_message(verdict: Result) -> Message | None:
     outcome = verdict["outcome"]
     reasons = [check["reason"] for check in verdict["checks"] if check["outcome"] in ("failed", "undecided")]
-    approval = ["a person has to approve: Required Actions in Airflow"] * bool(verdict["needs_approval"])
+    approval = ["a person has to approve: Required Actions in Airflow"] if verdict["needs_approval"] else []
     facts = {**_build_model_facts(verdict), "verdict": outcome, "compared with": verdict["champion"] or "no champion"}
     title = f"{verdict['model_name']} version {verdict['version']} {OUTCOME_PHRASES[outcome]}"
     if verdict["days_needed"]:
@@ -135,12 +135,12 @@ MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
     "skew": _build_skew_message,
     "shadow": _build_shadow_message,
 }
-"""Functions that build the message from the result, by step."""
+"""For each step with messages, the function that builds the message from the step's Result."""
 OUTCOME_PHRASES = {
     "passed": "passed the gate",
     "failed": "did not pass the gate",
     "undecided": "is undecided: too little data",
 }
-"""End of the title of a message about a verdict, by outcome."""
+"""Last words of the title of a message about a verdict, by the verdict's outcome."""
 CHAMPION_STEPS = ("promote", "rollback")
 """Steps that can change the champion."""

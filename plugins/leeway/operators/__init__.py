@@ -1,4 +1,4 @@
-"""Operators, one in each module. An operator over a step has the step's name."""
+"""Operators, one in each module. An operator that runs a step has the step's name."""
 
 from leeway.package_checks import require_package
 

@@ -17,11 +17,11 @@ from leeway.operators.output import ResultOutputMixin
 from pipelines.escaping import escape
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
-"""Option of the form, by decision."""
+"""Option of the form that Airflow chooses if nobody answers, by the value of `approval_default` in params.yaml."""
 PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}
-"""File in the report's folder, by the text of its link."""
+"""Text of each link in the form, and the file in the report's folder that it opens."""
 REASON_PARAM = Param("", type="string", title="Why", description="Reason; it is recorded with the decision.")
-"""Field of the form."""
+"""Field of the form in which the person writes the reason."""
 
 
 class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
@@ -34,8 +34,8 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
 
     Args:
         verdict: result of GateOperator (templated).
-        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
-            Airflow's own.
+        python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
+            the interpreter that runs Airflow.
 
     Returns:
         `DecideResult` if a person was asked: model_name, version, approved, who, changed; else approval_required only.
@@ -52,7 +52,8 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
         **kwargs: Any,
     ) -> None:
         kwargs.pop("params", None)  # the DAG's params, which Airflow passes to each task, must not be in the form
-        # Without a response_timeout the base class would use the task's execution_timeout; `execute` sets the real one.
+        # Without a response_timeout, the base class would use the task's execution_timeout. `execute` sets the timeout
+        # that the verdict names.
         super().__init__(
             subject="May the candidate be promoted?",
             params={"why": REASON_PARAM},

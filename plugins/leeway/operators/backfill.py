@@ -18,12 +18,12 @@ class BackfillOperator(StepOperator):
 
     Args:
         dataset: dataset of the days (templated).
-        first: first day, hour (YYYY-MM-DDTHH) or month (YYYY-MM), depending on the dataset (templated).
-        last: last day, hour or month, inclusive (templated).
+        first: first partition, in the dataset's unit: a day, an hour (YYYY-MM-DDTHH) or a month (YYYY-MM) (templated).
+        last: last partition, included (templated).
         include_published: whether to ingest published days again (templated).
-        allow_shrink: whether days may be published that have fewer rows than their published version, or that end
-            earlier than the published days around them (templated); by default params.yaml decides.
-        on_absent: `fail` or `skip`: what to do about days that the source does not have (templated).
+        allow_shrink: whether to publish days that have fewer rows than their published version, or that end earlier
+            than the published days around them (templated); by default params.yaml decides.
+        on_absent: what to do about days that the source does not have: `fail` or `skip` (templated).
         source_conn_id: Airflow connection of the source; the step gets its credentials as environment variables
             (docs/how-to/ingestion.md).
         asset: gets an event if the published rows changed. The event's extra has the days, FIRST..LAST, as `partition`.
@@ -57,7 +57,7 @@ class BackfillOperator(StepOperator):
             register_asset(self, asset)
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `allow_shrink` if it is rendered from an empty param: params.yaml decides."""
+        """Return the step's spec, without `allow_shrink` if it is not set: then params.yaml decides."""
         return drop_unset(super().build_spec(), "allow_shrink")
 
     def execute(self, context: Context) -> Any:

@@ -23,9 +23,9 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     For a large partition, the rows and the packaged model are uploaded, unless S3 has the same content already. The
     job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
     name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
-    its scores. If it failed, was stopped, lost its scores or has other rows, the task starts a job with the next name.
-    So a retry, a clear, a killed worker, or another run of the day after its labels came does not pay for a second job.
-    If the partition is small in a retry, the retry stops the job of the earlier try.
+    its scores. If it failed, was stopped or has other rows, or if its scores were deleted, the task starts a job with
+    the next name. So nobody pays for a second job after a retry, a clear or a killed worker, or if the day is scored
+    again because its labels arrived. If the partition is small in a retry, the retry stops the job of the earlier try.
 
     The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
     is stopped. Idempotent.
@@ -41,7 +41,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         bucket: S3 bucket of rows, model and scores (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in the bucket (templated).
         instance_type: instance type of the job, such as ml.m5.xlarge (templated).
-        instance_count: machines that share the rows, 250,000 at a time (templated).
+        instance_count: number of machines that share the rows, in files of 250,000 rows (templated).
         max_run_s: maximum run time, seconds (templated). After this time the task stops the job and fails: SageMaker
             has no such limit for these jobs.
         project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.
@@ -56,7 +56,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
 
     Returns:
         `ScoreResult`: table, partition, model_name, version, scored, changed, rows, large, reason; and transform_job
-        (empty where it was scored in process), transform_job_arn, status, attempts, transform_s, cost_usd.
+        (empty if there was no job), transform_job_arn, status, attempts, transform_s, cost_usd.
     """
 
     job_task_class = TransformTask

@@ -15,8 +15,8 @@ class CheckLakeOperator(StepOperator):
     Args:
         repair: whether to restore lost files (templated).
         backup: file of `make backup` to restore from, besides the sources (templated); by default none.
-        content: whether to read the content of all files, or only their presence and size (templated).
-        older: whether to check the files that only older snapshots need, too (templated).
+        content: whether to read the content of all files; if not, only their presence and size are checked (templated).
+        older: whether to check also the files that only older snapshots need (templated).
 
     Returns:
         `CheckLakeResult`: tables, snapshots, files, rows, size_bytes, restored, report.

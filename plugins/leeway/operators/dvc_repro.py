@@ -16,28 +16,28 @@ WORKSPACE = "{{ dag.dag_id }}.{{ run_id }}"
 class DvcReproOperator(StepOperator):
     """Bring stages of dvc.yaml up to date in the run's own workspace, with the shared cache. Idempotent.
 
-    Concurrent runs do not wait for each other's lock. The same window is computed once: a second run takes the result
-    from the run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
+    Concurrent runs do not wait for each other's lock. A window is computed once: a second run with the same window
+    takes the result from the run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
 
     Args:
         targets: stages to bring up to date, with the stages that they depend on (templated).
         refresh: stages to run first in any case, because DVC does not see their inputs (templated).
-        overrides: values that replace those of params.yaml: section to key to value (templated).
+        overrides: values that replace those of params.yaml, as a mapping of section to key to value (templated).
         model: model whose models/NAME/params.yaml overrides params.yaml (templated); by default only params.yaml
             is read.
         window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
             of params.yaml.
         workspace: name of the workspace (templated); by default DAG.RUN.
-        commit: commit of the code that runs (templated). By default the version of the run's DAG bundle, if it is a
-            commit, so that a run that is cleared later has the same code again; else LEEWAY_GIT_COMMIT; else the
+        commit: commit of the code that runs (templated). By default it is the version of the run's DAG bundle, if that
+            is a commit, so that a run that is cleared later runs the same code again; else LEEWAY_GIT_COMMIT; else the
             project's HEAD.
         push: whether to push the data to LEEWAY_DVC_REMOTE, if it is set (templated).
         wait: whether to wait while another task of the run uses the workspace (templated); otherwise the task fails,
             and a retry can help.
 
     Returns:
-        `ReproResult`: workspace, lock, lock_digest, git_commit, stages (stage to output to digest, size_bytes, files),
-        ran.
+        `ReproResult`: workspace, lock, lock_digest, git_commit,
+        stages (for each stage and output: digest, size_bytes, files), ran.
     """
 
     step = "repro"

@@ -9,11 +9,12 @@ from leeway.operators.deploy import DeployOperator
 
 
 class EndpointRollbackOperator(DeployOperator):
-    """Deploy the version that an endpoint served before its present one: at once, without alarms and budget.
+    """Deploy the version that an endpoint served before its present one. Idempotent.
 
-    The model's history says which version that was. A DAG run rolls back once, also if its task is retried or cleared.
-    To go back further, trigger another run. The champion of the registry stays: `RollbackOperator` changes it.
-    Idempotent, as DeployOperator is, whose other arguments it has, too.
+    All requests move to that version at once. Neither alarms nor the budget can prevent this. The model's history says
+    which version it is. A DAG run rolls back once, even if its task is retried or cleared. To go back further, trigger
+    another run. The champion of the registry stays: `RollbackOperator` changes it. The operator also takes the other
+    arguments of DeployOperator.
 
     Args:
         model: registered model (templated).
@@ -21,7 +22,7 @@ class EndpointRollbackOperator(DeployOperator):
         serving: values that replace those of section `serving` of the parameters (templated).
 
     Returns:
-        as DeployOperator.
+        the same fields as DeployOperator.
     """
 
     previous = True

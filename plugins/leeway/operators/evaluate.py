@@ -19,7 +19,7 @@ TRAINING_FACTS = (
     "lost_s",
     "capacity_s",
 )
-"""Fields of a training's result that become tags of the version."""
+"""Fields of SpotTrainingOperator's result that become tags of the version."""
 
 
 class EvaluateOperator(StepOperator):
@@ -27,15 +27,16 @@ class EvaluateOperator(StepOperator):
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
-        workspace: folder of the run's DVC workspace, which has the features and the snapshot, and gets the evaluation
-            (templated).
+        workspace: folder of the run's DVC workspace (templated). The features and the snapshot are read there, and the
+            evaluation is written there.
         training: result of SpotTrainingOperator (templated). It gives the defaults of `trained_model`, `record`
             and `training_job`; its job, its costs and the DAG run become tags of the version.
         trained_model: folder of the trained model, or s3://BUCKET/KEY/model.tar.gz (templated); by default the one in
             `training`.
         record: folder of the files that the training script wrote about the training, or
-            s3://BUCKET/KEY/output.tar.gz (templated); by default the one in `training`. It becomes evidence.
-        model: registered model; empty: measure only (templated).
+            s3://BUCKET/KEY/output.tar.gz (templated); by default the one in `training`. The files become evidence of
+            the version.
+        model: registered model (templated); if empty, the model is measured and not registered.
         training_job: name of the training job (templated); by default the one in `training`.
         lineage: more tags of the version, name to value; the names get the prefix `leeway.` (templated).
 

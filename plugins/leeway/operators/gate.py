@@ -12,14 +12,14 @@ from leeway.links.report import ReportLink
 from leeway.operators.step import IN_BACKFILL, StepOperator
 
 MARKS = {"passed": "yes", "failed": "NO ", "undecided": "?  ", "reported": "   "}
-"""Beginning of a check's line in the log, by the check's outcome."""
+"""First characters of a check's line in the log, by the check's outcome."""
 
 
 class GateOperator(StepOperator, SkipMixin):
     """Judge a candidate by the policy in params.yaml, and compare it with the champion on the same holdout.
 
-    The task succeeds with the verdicts `failed` and `undecided` (too little data) too, and the log says why. The tasks
-    after it are then skipped, unless a person has to decide. The task's button "Report" opens the page of the verdict.
+    The task also succeeds if the verdict is `failed` or `undecided` (too little data). The log then says why, and the
+    tasks after it are skipped, unless a person has to decide. The task's button "Report" opens the page of the verdict.
     In a backfill the candidate is compared with the champion at its own `as_of`, not with today's. Idempotent.
 
     Args:

@@ -14,17 +14,17 @@ from leeway.training_request import TrainingRequest, read_training_request
 class GuardOperator(StepOperator):
     """Decide whether a training may start, or hold it back, and record the decision as an event.
 
-    Only a training that drift starts can be held back: the task and the tasks after it are then skipped, with the
-    reason. If a person has to act (the drifted data did not pass validation, or several trainings did not pass the
-    gate), the task fails instead, once for each cause, so that a failure notification is sent. Make
-    `RecordOutcomeOperator` its teardown. Idempotent: a DAG run has one decision.
+    Only a training that drift or the schedule starts can be held back: then this task and the tasks after it are
+    skipped, and the log has the reason. If a person has to act (the drifted data did not pass validation, or several
+    trainings did not pass the gate), the task fails instead, once for each cause, so that a failure notification is
+    sent. Make `RecordOutcomeOperator` its teardown. Idempotent: a DAG run has one decision.
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
         model: registered model (templated).
-        request: as_of, trigger, reason and drifted_columns of the training (templated); see
-            `leeway.training_request`. By default they come from the DAG run: its
-            param `as_of`, the drift event that started it, or its logical date.
+        request: as_of, trigger, reason and drifted_columns of the training (templated); see `leeway.training_request`.
+            By default they come from the DAG run: its param `as_of`, the drift event that started it, or its logical
+            date.
 
     Returns:
         `GuardResult`: model_name, as_of, trigger, outcome, guard, reason, until, alert, window.

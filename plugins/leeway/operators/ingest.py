@@ -7,12 +7,13 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 PARTITION = "{{ partition_key or (ds | default('')) }}"
-"""Template of the run's partition: its partition key, or else its logical date. A run with neither renders an empty
-text, which the steps refuse."""
+"""Template of the run's partition: its partition key, or else its logical date. For a run that has neither, the result
+is an empty text, which the steps refuse."""
 HOUR = "{{ (partition_key or (ts | default('')))[:13] }}"
-"""Template of the run's hour, YYYY-MM-DDTHH: the value of `partition=` if a dataset's partitions are hours."""
+"""Template of the run's hour, YYYY-MM-DDTHH: the argument `partition` of operators if a dataset's partitions are hours.
+"""
 MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
-"""Template of the run's month, YYYY-MM: the value of `partition=` if a dataset's partitions are months."""
+"""Template of the run's month, YYYY-MM: the argument `partition` of operators if a dataset's partitions are months."""
 
 
 class IngestOperator(StepOperator):
@@ -21,7 +22,8 @@ class IngestOperator(StepOperator):
     Args:
         dataset: dataset to ingest (templated).
         partition: day, hour (YYYY-MM-DDTHH) or month (YYYY-MM) to stage (templated); by default the run's partition
-            key, or the day of its logical date. `HOUR` and `MONTH` of this module also work for a run by hand.
+            key, or the day of its logical date. If partitions are hours or months, use `HOUR` or `MONTH` of this
+            module: a run by hand has no partition key, but a logical date.
         folder: folder of the source's files (templated); by default the source's default folder.
         source_conn_id: Airflow connection of the source; the step gets its credentials as environment variables
             (docs/how-to/ingestion.md).

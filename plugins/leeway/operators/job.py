@@ -1,4 +1,4 @@
-"""The base classes of the operators that start something in SageMaker and wait for its end."""
+"""The base classes of the operators that start a job or a deployment in SageMaker and wait for its end."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 class SageMakerOperator(ResultOutputMixin, BaseOperator):
     """Prepare a job or a deployment of SageMaker, start it and wait for its end.
 
-    A trigger does this if the task is deferrable, else the worker.
+    If the task is deferrable, a trigger starts it and waits; if not, the worker does.
 
     A subclass inherits from this class first, and then from an operator of the Amazon provider, whose constructor is
     used.
     """
 
     job_task_class: ClassVar[type[AwsTask]]
-    """Class that does the operator's work."""
+    """Class that prepares the job or deployment, and collects its result."""
     job_fields_class: ClassVar[type[DataclassInstance]]
-    """Dataclass of the operator's attributes that `job_task_class` gets."""
+    """Dataclass with the operator's attributes that `job_task_class` needs."""
     aws_conn_id: str | None
     region_name: str | None
     verify: bool | str | None
@@ -55,7 +55,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> Any:
-        """Start the job, or find it, and wait for it. If the task is deferrable, its trigger starts the job.
+        """Start the job, or find it, and wait for its end. If the task is deferrable, its trigger starts the job.
 
         Raises:
             AirflowFailException: a field is wrong, a file is missing, a budget does not allow the job, or the script
@@ -86,11 +86,11 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
 
     @abstractmethod
     def build_trigger(self, wait: Any) -> BaseTrigger:
-        """Return the trigger that starts what the task waits for, and waits."""
+        """Return the trigger that starts the job or deployment, and waits for its end."""
 
     @abstractmethod
     def wait_in_worker(self, wait: Any) -> Mapping[str, Any]:
-        """Start what the task waits for, wait in this process, and return how the wait ended."""
+        """Start the job or deployment, wait for its end in this process, and return how the wait ended."""
 
     def build_step_variables(self) -> Mapping[str, str]:
         """Return more environment variables for the steps, which `env` may replace. By default there are none."""

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.operators.output import ResultOutputMixin
 
 VERSION_KEY = "leeway.version"
-"""Key in a model package's metadata whose value is the mirrored version, MODEL/VERSION."""
+"""Key in the metadata of a model package. Its value is the mirrored version, as MODEL/VERSION."""
 
 
 class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
@@ -30,8 +30,8 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
         training_job: training job whose image and model the package gets (templated); not needed if the package exists.
         model_approval: Approved, Rejected or PendingManualApproval (templated).
         package_group_name: model package group (templated); by default the model's name.
-        image_uri: image that serves the model (templated); by default the training job's.
-        model_url: s3:// address of model.tar.gz (templated); by default the training job's.
+        image_uri: image that serves the model (templated); by default the one of the training job.
+        model_url: s3:// address of model.tar.gz (templated); by default the one of the training job.
 
     Returns:
         model_package_arn, model_approval, changed.
@@ -72,7 +72,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
             self.model_approval = ApprovalStatus(self.model_approval)
         except ValueError:
             allowed = ", ".join(status.value for status in ApprovalStatus)
-            raise AirflowFailException(f"model_approval is {self.model_approval!r}; it may be {allowed}.") from None
+            raise AirflowFailException(f"model_approval is {self.model_approval!r}: give one of {allowed}.") from None
         package = self._find_package()
         if package is None:
             arn, changed = self._create_package(context), True

@@ -1,4 +1,4 @@
-"""`task.output["field"]` of Leeway's operators: one field of the result that the task returns."""
+"""Define `task.output["field"]` of Leeway's operators: a reference to one field of the task's result."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ from leeway.operators.step import StepOperator
 
 
 class ProfileOperator(StepOperator):
-    """Count the rows of a scored partition in the bins of the reference of the version that scored it. Idempotent.
+    """Count the rows of a scored partition by bins. Idempotent.
+
+    The bins are those of the reference of the version that scored the rows.
 
     Args:
         model: registered model (templated).

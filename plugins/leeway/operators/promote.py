@@ -24,8 +24,8 @@ class PromoteOperator(StepOperator):
         promote_in_backfill: whether a backfill may promote (templated); if empty, section `promote` of params.yaml
             decides.
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
-        force: whether to promote a version that is older than the champion, was judged against another champion, was
-            rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
+        force: whether to promote a version even if it is older than the champion, was judged against another champion,
+            or was rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
         why: reason, which is recorded; required with `force` (templated).
         asset: gets an event if the version became champion.
 

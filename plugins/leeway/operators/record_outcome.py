@@ -8,10 +8,10 @@ from leeway.operators.step import StepOperator
 
 
 class RecordOutcomeOperator(StepOperator):
-    """Record how a training ended that `GuardOperator` had allowed: passed, not passed or failed. Idempotent.
+    """Record how a training that `GuardOperator` allowed has ended: passed, not passed or failed. Idempotent.
 
     Make it the teardown of the guard: `record_outcome.as_teardown(setups=guard)`. It then runs even if a task between
-    them fails, and the DAG run still fails.
+    the two fails, and the DAG run fails nevertheless.
 
     Args:
         model: registered model (templated).

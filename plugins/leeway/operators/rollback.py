@@ -12,7 +12,7 @@ from leeway.operators.step import StepOperator
 
 
 class RollbackOperator(StepOperator):
-    """Make the previous champion the champion again, and block the present one. Idempotent: a DAG run does it once.
+    """Make the previous champion the champion again, and block the present one. Idempotent: a DAG run rolls back once.
 
     Args:
         model: registered model (templated).

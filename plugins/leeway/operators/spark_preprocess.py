@@ -17,33 +17,35 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
     The window's data files and the code of `pipelines` are uploaded, unless S3 has the same content already. The job's
     name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that name and
     the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result; else the
-    task starts a job with the next name. So a retry, a clear or a killed worker does not pay for a second job. The task
-    waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job is
+    task starts a job with the next name. So nobody pays for a second job after a retry, a clear or a killed worker. The
+    task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job is
     stopped. Idempotent.
 
     Args:
         snapshot: file of the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
-        folder: folder to download the features to (templated); empty: they stay in S3.
+        folder: folder to download the features to (templated); if empty, they stay in S3.
         model: registered model that the features are for (templated); its parameters give the defaults of
-            `validation_days` and `project`. Empty: params.yaml alone gives them.
-        validation_days: last days of the training window that are used for validation (templated); None: section
-            `preprocess` of the parameters decides, or else the step's default.
+            `validation_days` and `project`. If empty, params.yaml alone gives them.
+        validation_days: number of days at the end of the training window that are used for validation (templated); by
+            default section `preprocess` of the parameters decides, or else the step's default.
         image_uri: image with Java 17, PySpark, ibis and the packages that docs/how-to/processing-job.md lists
             (templated).
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of window, code and features (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in the bucket (templated).
-        instance_type: instance type of the one machine, such as ml.m5.xlarge (templated): Spark uses all its cores.
+        instance_type: instance type of the job's only machine, such as ml.m5.xlarge (templated): Spark uses all its
+            cores.
         volume_size_gb: size of the disk, GB, for the window, Spark's temporary files and the features (templated).
         max_run_s: longest run, seconds (templated).
-        project: project that pays (templated); by default the one in section `budget` of the parameters.
+        project: project to which the cost is charged (templated); by default the one in section `budget` of the
+            parameters.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two requests for the job's state (templated).
-        deferrable: whether to wait in the triggerer; else in the worker.
-        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
-            Airflow's own.
+        deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
+        python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
+            the interpreter that runs Airflow.
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:

@@ -20,15 +20,15 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     The job's name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that
     name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result. If
     it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from the same
-    checkpoints if the inputs are the same. So a retry, a clear or a killed worker does not pay for a second job. The
-    task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job is
-    stopped. Idempotent.
+    checkpoints if the inputs are the same. So nobody pays for a second job after a retry, a clear or a killed worker.
+    The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
+    is stopped. Idempotent.
 
     Args:
-        channels: channel name to folder or s3:// prefix (templated); a folder is uploaded, unless S3 has the same
-            content already.
-        entry_point: training script, relative to `code`; runs as `python NAME --hyperparameter value ...`. By default
-            Leeway's gradient-boosted trees, for datasets without a training script of their own.
+        channels: for each channel, its name and a folder or an s3:// prefix (templated). A folder is uploaded, unless
+            S3 has the same content already.
+        entry_point: training script, relative to `code`. The job runs `python NAME --hyperparameter value ...`. By
+            default it is Leeway's own script, which trains gradient-boosted trees.
         bundle: text file that lists the other files that the script needs, relative to `code`.
         code: folder of the script, its other files and params.yaml (templated), such as the workspace of
             DvcReproOperator, so that features and model come from the same commit; by default LEEWAY_PROJECT.
@@ -45,23 +45,26 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             instance_type.
         instance_count: number of instances (templated).
         volume_size_gb: size of each instance's disk, GB (templated).
-        spot: whether to use managed spot; else on demand.
+        spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest training time, seconds (templated).
-        max_wait_s: longest time in all, waiting for spot capacity included, seconds; at least max_run_s (templated).
-        on_no_capacity: what to do after a job that got no machine within max_wait_s: `fail`; `next_instance_type`, try
-            the next of instance_types; `on_demand`, try all types, then the first one on demand. The next job resumes
-            from the same checkpoints.
-        budget_usd: what the task's jobs may cost together, US dollars (templated). A job is not started if its worst
-            case is above the budget, and is stopped when the cost is. None: no such limit.
-        project: project that pays (templated); by default the one in params.yaml, section `budget`.
-        model: name of the model that is trained, for the ledger (templated).
+        max_wait_s: longest time from the job's creation to its end, seconds, including the wait for spot instances; at
+            least max_run_s (templated).
+        on_no_capacity: what to do after a job that got no machine within max_wait_s. `fail`: the task fails.
+            `next_instance_type`: the next of instance_types is tried. `on_demand`: all types are tried, then the first
+            type on demand. The next job resumes from the same checkpoints.
+        budget_usd: highest cost of all the task's jobs together, US dollars (templated). A job is not started if its
+            highest possible cost is above the budget, and it is stopped when its cost exceeds the budget. None: no
+            such limit.
+        project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.
+        model: registered model that is trained (templated). Its parameters give the default hyperparameters, and the
+            ledger of costs names it.
         environment: variables of the script (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
-        deferrable: whether to wait in the triggerer; else in the worker.
-        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
-            Airflow's own.
+        deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
+        python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
+            the interpreter that runs Airflow.
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:

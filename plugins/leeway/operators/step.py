@@ -14,14 +14,15 @@ from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ResultOutputMixin
 
 IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
-"""Renders to True in a run that a backfill started, or ran again."""
+"""Template of "True" or "False": whether a backfill started the DAG run, or ran it again."""
 
 ACTOR_VARIABLES = {
-    # default(): a run that no person triggered has no user name.
+    # A run that no person triggered has no user name: then `default` gives an empty text, and `or` the run itself.
     "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
     "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
 }
-"""Variables that say who acts, for the registry's events: the user that triggered the run, else the run."""
+"""Templates of the variables that say who acts, for the registry's events: the user who triggered the run, if there is
+one, and the run."""
 
 
 class StepOperator(ResultOutputMixin, BaseOperator):
@@ -30,8 +31,8 @@ class StepOperator(ResultOutputMixin, BaseOperator):
     A subclass names the step and the fields of its spec. The process ends when the task ends.
 
     Args:
-        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
-            Airflow's own.
+        python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
+            the interpreter that runs Airflow.
         env: more environment variables for the step (templated). No secrets: they show in the UI.
     """
 
@@ -44,7 +45,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
     ui_color = "#dcebf7"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a subclass without a step at import, not in a worker."""
+        """Refuse a subclass without a step when it is imported, before a worker runs it."""
         super().__init_subclass__(**kwargs)
         if not getattr(cls, "step", ""):
             raise TypeError(f"{cls.__name__} must name its step")
@@ -76,7 +77,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
 
 
 def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the spec without the field `name` if it is not set: empty, or "None", to which a null param renders."""
+    """Return the spec without the field `name` if it is empty, or "None": Jinja renders a null param to this text."""
     return {key: value for key, value in spec.items() if key != name or value not in ("", "None")}
 
 
@@ -84,7 +85,7 @@ def skip_if_nothing_done(context: Context, result: dict[str, Any]) -> dict[str, 
     """Return the Result; skip the task if the Result has a reason why nothing was done.
 
     Raises:
-        AirflowSkipException: the Result has such a reason. The Result is the task's XCom in this case too.
+        AirflowSkipException: the Result has such a reason. It is pushed as the task's XCom nevertheless.
     """
     if result["reason"]:
         context["ti"].xcom_push("return_value", result)

@@ -8,13 +8,13 @@ from leeway.operators.step import StepOperator
 
 
 class StopIdleOperator(StepOperator):
-    """Find the endpoints of Leeway that nobody called for some hours, and delete them if `delete` is set.
+    """Find Leeway's endpoints that got no request for some hours, and delete them if `delete` is set. Idempotent.
 
-    An endpoint with the tag `leeway:keep` stays, and so does what Leeway did not make. Idempotent.
+    Endpoints with the tag `leeway:keep`, and endpoints that Leeway did not create, are never deleted.
 
     Args:
         hours: hours without a request or a deployment after which an endpoint is idle (templated).
-        delete: whether idle endpoints are deleted (templated); otherwise they are only listed.
+        delete: whether to delete idle endpoints (templated); if not, they are only listed.
         aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own
             credentials.
 

@@ -14,16 +14,16 @@ WATERMARK = "watermark"
 
 
 class SyncOperator(StepOperator):
-    """Ingest the changes of a source without partitions since the last sync, incrementally by cursor. Idempotent.
+    """Ingest the changes of a source since the last sync, incrementally by cursor. Idempotent.
 
-    The watermark, the largest cursor that was read, is stored in the asset's state store after the last commit. A task
-    that was killed therefore reads rows again, and misses none. Set the DAG's max_active_runs to 1, because two runs at
-    the same time would overwrite each other's rows. A ValidateOperator that is mapped over the result's partitions
-    publishes the days; see docs/how-to/ingestion.md.
+    It is for sources without partitions. The watermark, the largest cursor that was read, is stored in the asset's
+    state store after the last commit. So if a task is killed, the next try reads some rows again, and misses none. Set
+    the DAG's max_active_runs to 1, because two runs at the same time would overwrite each other's rows. A
+    ValidateOperator that is mapped over the result's partitions publishes the days; see docs/how-to/ingestion.md.
 
     Args:
         dataset: dataset to ingest (templated).
-        asset: the staging table; its state store has the watermark. It gets no event.
+        asset: asset of the staging table. Its state store has the watermark. It gets no event.
         folder: folder of the source's files (templated); by default the source's default folder.
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).

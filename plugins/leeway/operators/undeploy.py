@@ -8,7 +8,7 @@ from leeway.operators.step import StepOperator
 
 
 class UndeployOperator(StepOperator):
-    """Delete an endpoint that Leeway made, with its configurations, models and alarms. Idempotent.
+    """Delete an endpoint that Leeway created, with its configurations, models and alarms. Idempotent.
 
     Args:
         model: registered model that the endpoint serves (templated).

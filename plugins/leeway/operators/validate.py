@@ -16,9 +16,9 @@ from leeway.operators.step import StepOperator, drop_unset
 class ValidateOperator(StepOperator):
     """Validate a staged partition by its suite in expectations/, quarantine bad rows, and publish the others.
 
-    After a critical failure, or with too many bad rows, nothing is published: the task fails without retries, the
-    results are stored, and no asset event is emitted. The task's button "Data docs" opens the results, also if the task
-    failed. Idempotent.
+    If a critical expectation fails, or if there are too many bad rows, nothing is published: the task fails without
+    retries, the results are stored, and there is no asset event. The task's button "Data docs" opens the results, even
+    if the task failed. Idempotent.
 
     Args:
         dataset: dataset whose partition is validated (templated).
@@ -26,16 +26,16 @@ class ValidateOperator(StepOperator):
         suite: suite in expectations/ (templated); by default the one with the dataset's name.
         max_quarantined_fraction: largest share of the rows that may be quarantined, 0 to 1 (templated); by default
             params.yaml decides.
-        engine: what judges the rows, `duckdb` or `gx` (templated): Great Expectations itself; by default params.yaml
+        engine: what judges the rows: `duckdb`, or `gx`, Great Expectations itself (templated); by default params.yaml
             decides.
-        verify_share: share of the partitions that both engines judge, 0 to 1 (templated); if they differ, the task
-            fails and nothing is published; by default params.yaml decides.
+        verify_share: share of the partitions that both engines judge, 0 to 1 (templated). If the engines differ, the
+            task fails and nothing is published. By default params.yaml decides.
         withdraw: whether to remove the rows of a refused day that were published before (templated); by default
             params.yaml decides.
-        allow_shrink: whether a day may be published that has fewer rows than its published version, or that ends
-            earlier than the published days around it (templated); by default params.yaml decides.
-        asset: gets an event of the partition if the published rows changed, with snapshot_id, rows, changed, changes
-            and columns in its extra. An asset that is only in `outlets` would get an event at each success.
+        allow_shrink: whether to publish a day that has fewer rows than its published version, or that ends earlier than
+            the published days around it (templated); by default params.yaml decides.
+        asset: gets an event of the partition if the published rows changed. The event's extra has snapshot_id, rows,
+            changed, changes and columns. An asset that is only in `outlets` would get an event at each success.
 
     Returns:
         `ValidateResult`: table, partition, rows, quarantined, evaluated, warnings, evidence, engine, verified,
@@ -72,7 +72,7 @@ class ValidateOperator(StepOperator):
             register_asset(self, asset)
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `allow_shrink` where a null param decides nothing."""
+        """Return the step's spec, without `allow_shrink` if it is not set: then params.yaml decides."""
         return drop_unset(super().build_spec(), "allow_shrink")
 
     def execute(self, context: Context) -> Any:

@@ -1,1 +1,1 @@
-"""Triggers that start SageMaker jobs and wait for them in the triggerer."""
+"""Triggers that start SageMaker jobs and deployments, and wait for their end in the triggerer."""

@@ -1,4 +1,4 @@
-"""The trigger that deploys to a SageMaker endpoint and waits for the end."""
+"""The trigger that begins the deployment of a SageMaker endpoint, and waits for its end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class DeploymentTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
-        # A task of its own, as in JobTrigger: a call to AWS that is cancelled replaces Airflow's CancelledError.
+        # The wait has a task of its own, as in JobTrigger: a call to AWS that is cancelled replaces Airflow's
+        # CancelledError by another one.
         wait_task = asyncio.create_task(start_and_wait_for_endpoint(self.wait, self.log))
         try:
             event = await asyncio.shield(wait_task)

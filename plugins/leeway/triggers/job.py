@@ -19,8 +19,8 @@ from leeway.triggers.kill import run_to_the_end
 class JobTrigger(BaseTrigger):
     """Start a SageMaker job of any kind, wait for it, and show its states and its log in the task's log meanwhile.
 
-    If a person clears the waiting task, or marks it as success or failed, the job is stopped, or not started at all if
-    this trigger did not run yet. The job is not stopped if the triggerer stops or restarts.
+    If a person clears the waiting task, or marks it as success or failed, the job is stopped. If this trigger has not
+    run yet, the job is never started. The job is not stopped if the triggerer stops or restarts.
 
     Args:
         wait: fields of `JobWait`.
@@ -75,11 +75,11 @@ class JobTrigger(BaseTrigger):
         await stop_job(self.wait, self.log)
 
     async def _is_taken_over(self) -> bool:
-        """Return whether another triggerer waits for the job now, because this one was slow.
+        """Return whether another triggerer waits for the job now, because this triggerer was slow.
 
         Airflow 3.3.2 calls `on_kill` in this case too, although nobody cleared or marked the task. The job's tag then
-        names the same try with another trigger; after a clear it names another try. False if the tag cannot be read: a
-        job that nobody needs must be stopped, because it costs money.
+        names the same try of the task, but another trigger. After a clear, the tag names another try. The result is
+        False if the tag cannot be read: then the job is stopped, because a job that nobody needs costs money.
         """
         try:
             waiter = await read_waiter(self.wait)

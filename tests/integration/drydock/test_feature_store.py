@@ -170,7 +170,7 @@ def test_a_record_expires_after_its_ttl(drydock: Any) -> None:
         (build_record("JFK", "2013-01-01T00:00:00Z", rain=1), "FeatureGroup checked has no feature with the name rain"),
         (build_record("JFK", "2013-01-01T00:00:00Z")[:1], "must have a value of the feature at"),
         (build_record("", "2013-01-01T00:00:00Z"), "must have a value of the feature airport"),
-        (build_record("JFK", "2013-01-01T00:00:00Z") * 2, "the feature airport is more than once"),
+        (build_record("JFK", "2013-01-01T00:00:00Z") * 2, "the record has the feature airport more than once"),
     ],
 )
 def test_a_wrong_record_is_refused(drydock: Any, record: list[dict[str, str]], message: str) -> None:
@@ -192,7 +192,7 @@ def test_wrong_requests_are_refused(drydock: Any) -> None:
         ({"EventTimeFeatureName": "flights"}, "must be String or Fractional"),
         ({"OnlineStoreConfig": {"EnableOnlineStore": False}}, "EnableOnlineStore must be true"),
         ({"OfflineStoreConfig": {"S3StorageConfig": {"S3Uri": "s3://bucket/x"}}}, "is not supported by drydock"),
-        ({"FeatureDefinitions": [*DEFINITIONS, DEFINITIONS[0]]}, "the feature airport is there more than once"),
+        ({"FeatureDefinitions": [*DEFINITIONS, DEFINITIONS[0]]}, "the feature airport is defined more than once"),
         ({"FeatureGroupName": "a b"}, "featureGroupName' failed to satisfy constraint"),
     ):
         with pytest.raises(ClientError, match=message):

@@ -58,7 +58,7 @@ def test_image_and_model_come_from_the_training_job(drydock, project, make_spot_
 def test_refuses_wrong_fields_and_creates_no_group(drydock):
     with pytest.raises(AirflowFailException, match="give training_job="):
         mirror("nothing", "1")
-    with pytest.raises(AirflowFailException, match="model_approval is 'yes'; it may be Approved, Rejected"):
+    with pytest.raises(AirflowFailException, match="model_approval is 'yes': give one of Approved, Rejected"):
         mirror("nothing", "1", model_approval="yes", **IMAGE)
     groups = drydock.client("sagemaker").list_model_package_groups()["ModelPackageGroupSummaryList"]
     assert "nothing" not in {group["ModelPackageGroupName"] for group in groups}

@@ -318,7 +318,7 @@ def test_refuses_wrong_fields_in_one_line_and_uploads_nothing(case, drydock, pro
 
 def test_refuses_a_project_without_the_script_of_the_job(drydock, project, make_task, context):
     (project / "pipelines" / "container" / "processing.py").unlink()
-    with pytest.raises(AirflowFailException, match="LEEWAY_PROJECT must be the project"):
+    with pytest.raises(AirflowFailException, match="set LEEWAY_PROJECT to the project's folder"):
         make_task().execute(context)
 
 

@@ -27,7 +27,7 @@ class ProcessingAttempts(SimpleAttempts):
 
     Args:
         s3: the Amazon provider's hook of S3.
-        folder: folder that the features are downloaded to; empty: they stay in S3 only.
+        folder: folder to download the features to; if empty, they stay in S3 only.
         arguments: arguments of `SimpleAttempts`.
     """
 
@@ -55,7 +55,9 @@ class ProcessingAttempts(SimpleAttempts):
         """
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         if not self._call(lambda: self.s3.check_for_key(key, bucket)):
-            raise AirflowFailException(f"the job completed, but {uri} does not exist: was its output deleted?")
+            raise AirflowFailException(
+                f"the job completed, but its output {uri} does not exist any more: start a new DAG run."
+            )
         result = json.loads(self._call(lambda: self.s3.read_key(key, bucket)))
         if result.get("schema_version") != SCHEMA_VERSION:
             raise AirflowFailException(

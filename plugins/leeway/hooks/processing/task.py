@@ -61,7 +61,7 @@ class ProcessingTask(JobTask):
     fields: ProcessingFields
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
-        """Check the fields, upload the code and the window, and return the attempts; see `JobTask.prepare_work`."""
+        """Check the fields, upload the code and the window, and return the attempts; see `AwsTask.prepare_work`."""
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
@@ -158,7 +158,7 @@ class ProcessingTask(JobTask):
         """
         entry_point = find_code(ENTRY_POINT, self.project_folder)
         if not entry_point.is_file():
-            raise AirflowFailException(f"{entry_point} does not exist: LEEWAY_PROJECT must be the project.")
+            raise AirflowFailException(f"{entry_point} does not exist: set LEEWAY_PROJECT to the project's folder.")
         members = {"__main__.py": entry_point}
         for folder in list_dataset_folders(self.project_folder):
             members |= _list_code(folder, "pipelines/datasets")
@@ -171,6 +171,6 @@ class ProcessingTask(JobTask):
 
 
 def _list_code(folder: Path, prefix: str) -> dict[str, Path]:
-    """Map the path in the archive of each file of code below a folder to the file."""
+    """Return the files of code below a folder, by their paths in the archive."""
     files = (path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
     return {f"{prefix}/{path.relative_to(folder)}": path for path in files}

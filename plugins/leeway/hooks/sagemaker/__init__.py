@@ -1,1 +1,1 @@
-"""Start, find, wait for and stop SageMaker jobs of any kind."""
+"""Start, find and stop SageMaker jobs of any kind, and wait for their end."""

@@ -27,8 +27,8 @@ class Attempts(ABC):
     """Start the job of a task, wait for a job that still runs, or return the result of a completed job.
 
     Args:
-        jobs: the task's jobs.
-        costs: checks the budgets and writes to the ledger.
+        jobs: finds and stops the task's jobs.
+        costs: checks the budgets, and writes to the ledger.
         wait_template: a wait for a job of the task, without the job's name and limits.
         log: log of the task.
     """
@@ -52,7 +52,7 @@ class Attempts(ABC):
 
         Raises:
             AirflowFailException: the job cannot succeed, or a budget does not allow it. A retry cannot help.
-            AirflowException: the job was stopped, or SageMaker failed. A retry resumes it.
+            AirflowException: the job was stopped, or SageMaker failed. A retry starts or resumes the work.
         """
         attempts = self.jobs.list_attempts()
         if event:

@@ -32,9 +32,9 @@ THROTTLING_PREFIXES = (
 EXPIRY_PREFIXES = ("ExpiredToken", "RequestExpired")
 """Prefixes of the error codes of expired credentials. They may expire during a long wait; a new client renews them."""
 RETRY_TIMEOUT_S = 120.0
-"""Seconds for which a task retries a request to an endpoint that does not answer. Then the try of the task fails."""
+"""Seconds for which a task retries a request to a service that does not answer. Then the try of the task fails."""
 MAX_DELAY_S = 30.0
-"""Maximum seconds between two requests to an endpoint that does not answer."""
+"""Maximum seconds between two requests to a service that does not answer."""
 
 
 def is_transient(error: BaseException) -> bool:
@@ -68,11 +68,11 @@ def get_error_code(error: ClientError) -> str:
 
 
 class Outage:
-    """Log when an endpoint stops answering and when it answers again, one line each; compute the delays of retries.
+    """Log when a service stops answering and when it answers again, one line each; compute the delays of retries.
 
     Args:
         log: log of the task.
-        service: name of the endpoint in the log.
+        service: name of the service in the log.
     """
 
     def __init__(self, log: Logger, service: str) -> None:
@@ -101,7 +101,7 @@ def call_with_retries(call: Callable[[], T], log: Logger, service: str = "SageMa
     Args:
         call: an idempotent call.
         log: log of the task.
-        service: name of the called endpoint in the log.
+        service: name of the called service in the log.
 
     Raises:
         Exception: the last error of `call`.
@@ -128,7 +128,7 @@ def raise_airflow_errors() -> Iterator[None]:
 
     Raises:
         AirflowFailException: the request is wrong. A retry cannot help.
-        AirflowException: the endpoint does not answer, or refuses the request temporarily. A retry can help.
+        AirflowException: SageMaker or S3 does not answer, or refuses the request temporarily. A retry can help.
     """
     try:
         yield
@@ -142,9 +142,8 @@ def raise_airflow_errors() -> Iterator[None]:
     except ParamValidationError as error:
         raise AirflowFailException(f"SageMaker would refuse the request: {format_error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:
-        raise AirflowException(
-            f"SageMaker or S3 does not answer: {format_error_line(error)} Is the endpoint up?"
-        ) from None
+        hint = "Check that the service runs. A retry can help."
+        raise AirflowException(f"SageMaker or S3 does not answer: {format_error_line(error)} {hint}") from None
 
 
 def format_error_line(error: BaseException) -> str:

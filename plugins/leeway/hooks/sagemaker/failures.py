@@ -17,14 +17,14 @@ from leeway.hooks.sagemaker.wait import WaitEvent
 from pipelines.costs.job_records import get_end_time, get_kind
 
 PERMANENT_PREFIXES = ("AlgorithmError", "ClientError")
-"""First words of the FailureReason of a job that would fail again: its script, its input or its request is wrong."""
+"""Beginnings of the FailureReason of a job that would fail again: its script, its input or its request is wrong."""
 LATE_STOP_S = 60.0
-"""Time after a clear, seconds, in which the old try may still stop its job, although the new try has begun. Airflow
-allows the trigger of the old try 30 s for the stop."""
+"""Seconds after the begin of a new try in which the old try may still stop its job. (After a clear, Airflow gives the
+trigger of the old try 30 s to stop the job.)"""
 EXIT_MESSAGE = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
-"""ExitMessage that `pipelines.container.processing` writes."""
+"""Form of the ExitMessage that `pipelines.container.processing` writes: the exit code of the step, and its error."""
 TRY_AGAIN_EXIT_CODE = 75
-"""Exit code of a step that may succeed in a retry; see `pipelines.errors`."""
+"""Exit code of a step that failed but may succeed in a retry; see `pipelines.errors`."""
 KILLED_PATTERN = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)
 """Part of the FailureReason of a job whose process was killed, for example because it used too much memory."""
 LONGER_RUN_HINT = "Give a longer max_run_s, or a larger instance_type."

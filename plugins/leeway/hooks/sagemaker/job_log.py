@@ -1,4 +1,4 @@
-"""Show the lines of a job's own log in the task's log."""
+"""Copy the lines of a job's log from CloudWatch to the task's log."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 from leeway.hooks.step.hook import Logger
 
 LINES_PER_CHECK = 2_000
-"""Largest number of lines of one host that one check shows."""
+"""Largest number of lines of one host that one call of `show_new_lines` shows."""
 LINE_CHARS = 2_000
 """Largest number of characters of a line that are shown."""
 PAGES_PER_CHECK = 5
-"""Largest number of pages, of at most 10,000 lines, that one check reads of one host."""
+"""Largest number of pages, of at most 10,000 lines each, that one call of `show_new_lines` reads of one host."""
 LAST_LINES = 100
-"""Number of last lines that are shown of a log that was too long: they have the reason of a failure."""
+"""Number of last lines that are shown at the end if lines were omitted: they have the reason of a failure."""
 
 
 class JobLog:
-    """Show the new lines of a job's log, host by host; each check shows a limited number of them.
+    """Show the new lines of a job's log in the task's log, host by host. One call shows a limited number of lines.
 
     Args:
         job_name: name of the job.

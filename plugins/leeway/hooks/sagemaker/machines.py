@@ -1,4 +1,4 @@
-"""Choose the machine of a training attempt from SageMaker's description of the attempt before it."""
+"""Choose the machine on which a training job runs, from SageMaker's description of the task's previous job."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
 """What to do if a job got no instances within max_wait_s."""
 POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
 NO_CAPACITY_PREFIX = "CapacityError"
-"""First word of the FailureReason if SageMaker has no on-demand machines."""
+"""Beginning of the FailureReason if SageMaker has no machine on demand."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The type and number of a job's machines, and how long the job may run on them and wait for them."""
+    """The type and the number of a job's machines, and how long the job may run on them and wait for them."""
 
     instance_type: str
     instance_count: int
@@ -38,7 +38,7 @@ class Machine:
 
     @property
     def label(self) -> str:
-        """Instance type, and "spot" or "on demand"; for log lines and for the list of switches."""
+        """Instance type, and "spot" or "on demand", for log lines and for `list_switches`."""
         return f"{self.instance_type} {'spot' if self.spot else 'on demand'}"
 
     def build_request(self) -> dict[str, Any]:
@@ -76,20 +76,21 @@ def get_machine_label(job: Mapping[str, Any]) -> str:
 
 
 def had_no_capacity(job: Mapping[str, Any]) -> bool:
-    """Return whether a job ended for lack of capacity.
+    """Return whether a job ended because SageMaker had no machine for it.
 
-    It waited too long for a machine, at its start or after an interruption; or SageMaker had no machine on demand.
+    Either the job waited too long for a machine, at its start or after an interruption, or there was no machine on
+    demand.
     """
     has_waited_too_long = job.get("SecondaryStatus") == "MaxWaitTimeExceeded"
     return has_waited_too_long or str(job.get("FailureReason", "")).startswith(NO_CAPACITY_PREFIX)
 
 
 def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, Any] | None) -> Machine | None:
-    """Return the machine for the next attempt; None if the final machine of the list had no capacity.
+    """Return the machine for the next attempt; None if SageMaker did not have the last machine of the list.
 
-    If the previous attempt had no capacity, the next one uses the machine that follows in the list; otherwise it uses
-    the same machine again. It uses the first machine if there was no attempt, or if the list no longer has the machine
-    of the previous attempt.
+    If SageMaker did not have the machine of the previous attempt, the next attempt uses the machine that follows in the
+    list; otherwise it uses the same machine again. It uses the first machine if there was no attempt, or if the list no
+    longer has the machine of the previous attempt.
 
     Args:
         machines: the machines to try in turn.
@@ -106,7 +107,7 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
 
 
 def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """List each change of the machine between two attempts: from, to, the earlier job, and why it ended."""
+    """List each change of the machine between two attempts: `from`, `to`, the earlier `job`, and why it ended."""
     return [
         {
             "from": get_machine_label(before),

@@ -20,12 +20,12 @@ LOST_BY_STOP = {
     "processing": "its work is lost",
     "transform": "its work is lost",
 }
-"""What a stop loses, by kind of job."""
+"""What is lost if a job is stopped, by kind of job."""
 NOT_FOUND_TEXTS = ("not found", "Could not find")
-"""Parts of the error about a job or model that does not exist: the first for training jobs, the second for all others.
-"""
+"""Parts of SageMaker's error about a job or model that does not exist: the first of a training job, the second of all
+others."""
 MAX_NAMES = 99
-"""Largest number of jobs that one task may start across its tries: the number in a job's name has two digits."""
+"""Largest number of jobs that one task may start in all of its tries: the number in a job's name has two digits."""
 
 
 def call_operation(client: Any, verb: str, kind: Kind, name: str, **fields: Any) -> Any:
@@ -77,7 +77,7 @@ def is_missing(error: ClientError) -> bool:
 
 
 class NamedJobs:
-    """The jobs of one task: BASE-1, BASE-2, ... At most one of them has not ended.
+    """Find and stop the jobs of one task. Their names are BASE-1, BASE-2, ...; at most one of them has not ended.
 
     Args:
         hook: the Amazon provider's hook of SageMaker.

@@ -20,7 +20,7 @@ TASK_FIELDS = (
     *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
     *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
 )
-"""Parts of the request that only the task sets. With other values it would not find its jobs, outputs and costs."""
+"""Parts of the request that only the task may set. With other values it would not find its jobs, outputs and costs."""
 
 
 def parse_count(name: str, value: Any, maximum: int | None = None) -> int:
@@ -130,7 +130,9 @@ def check_checkpoint_folder(request: Mapping[str, Any], bucket: str) -> None:
     for name, other_uri in _list_folders(request):
         other_folder = other_uri.rstrip("/") + "/"
         if folder.startswith(other_folder) or other_folder.startswith(folder):
-            raise AirflowFailException(f"the checkpoints' folder {uri} and {name} {other_uri} overlap.")
+            raise AirflowFailException(
+                f"the checkpoints' folder {uri} and {name} {other_uri} overlap: give them separate folders."
+            )
 
 
 def _list_folders(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Start and collect the processing or transform jobs of one task: on demand, and without checkpoints."""
+"""Start processing or transform jobs and collect their output. They run on demand, and have no checkpoints."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SimpleAttempts(Attempts):
     """Start, find or collect a job that cannot resume: each attempt does all of the work.
 
     Args:
-        jobs: the task's jobs.
-        costs: checks the budgets and writes to the ledger.
+        jobs: finds and stops the task's jobs.
+        costs: checks the budgets, and writes to the ledger.
         inputs: the inputs that decide the job's output.
         request: request to SageMaker, without a job's name.
         max_run_s: longest run of a job, seconds.

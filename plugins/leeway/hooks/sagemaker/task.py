@@ -1,4 +1,4 @@
-"""The base classes of all tasks that call SageMaker, and of those that run its jobs."""
+"""The base classes of all tasks that call SageMaker, and of the tasks that run SageMaker's jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wait(Protocol):
 
 
 class Work(Protocol):
-    """What a task does after `AwsTask.prepare_work`: start what it needs, or find it, and return the result."""
+    """What a task does after `AwsTask.prepare_work`: start a job or deployment, or find it, and return its result."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -86,7 +86,10 @@ class AwsTask(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End what the task waits for, if it can be ended. Airflow's limit of the wait has passed. Idempotent."""
+        """End the job or deployment that the task waits for, if that is possible. Idempotent.
+
+        Airflow's limit of the wait has passed.
+        """
 
     def kill(self) -> None:
         """Stop the step that this process runs."""

@@ -1,4 +1,4 @@
-"""Upload data and code of a job to S3, under keys that contain a digest of the content."""
+"""Upload the data and the code of a job to S3, under keys that contain a digest of the content."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ class S3Uploader:
     def _has_objects(self, bucket: str, prefix: str) -> bool:
         """Return whether a bucket has objects below a prefix; raise an error if the bucket cannot be used.
 
-        The provider's `check_for_bucket` is not used: its answer is "no" after any error, also during an outage.
+        The provider's `check_for_bucket` is not used, because it returns False after any error, even if S3 does not
+        answer.
         """
         client = self.s3.get_conn()
         try:

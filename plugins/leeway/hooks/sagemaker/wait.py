@@ -19,7 +19,7 @@ from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_sta
 from leeway.hooks.sagemaker.named_jobs import Kind
 
 MARGIN_S = 600
-"""Seconds that a job may take to upload its output and to end, after its maximum run time."""
+"""Seconds after its maximum run time in which a job may upload its output and end."""
 
 Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error", "refused"]
 """Why a wait ended; see `WaitEvent.cause`."""
@@ -29,9 +29,9 @@ class WaitEvent(TypedDict):
     """How a wait ended."""
 
     cause: Cause
-    """ended: the job ended, or somebody stopped it; budget, overrun, deadline: the wait stopped it for this reason;
-    no_answer, error: the endpoint did not answer, or refused, so the job's state is not known; refused: the request
-    is wrong, so the job was not started."""
+    """ended: the job ended, or somebody stopped it. budget, overrun, deadline: the wait stopped the job, because it
+    exceeded its budget, its run time or its age. no_answer, error: SageMaker did not answer, or answered with an error,
+    so the job's state is not known. refused: the request is wrong, so the job was not started."""
     job_name: str
     """Name of the job."""
     message: str
@@ -82,7 +82,7 @@ class JobWait:
 
     @property
     def deadline_s(self) -> int:
-        """Age of the job, in seconds, at which the wait stops it. SageMaker should have stopped it earlier."""
+        """Age of the job, in seconds, at which the wait stops it. Normally SageMaker has stopped it before."""
         return self.max_duration_s + MARGIN_S
 
     @property

@@ -25,7 +25,7 @@ from pipelines.costs.job_records import get_end_time
 T = TypeVar("T")
 
 WAITER_TAG = "leeway:waiter"
-"""Key of the tag that says which trigger, of which try of a task, waits for the job."""
+"""Key of the tag that names the trigger that waits for the job, and the try of its task."""
 
 
 async def start_and_wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
@@ -48,7 +48,7 @@ async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
 async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     """Wait until the job has ended, and log its states and lines meanwhile. Stop it if it exceeds a limit of the wait.
 
-    While the endpoint throttles, fails or restarts, requests are retried for at most `max_age_s` seconds.
+    While SageMaker throttles, fails or restarts, requests are retried for at most `max_age_s` seconds.
 
     Returns:
         How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error for
@@ -90,7 +90,7 @@ async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[
     """Return the result of `call`. Retry it for at most `max_age_s` seconds while SageMaker does not answer.
 
     Returns:
-        The result of `call`, or how the wait ended: without an answer in this time, or by an error for which a retry
+        The result of `call`; or how the wait ended, if there was no answer in this time, or an error for which a retry
         cannot help.
     """
     outage = Outage(log, "SageMaker")

@@ -4,9 +4,9 @@ A task that succeeds emits an event of each asset among its outlets. A task that
 asset from its outlets before it ends. (An asset alias cannot replace this: if two tasks add the first events of an
 alias at the same moment, they fail in the API server of Airflow 3.3.2, and retries do not help.)
 
-When Airflow has the event of a version, the version is written to the asset's state store. If a task dies between the
-lake's commit and its own end, the store does not have the version yet. The next try changes nothing in the lake, but
-emits the event.
+A version is the id of the lake's snapshot that wrote a partition. When Airflow has the event of a version, the version
+is written to the asset's state store. If a task dies between the lake's commit and its own end, the store does not have
+the version yet. The next try changes nothing in the lake, but emits the event.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.definitions.context import Context
 
 VERSION_FIELD = "snapshot_id"
-"""Field of a result and of an event's extra that has the version of the published rows."""
+"""Field with the version of the published rows, in a step's Result and in an event's extra."""
 EXTRA_FIELDS = ("snapshot_id", "rows", "changed", "changes", "columns")
-"""Fields of a result that go into the event's extra, if the result has them."""
+"""Fields of a step's Result that are copied to the event's extra, if the Result has them."""
 
 
 def register_asset(task: BaseOperator, asset: Asset) -> None:
-    """Add the asset to the task's outlets, and make the task call `remember_versions` when it has succeeded."""
+    """Add the asset to the task's outlets, and make Airflow call `remember_versions` when the task has succeeded."""
     if asset not in task.outlets:
         task.outlets = [*task.outlets, asset]
     task.on_success_callback = [*task.on_success_callback, remember_versions]
@@ -33,16 +33,14 @@ def register_asset(task: BaseOperator, asset: Asset) -> None:
 def prepare_event(
     context: Context, asset: Asset, partition: str, result: Mapping[str, Any], partition_key: str = ""
 ) -> bool:
-    """Prepare the event about a version of a partition that Airflow emits when the task succeeds.
-
-    Each version has at most one event.
+    """Prepare the asset event that Airflow emits when the task succeeds. Each version has at most one event.
 
     Args:
         context: context of the task.
-        asset: the asset that was published.
+        asset: asset of the published table.
         partition: the published day, or the published days as FIRST..LAST.
-        result: result of the step that published it.
-        partition_key: the event's partition key; empty: the run's.
+        result: Result of the step that published them.
+        partition_key: partition key of the event; if empty, the key of the DAG run.
 
     Returns:
         Whether there will be an event. False if this version already had an event, or if nothing is published.
@@ -59,7 +57,7 @@ def prepare_event(
 
 
 def remember_versions(context: Context) -> None:
-    """Write the versions that had events to the assets' state stores. Call it when Airflow has the task's events."""
+    """Write the versions whose events Airflow has to the assets' state stores. Airflow calls this after a success."""
     for asset in context["ti"].task.outlets:
         if isinstance(asset, Asset):
             extra = context["outlet_events"][asset].extra

@@ -1,4 +1,4 @@
-"""Emit an asset event when a model has another champion, and none if it has the same one.
+"""Emit an asset event when a model has another champion, and no event if the champion is the same.
 
 As in `leeway.hooks.step.asset_events`, the champion is written to the asset's state store when Airflow has its event.
 If a task dies after it changed the champion, its next try changes nothing, but emits the event.
@@ -13,31 +13,31 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.definitions.context import Context
 
 CHAMPION = "champion"
-"""Key in an event's extra, and in the asset's state store: the version that became champion."""
+"""Key in an event's extra and in the asset's state store. Its value is the version that became champion."""
 
 
 def build_champion_asset(model: str) -> Asset:
-    """Return the asset of a model's champion: it gets an event for each change."""
+    """Return the asset of a model's champion. It gets an event each time that another version becomes champion."""
     return Asset(name=f"{model}_champion", uri=f"x-leeway://champion/{model}")
 
 
 def register_champion_asset(task: BaseOperator, asset: Asset) -> None:
-    """Add the asset to the task's outlets, and make the task call `remember_champion` when it has succeeded."""
+    """Add the asset to the task's outlets, and make Airflow call `remember_champion` when the task has succeeded."""
     if asset not in task.outlets:
         task.outlets = [*task.outlets, asset]
     task.on_success_callback = [*task.on_success_callback, remember_champion]
 
 
 def prepare_champion_event(context: Context, asset: Asset, champion: str, result: Mapping[str, Any]) -> None:
-    """Prepare the event about the champion that Airflow emits when the task succeeds; none if it had an event already.
+    """Prepare the event that Airflow emits when the task succeeds; prepare none if this champion has had its event.
 
     If this call changed the champion, there is always an event: a command may have changed it since the last event.
 
     Args:
         context: context of the task.
-        asset: the model's `build_champion_asset`.
-        champion: version that is champion now; empty: the task did not make a version the champion.
-        result: result of the step `promote` or `rollback`.
+        asset: asset of the model's champion, as `build_champion_asset` returns it.
+        champion: version that is champion now; empty if the task did not make a version the champion.
+        result: Result of the step `promote` or `rollback`.
     """
     task = context["ti"].task
     is_new = result["changed"] or champion != context["asset_state_store"][asset].get(CHAMPION)
@@ -49,7 +49,7 @@ def prepare_champion_event(context: Context, asset: Asset, champion: str, result
 
 
 def remember_champion(context: Context) -> None:
-    """Write the champion that had an event to the asset's state store. Call it when Airflow has the task's events."""
+    """Write the champion whose event Airflow has to the asset's state store. Airflow calls this after a success."""
     for asset in context["ti"].task.outlets:
         if isinstance(asset, Asset):
             extra = context["outlet_events"][asset].extra

@@ -1,4 +1,4 @@
-"""Turn Airflow connections into environment variables of steps: those of a source, and those that all steps need."""
+"""Turn Airflow connections into environment variables of steps: for the source of a dataset, and for all steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ POSTGRES_TYPES = ("postgres", "postgresql")
 CATALOG_VARIABLE = "PYICEBERG_CATALOG__LEEWAY__URI"
 """Variable in which pyiceberg reads the address of the lake's catalog, with its password."""
 PUBLIC_VARIABLES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
-"""Variables that are no secrets."""
+"""Variables that contain no secret, so that Airflow need not mask them."""
 
 
 def build_source_environment(conn_id: str) -> dict[str, str]:
-    """Return the variables that a source's `url_env` and `headers_env` name. Airflow masks their secrets in logs.
+    """Return the variables from which a source reads its address and credentials. Airflow masks the secrets in logs.
 
-    The connection `flights_db` gives, by its type:
+    The source names the variables in its `url_env` and `headers_env`. The connection `flights_db` gives, by its type:
 
     - postgres, sqlite: FLIGHTS_DB_URL, a URL for SQLAlchemy. Extras whose names begin with ssl become parts of it.
     - http: FLIGHTS_DB_URL, the address; FLIGHTS_DB_AUTHORIZATION, Basic for a login and a password, Bearer for a
@@ -55,8 +55,8 @@ def build_source_environment(conn_id: str) -> dict[str, str]:
 def build_step_environment() -> dict[str, str]:
     """Return the variables with the credentials that every step needs. Airflow masks their secrets in logs.
 
-    LEEWAY_AWS_CONN_ID names the connection of AWS, for S3, and LEEWAY_LAKE_CONN_ID the one of the lake's catalog. Where
-    a variable is not set, the step inherits what it needs from Airflow's own environment.
+    LEEWAY_AWS_CONN_ID names the connection for S3, and LEEWAY_LAKE_CONN_ID names the connection for the lake's catalog.
+    If one of them is not set, the step uses the credentials in Airflow's own environment.
 
     Raises:
         AirflowFailException: a connection does not exist or has another type. A retry cannot help.
@@ -65,11 +65,10 @@ def build_step_environment() -> dict[str, str]:
     try:
         if settings().lake_conn_id:
             variables |= _read_lake_catalog(settings().lake_conn_id)
-        if settings().aws_conn_id:
-            BaseHook.get_connection(
-                settings().aws_conn_id
-            )  # fails if there is none; the hook would use other credentials
-            variables |= _read_access_keys(settings().aws_conn_id)
+        if aws_conn_id := settings().aws_conn_id:
+            # This call fails if there is no such connection. The hook alone would use other credentials instead.
+            BaseHook.get_connection(aws_conn_id)
+            variables |= _read_access_keys(aws_conn_id)
     except AirflowNotFoundException as error:
         hint = "Create it, or change LEEWAY_AWS_CONN_ID or LEEWAY_LAKE_CONN_ID, which name it."
         raise AirflowFailException(f"{error} {hint}") from None

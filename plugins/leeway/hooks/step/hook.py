@@ -32,12 +32,12 @@ INVALID_EXIT_CODE = 2
 """Exit code of a step whose request or data is wrong, so that a retry cannot help; see `pipelines.errors`."""
 
 NO_PACKAGE_TEXT = "No module named pipelines"
-"""Python's text where an interpreter has no package `pipelines` that it can run."""
+"""Part of Python's error if an interpreter cannot find the package `pipelines`."""
 INSTALL_HINT = f'Run `pip install "leeway[pipelines]=={__version__}"` in its environment, or change LEEWAY_PYTHON.'
 
 
 class Logger(Protocol):
-    """The methods of a task's log that Leeway calls."""
+    """The methods of a task's logger that Leeway calls."""
 
     def info(self, event: Any, *args: Any, **kw: Any) -> Any:
         """Log a line."""
@@ -47,7 +47,7 @@ class Logger(Protocol):
 
 
 class StepHook:
-    """Run each step in a process group of its own. If the task is killed or the step crashes, no process is left.
+    """Run each step in a process group of its own. If the task is killed or the step crashes, no process stays behind.
 
     Args:
         log: log of the task; each line that the step prints is logged.
@@ -85,7 +85,7 @@ class StepHook:
         return result
 
     def stop(self) -> None:
-        """Stop the step and all processes that it started: SIGTERM, then SIGKILL. Idempotent."""
+        """Stop the step and all processes that it started: send SIGTERM, and SIGKILL after 4 seconds. Idempotent."""
         child = self._child
         if child is None or child.returncode is not None:
             return

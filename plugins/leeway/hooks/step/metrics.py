@@ -1,4 +1,4 @@
-"""Send Airflow metrics (StatsD, OpenTelemetry) about results; nothing is sent if Airflow has no metrics backend."""
+"""Send Airflow metrics (StatsD or OpenTelemetry) about results. Without a metrics backend, Airflow sends nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 MICROS_PER_USD = 1_000_000
-"""Costs are counted in millionths of a US dollar, because counters are whole numbers."""
+"""Millionths of a US dollar: costs are counted in this unit, because counters are whole numbers."""
 
 
 def count_training(result: Mapping[str, Any], model: str) -> None:
-    """Count a training, its cost, interruptions and seconds; send its saving."""
+    """Count a training, its cost, its interruptions and its seconds; send the saving by spot as a gauge."""
     tags = {"model": model or "none"}
     _count("training.jobs", 1, tags)
     _count("training.cost_usd_micros", round(MICROS_PER_USD * (result.get("cost_usd") or 0)), tags)
@@ -22,7 +22,7 @@ def count_training(result: Mapping[str, Any], model: str) -> None:
 
 
 def count_drift_decision(result: Mapping[str, Any], model: str) -> None:
-    """Count a decision about drift by its outcome; send whether the data have drifted."""
+    """Count a decision about drift by its outcome; send as a gauge whether the data have drifted (1 or 0)."""
     outcome = str(result.get("outcome"))
     _count("drift.decisions", 1, {"model": model, "outcome": outcome})
     _get_stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})

@@ -56,9 +56,9 @@ class TrainingAttempts(Attempts):
     """Start, find or collect a task's training job.
 
     Args:
-        jobs: the task's jobs.
+        jobs: finds and stops the task's jobs.
         template: parts of the request.
-        costs: checks the budgets and writes to the ledger.
+        costs: checks the budgets, and writes to the ledger.
         logs: the Amazon provider's hook of CloudWatch Logs.
         wait_template: a wait for a job of the task, without the job's name and limits.
         log: log of the task.
@@ -99,8 +99,8 @@ class TrainingAttempts(Attempts):
     def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         matching_attempts = [job for job in attempts if self._has_same_inputs(job)]
         last_attempt = matching_attempts[-1] if matching_attempts else None
-        # If there is no next machine, an earlier try failed because no machine had capacity. This try begins with the
-        # first machine again.
+        # If there is no next machine, an earlier try failed because SageMaker had none of the machines. This try begins
+        # with the first machine again.
         machine = choose_next_machine(self.template.machines, last_attempt) or self.template.machines[0]
         prices = self.costs.require_budget(self.template.machines)
         if last_attempt:
@@ -157,7 +157,7 @@ class TrainingAttempts(Attempts):
             "training_job_arn": job["TrainingJobArn"],
             "status": job["TrainingJobStatus"],
             "model": model,
-            # the record of the training: parameters, environment, metrics
+            # The files that the script wrote about the training: parameters, environment, metrics.
             "record": model.removesuffix("model.tar.gz") + "output.tar.gz",
             "instance_type": job["ResourceConfig"]["InstanceType"],
             "attempts": len(attempts),

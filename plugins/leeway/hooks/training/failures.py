@@ -48,8 +48,8 @@ def _make_error_of_no_capacity(job: Mapping[str, Any]) -> AirflowException:
     advice = "Its checkpoints are kept: after a clear, the next job resumes from them."
     if max_wait_s is None:
         return AirflowFailException(
-            f"{machine}: SageMaker has no capacity for it on demand, and the task has no further machine to try. Run "
-            f"it later, or give another instance type. {advice}"
+            f"{machine}: SageMaker has no capacity for it, and the task has no further machine to try: run it later, "
+            f"or give another instance type. {advice}"
         )
     return AirflowFailException(
         f"{machine} within {max_wait_s} s, and the task has no further machine to try: give a longer max_wait_s, more "

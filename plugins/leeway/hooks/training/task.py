@@ -34,7 +34,7 @@ class TrainingTask(JobTask):
     fields: TrainingFields
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
-        """Check the fields, upload the code and the channels, and return the attempts; see `JobTask.prepare_work`."""
+        """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
         machines, bucket = self._list_machines(), self.get_setting("bucket", "LEEWAY_BUCKET")
         budget_usd = request_checks.parse_usd(self.describe_field("budget_usd"), self.fields.budget_usd)
         request = self._build_request(bucket, inputs or self._upload_inputs(bucket, machines))

@@ -21,7 +21,7 @@ from leeway.hooks.transform.job_requests import TransformJobs, has_same_inputs
 SCORES_SUFFIX = ".out"
 """End of the name of an object with scores: Batch Transform appends it to the name of the object with the rows."""
 RunScore = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""A function that runs the step `score` with the task's fields and the given ones, and returns the `ScoreResult`."""
+"""A function that runs the step `score` with the task's fields and with further ones, and returns the `ScoreResult`."""
 
 
 class InProcessWork:
@@ -81,10 +81,10 @@ class TransformAttempts(SimpleAttempts):
     def _collect(self, job: Job) -> dict[str, Any]:
         """Write the job's scores as the partition's predictions; return the `ScoreResult`."""
         if not self._has_output(job):
-            # An error, and no other job in this try: the retries of the task limit the number of paid jobs.
+            # This try fails, and does not start another job: so the task's retries limit the number of paid jobs.
             raise AirflowException(
                 f"transform job {get_job_name(job)} completed, but its scores at {_get_output_uri(job)} are "
-                "incomplete: were they deleted? A retry starts the next job."
+                "incomplete. A retry starts the next job."
             )
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             self._download(_get_output_uri(job), Path(folder))

@@ -18,7 +18,7 @@ CONTENT_TYPE = "application/jsonlines"
 INPUTS = ("ModelName", "TransformInput")
 """Parts of the request that decide what scores the job computes."""
 MODEL_EXISTS_TEXT = "already existing model"
-"""Part of SageMaker's error about a second model of the same name."""
+"""Part of SageMaker's error if a model of this name exists."""
 
 
 class TransformJobs(NamedJobs):

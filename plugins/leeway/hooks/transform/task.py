@@ -54,11 +54,11 @@ class TransformTask(JobTask):
     jobs: TransformJobs
 
     def get_job_scope(self) -> str:
-        """Return the ids of the partition and the model. All runs of a day score the same rows, so they share jobs."""
+        """Return dataset, model and partition. All runs of a partition score the same rows, so they share jobs."""
         return "/".join([self.fields.dataset, self.fields.model, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """Score a small partition; for a large one, check and upload its inputs; see `JobTask.prepare_work`."""
+        """Score a small partition; for a large one, check and upload its inputs; see `AwsTask.prepare_work`."""
         if not inputs:
             result = self._run_score({"max_rows": self.parse_count_field("transform_above_rows")})
             if not result["large"]:

@@ -384,4 +384,4 @@ def test_the_registered_model_has_one_name_in_all_operators_steps_and_factories(
         "SpotTrainingOperator",
         "DvcReproOperator",
     } <= with_model
-    assert {"gate", "evaluate", "repro", "budget", "charge", "lifecycle_dags"} <= with_model
+    assert {"gate", "evaluate", "repro", "budget", "charge", "create_lifecycle_dags"} <= with_model

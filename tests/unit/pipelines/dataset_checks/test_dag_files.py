@@ -7,7 +7,7 @@ from airflow.utils.file import might_contain_dag_via_default_heuristic
 
 from pipelines.dataset_checks.dag_files import find_skipped_files
 
-CALL = "from leeway.lifecycle import lifecycle_dags\nlifecycle_dags(model={name!r}, start=START)\n"
+CALL = "from leeway.lifecycle import create_lifecycle_dags\ncreate_lifecycle_dags(model={name!r}, start=START)\n"
 
 
 @pytest.mark.parametrize(("first_line", "is_loaded"), [("# For Airflow.\n", True), ("# AIRFLOW\n", True), ("", False)])

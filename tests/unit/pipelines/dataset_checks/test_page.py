@@ -37,7 +37,7 @@ def test_the_dag_files_of_a_model_are_found(
     nobody = page._answer("?", page._check_dag_files, page.Subject("nobody", DATASET, Path(), {}))
     assert (nobody.outcome, nobody.text) == (
         "not yet",
-        "no file in dags/ names nobody: `lifecycle_dags` creates its DAGs",
+        "no file in dags/ names nobody: `create_lifecycle_dags` creates its DAGs",
     )
 
 
@@ -46,7 +46,7 @@ def test_a_dag_file_without_the_word_is_a_no(
 ) -> None:
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags/orders.py").write_text(
-        'from leeway.lifecycle import lifecycle_dags\nlifecycle_dags(model="orders")\n'
+        'from leeway.lifecycle import create_lifecycle_dags\ncreate_lifecycle_dags(model="orders")\n'
     )
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()

@@ -32,5 +32,5 @@ def test_the_datasets_of_the_project_are_imported_beside_the_examples(tmp_path: 
 def test_a_project_with_code_of_its_own_does_not_use_that_of_the_installation(tmp_path: Path) -> None:
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "pipelines/__init__.py").touch()
-    with pytest.raises(AirflowFailException, match="LEEWAY_PROJECT must be the project"):
+    with pytest.raises(AirflowFailException, match="set LEEWAY_PROJECT to the project's folder"):
         list_members(tmp_path)
