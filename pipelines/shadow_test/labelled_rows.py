@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipelines.classes import number_labels
+from pipelines.classes import encode_labels
 from pipelines.container.serving.raw_rows import RawRows
 from pipelines.container.serving.tables import BadRequest, Table
 from pipelines.dataset import Dataset
@@ -132,7 +132,7 @@ def _build_holdout(dataset: Dataset, scores: tuple[Scores, Scores], labels: Labe
     if classes:
         is_known = label.astype(str).isin(classes).to_numpy()
         champion, challenger, keys = champion[is_known], challenger[is_known], keys[is_known]
-        label = pd.Series(number_labels(label[is_known], classes))
+        label = pd.Series(encode_labels(label[is_known], classes))
     if label.nunique() < 2:
         return None
     mean = float(label.mean())  # the trivial model, with which nothing is compared here

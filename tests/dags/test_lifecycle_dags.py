@@ -140,8 +140,8 @@ def list_tasks(bag: DagBag, dag_id: str) -> list[str]:
 def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_dags: Callable[..., DagBag]) -> None:
     """One profile of a version and day replaces another, so that only one of the DAGs may write it."""
     bag = load_dags(
-        'lifecycle_dags(model="late", start=start, deploy=True, materialize=True)',
-        'lifecycle_dags(model="delay", start=start, days_of="trains", deploy=True, drift_of="requests")',
+        'create_lifecycle_dags(model="late", start=start, deploy=True, materialize=True)',
+        'create_lifecycle_dags(model="delay", start=start, days_of="trains", deploy=True, drift_of="requests")',
     )
     assert bag.import_errors == {}
     assert list_tasks(bag, "late_score") == ["outcomes", "profile", "score"]
@@ -169,7 +169,7 @@ def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_
 def test_drift_of_requests_that_cannot_be_decided_is_one_line(
     load_dags: Callable[..., DagBag], arguments: str, text: str
 ) -> None:
-    (error,) = load_dags(f'lifecycle_dags(model="late", start=start, {arguments})').import_errors.values()
+    (error,) = load_dags(f'create_lifecycle_dags(model="late", start=start, {arguments})').import_errors.values()
     assert text in error.replace("\n", " ")
 
 

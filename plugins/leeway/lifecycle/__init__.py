@@ -1,7 +1,7 @@
 """Create the DAGs of a model's lifecycle by one call in a file of dags/.
 
-Airflow finds the DAGs even if the call's result is not assigned to a variable. Some are paused at first: MODEL_score and
-MODEL_monitor, because they need a champion; MODEL_deploy, because an endpoint costs money every hour;
+Airflow finds the DAGs even if the call's result is not assigned to a variable. Some are paused at first: MODEL_score
+and MODEL_monitor, because they need a champion; MODEL_deploy, because an endpoint costs money every hour;
 MODEL_serving_monitor, because it needs an endpoint that captures; MODEL_materialize, because it needs AWS or drydock.
 """
 

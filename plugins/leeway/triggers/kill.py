@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 
 _KILL_TASKS: set[asyncio.Task[None]] = set()
-"""Tasks that have not ended. The event loop itself has only weak references to them."""
+"""asyncio tasks that stop a job and have not ended. They are stored here because the event loop itself has only weak
+references to its tasks."""
 
 
 async def run_to_the_end(coroutine: Coroutine[None, None, None]) -> None:
