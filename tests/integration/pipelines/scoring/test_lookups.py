@@ -61,7 +61,8 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
 ) -> None:
     rows = list_rows(publish())
     score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
-    expected = [read_predictions()[tuple(row[name] for name in FLIGHTS.key)] for row in rows]
+    predictions = read_predictions()
+    expected = [predictions[tuple(row[name] for name in FLIGHTS.key)] for row in rows]
     drydock = start_drydock()
     commands.env["MLFLOW_TRACKING_URI"] = with_mlflow
     arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0", "--record", "requests")
