@@ -54,11 +54,7 @@ class Table(NamedTuple):
 
 
 def model_fn(model_dir: str) -> Any:
-    """Load the packaged model from a folder.
-
-    MLflow's warnings about other versions of packages are left out. MLflow reads all installed packages for them, which
-    takes a second, and the container has installed code/requirements.txt.
-    """
+    """Load the packaged model from a folder. MLflow's warnings of other versions would take a second of CPU."""
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 
     return mlflow.pyfunc.load_model(model_dir, suppress_warnings=True)
