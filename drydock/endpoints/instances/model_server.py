@@ -1,10 +1,10 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-stands for the model server in SageMaker's containers. Once the model is loaded, it listens, and writes the number of its
-port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model does
-not answer a request in time, the process ends, as those workers do: it is then replaced, and its log says where the
-code was.
+stands for the model server in SageMaker's containers. Once the model is loaded, it listens, and writes the number of
+its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
+does not answer a request in time, the process ends, as those workers do: it is then replaced, and its log says where
+the code was.
 
 A process can also stand by: it imports the libraries that an earlier process of the same model has imported, and waits
 until it is told to load the model.

@@ -20,12 +20,7 @@ SERVE = "serve"
 
 
 def plan_host(
-    variant: Variant,
-    tree: HostTree,
-    owner: Owner,
-    executor: Executor,
-    settings: Settings,
-    variables: Mapping[str, str],
+    variant: Variant, tree: HostTree, owner: Owner, executor: Executor, settings: Settings, variables: Mapping[str, str]
 ) -> HostPlan:
     """Return what an executor needs to start an instance.
 
