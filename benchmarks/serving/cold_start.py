@@ -27,7 +27,7 @@ from benchmarks.serving.servers import build_environment, find_port, run_command
 ROUNDS = int(os.environ.get("LEEWAY_BENCH_ROUNDS", "3"))
 STARTS = 3
 """Cold starts with a process that stands by, in each round."""
-IDLE_S, WAIT_S = 1, 300
+IDLE_S, WAIT_S = 3, 300
 ENDPOINT, BUCKET = "flights", "bucket"
 KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
 FIRST, LATER, WARM = "cold start, no process stands by", "cold start, a process stands by", "a request without a start"

@@ -1,10 +1,10 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-stands for the model server in SageMaker's containers. It listens on a free port of the loopback address, unless a
-variable says otherwise, and writes the number to a file once the model is loaded. One request at a time reaches the
-model, as in a worker of SageMaker's model servers. If the model does not answer a request in time, the process ends, as
-those workers do: it is then replaced, and its log says where the code was.
+stands for the model server in SageMaker's containers. Once the model is loaded, it listens, and writes the number of
+its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
+does not answer a request in time, the process ends, as those workers do: it is then replaced, and its log says where
+the code was.
 
 A process can also stand by: it imports the libraries that an earlier process of the same model has imported, and waits
 until it is told to load the model.
@@ -45,7 +45,7 @@ IMPORTS_FILE = "imports.json"
 READY_FILE = "ready"
 """Name of the file that says that the libraries are imported, in the same folder."""
 ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
-"""Environment variable with the address and port to listen on: in a container, which has a network of its own."""
+"""Environment variable with the address to listen on, HOST:PORT; any free port if the port is 0."""
 LOAD_PIPE = "load"
 """Name of the pipe whose opening tells a process that stands by to load the model, in the same folder."""
 
@@ -60,7 +60,7 @@ class ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, predict: Predict) -> None:
-        host, _, port = os.environ.get(ADDRESS_VARIABLE, "127.0.0.1:0").rpartition(":")
+        host, _, port = os.environ[ADDRESS_VARIABLE].rpartition(":")
         super().__init__((host, int(port)), Handler)
         self.predict, self.model_lock = predict, threading.Lock()
 

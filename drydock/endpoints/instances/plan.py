@@ -20,12 +20,7 @@ SERVE = "serve"
 
 
 def plan_host(
-    variant: Variant,
-    tree: HostTree,
-    owner: Owner,
-    executor: Executor,
-    settings: Settings,
-    variables: Mapping[str, str],
+    variant: Variant, tree: HostTree, owner: Owner, executor: Executor, settings: Settings, variables: Mapping[str, str]
 ) -> HostPlan:
     """Return what an executor needs to start an instance.
 
@@ -43,17 +38,15 @@ def plan_host(
     base = executor.get_path_in_job(tree.root)
     size = variant.size.limit_to(MachineSize(settings.cores, settings.memory_mib))
     environment = _build_environment(variant, tree, owner, executor, settings, base)
-    has_code = (tree.model / "code" / environment["SAGEMAKER_PROGRAM"]).is_file()
-    program = [executor.get_interpreter(), str(Path(base) / "code" / model_server.PROGRAM_FILE)]
     port = CONTAINER_PORT if executor.is_container else 0
-    address = {model_server.ADDRESS_VARIABLE: f"0.0.0.0:{port}"} if port else {}  # the container's own network
+    address = f"0.0.0.0:{port}" if port else "127.0.0.1:0"  # a container has a network of its own
     return HostPlan(
         name=tree.root.parent.name,
         host=tree.host,
         addresses={tree.host: "127.0.0.1"},
         root=tree.root,
-        command=program if has_code or not executor.is_container else [],
-        env={**environment, **variables, **address},
+        command=_build_command(tree, executor, environment["SAGEMAKER_PROGRAM"]),
+        env={**environment, **variables, model_server.ADDRESS_VARIABLE: address},
         cwd=tree.model,
         log=tree.log,
         process_file=tree.process_file,
@@ -63,6 +56,14 @@ def plan_host(
         arguments=[SERVE],
         port=port,
     )
+
+
+def _build_command(tree: HostTree, executor: Executor, program: str) -> list[str]:
+    """Return the command of drydock's model server; empty for the image's own entrypoint."""
+    if executor.is_container and not (tree.model / "code" / program).is_file():
+        return []
+    base = executor.get_path_in_job(tree.root)
+    return [executor.get_interpreter(), str(Path(base) / "code" / model_server.PROGRAM_FILE)]
 
 
 def _build_environment(

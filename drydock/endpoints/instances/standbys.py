@@ -92,14 +92,20 @@ class Standbys:
                 instance.stand_by(standby.imports)
             except JobFailed as error:
                 log.warning("variant %s: no process stands by: %s", standby.variant.name, error.reason)
-            with self._condition:
-                is_kept = not self._is_closed and instance.is_standby
-                standby.instance = instance if is_kept else None
-                while is_kept and standby.instance is instance and not (self._is_closed or instance.has_ended()):
-                    self._condition.wait(CHECK_S)
-                is_taken = is_kept and standby.instance is not instance
-                standby.instance = None
-            if not is_taken:  # it failed or has ended, or the fleet was stopped meanwhile
+            if not self._wait_until_taken(standby, instance):
                 instance.stop()
                 with self._condition:
                     self._condition.wait_for(lambda: self._is_closed, REPLACE_PAUSE_S)
+
+    def _wait_until_taken(self, standby: _Standby, instance: Instance) -> bool:
+        """Offer an instance. Return False if it has not started or has ended, so that nobody else stops it."""
+        with self._condition:
+            if self._is_closed or not instance.is_standby:
+                return False
+            standby.instance = instance
+            while standby.instance is instance and not self._is_closed:
+                if instance.has_ended():
+                    standby.instance = None
+                    return False
+                self._condition.wait(CHECK_S)
+            return True

@@ -1,5 +1,6 @@
 """Test serverless variants: no process while idle, a cold start at the first request, throttling."""
 
+import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,9 +47,12 @@ def test_idle_variant_has_no_process_and_the_next_request_starts_one(sleepy: Any
     (variant,) = description["ProductionVariants"]
     assert variant["CurrentServerlessConfig"] == {"MemorySizeInMB": 1024, "MaxConcurrency": 2}
     assert (variant["CurrentInstanceCount"], "DesiredInstanceCount" in variant) == (0, False)
+    starts = sleepy.read_statistic("ModelSetupTime", "SampleCount", "idle")
     assert sleepy.invoke("idle")["pid"] != first
     assert len(sleepy.list_processes("idle")) == 1
-    assert sleepy.read_statistic("ModelSetupTime", "SampleCount", "idle") == 1
+    # On a slow machine, the process that loaded the model at the creation ends before the first request.
+    earlier_starts = 0 if math.isnan(starts) else starts
+    assert sleepy.read_statistic("ModelSetupTime", "SampleCount", "idle") == earlier_starts + 1
     assert sleepy.read_statistic("ModelLatency", "Maximum", "idle") < sleepy.read_statistic(
         "ModelSetupTime", "Minimum", "idle"
     ), "the cold start is overhead"
