@@ -43,6 +43,9 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     role, service = "job" if match[1] == JOB_ACCESS_KEY else "airflow", match[3]
     if service == "s3":
         return (role, *_describe_s3_call(environ))
+    if service == "sagemaker" and _RECORD_PATH.fullmatch(environ["PATH_INFO"]):
+        action = _RECORD_ACTIONS[environ["REQUEST_METHOD"]]
+        return role, f"sagemaker:{action}", "arn:aws:sagemaker:REGION:ACCOUNT:feature-group/NAME"
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
     if service == "monitoring":
         return role, f"cloudwatch:{action}", _name_alarm(action)
@@ -86,7 +89,11 @@ _RESOURCE_TYPES = {
     "Model": "model",
     "EndpointConfig": "endpoint-config",
     "Endpoint": "endpoint",
+    "FeatureGroup": "feature-group",
 }
+_RECORD_PATH = re.compile("/FeatureGroup/[^/]+|/BatchGetRecord")
+_RECORD_ACTIONS = {"PUT": "PutRecord", "GET": "GetRecord", "DELETE": "DeleteRecord", "POST": "BatchGetRecord"}
+"""Actions of Feature Store's runtime, by method: its requests name no action."""
 
 
 def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
