@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
+from pipelines.errors import SpecError
 from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
@@ -46,7 +47,7 @@ class SkewSpec(Spec):
     rows: Path | None = None
     """File of the partition's rows that `collect` wrote, instead of `requests`."""
     version: str = ""
-    """Number or alias of the version that scored `rows`."""
+    """Number or alias of the version that scored `rows`, which need it."""
     endpoint: str = Field(default="serve", min_length=1, max_length=127)
     """Name of the endpoint or server that answered. Results of other names stay in the table."""
     max_share: float = Field(default=0.01, ge=0, le=1)
@@ -60,8 +61,6 @@ class SkewSpec(Spec):
     def _require_one_source(self) -> Self:
         if self.requests is None and self.rows is None:
             raise ValueError("give requests, a folder of `serve --record`, or rows, a file of `collect`")
-        if self.rows and not self.version:
-            raise ValueError("rows needs version, the version that scored them")
         return self
 
 
@@ -109,6 +108,7 @@ def run(spec: SkewSpec) -> SkewResult:
     """Compare the requests for rows of the partition, each with the scores of the version that scored it.
 
     Raises:
+        SpecError: `rows` is given without `version`. A retry cannot help.
         DataError: the partition is not published, there are no recorded requests, the file of rows cannot be read, or a
             version cannot be loaded. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
@@ -135,6 +135,8 @@ def _read_requests(spec: SkewSpec, lake: Lake, dataset: Dataset) -> dict[str, pa
     from pipelines.serving.skew.seen_rows import build_recorded_table, read_collected_table
 
     if spec.rows:
+        if not spec.version:
+            raise SpecError("rows needs version.", "Give the version that scored them; `collect` returns it.")
         number = str(Registry.open().find_version(spec.model, spec.version).version)
         return {number: read_collected_table(lake, dataset, spec.rows)}
     assert spec.requests is not None

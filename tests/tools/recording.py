@@ -112,6 +112,8 @@ _RESOURCE_TYPES = {
     "Endpoint": "endpoint",
     "FeatureGroup": "feature-group",
 }
+_RECORD_ACTIONS = {"PUT": "PutRecord", "GET": "GetRecord", "DELETE": "DeleteRecord", "POST": "BatchGetRecord"}
+"""Actions of Feature Store's runtime, by method: its requests name no action."""
 
 
 def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
