@@ -55,8 +55,7 @@ def create_lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of DATASET_ingest; by default the end of each hour, day or month. If
-            partitions are days, MODEL_monitor has this schedule, too; if they are hours, it runs at midnight.
+        schedule: cron expression, in UTC, of DATASET_ingest and, for days, MODEL_monitor; by default each unit's end.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
         days_of: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
@@ -67,8 +66,7 @@ def create_lifecycle_dags(
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
-        SpecError: the model has no parameters or no dataset, a value does not fit, or a second call names it. A retry
-            cannot help.
+        SpecError: no parameters or dataset, a wrong value, or a second call for the model. A retry cannot help.
     """
     names = _choose_names(model, dataset, partition, drift_of, deploy)
     return [
