@@ -40,7 +40,7 @@ def test_errors(champion: tuple[int, int], challenger: tuple[int, int], outcome:
 
 def test_no_error_in_368_requests_is_enough_for_the_default_limit() -> None:
     """The docstring of `max_error_increase` says so."""
-    outcomes = [check_errors(*2 * [build_metrics(rows)], ShadowLimits()).outcome for rows in (367, 368)]
+    outcomes = [check_errors(build_metrics(rows), build_metrics(rows), ShadowLimits()).outcome for rows in (367, 368)]
     assert outcomes == ["undecided", "passed"]
 
 
