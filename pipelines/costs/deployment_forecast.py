@@ -30,7 +30,7 @@ class PlannedDeployment(Spec):
 
     region: str
     """AWS region, such as us-east-1."""
-    endpoint: str
+    endpoint: str = Field(min_length=1)
     """Name of the endpoint. If it runs already, the deployment replaces its instances."""
     instance_type: str
     """Instance type of the endpoint."""

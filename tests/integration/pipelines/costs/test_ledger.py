@@ -306,7 +306,7 @@ def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.Charge
             "--runs cannot be combined with --from",
         ),
         (["forecast", "--dag", "d", "--from", "banana", "--to", "2013-02-01"], "'banana' is not a day"),
-        (["forecast-deployment", "nobody"], "there is no model 'nobody'"),
+        (["forecast-deployment", ""], "endpoint: string should have at least 1 character"),
         (["forecast-deployment", "flights", "--instance-type", "m5"], "instance_type"),
         (["forecast-deployment", "flights", "--region", "mars-north-1"], "no price is known for region mars-north-1"),
         (["nonsense"], "nonsense"),
