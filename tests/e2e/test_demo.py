@@ -306,7 +306,7 @@ def run_release_page(checkout: Checkout, demo: Any, airflow: AirflowClient) -> I
         text = RELEASE_PAGE.read_text().replace("source .venv/bin/activate", "true").replace("2013-03-15", "2013-01-30")
         for name, address in ADDRESSES.items():
             assert address in text
-            text = text.replace(address, re.findall(rf"{name}\W+(http\S+)", demo.stdout)[0])
+            text = text.replace(address, re.findall(rf"{name}[^\n]*?(http\S+)", demo.stdout)[0])
         process = checkout.run("bash", "-ec", "\n".join(list_commands(text, checkout.folder)))
         assert process.returncode == 0, process.stderr[-3_000:] + process.stdout[-3_000:]
         return process.stdout
