@@ -27,7 +27,7 @@ class ComputedRows:
 
     table: pa.Table
     begins: Sequence[dt.datetime] = ()
-    """Begin of the partition of each row, in UTC; empty if the rows do not have its columns."""
+    """Begin of the partition of each row, in UTC; empty if the rows do not have its columns, or nobody needs it."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Columns of the rows' key, as far as all rows have them."""
 
@@ -61,7 +61,7 @@ class RowFeatures:
         optional = [*compiled.key, *self._partition_columns] if has_keys else []
         self._rows = RawRows(compiled.row_schema, compiled.key, compiled.later_known, query.columns, optional)
         self._query = FeatureQuery(query, compiled.row_schema, connection)
-        self._needs_partition = bool(lookups)
+        self._needs_partition, self._has_keys = bool(lookups), has_keys
         looked_up = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
         self.features_of_other_rows = [name for name in compiled.features_of_other_rows if name not in looked_up]
         """Features that depend on other rows, and are not looked up: only the rows of the request are known."""
@@ -76,7 +76,8 @@ class RowFeatures:
         values = self._rows.convert(table)
         features = self._query.compute(values, len(table.rows))
         key = {name: values[name] for name in self.compiled.key if name in values}
-        has_partition = all(name in values for name in self._partition_columns)
+        is_used = self._needs_partition or self._has_keys
+        has_partition = is_used and all(name in values for name in self._partition_columns)
         return ComputedRows(features, self._list_begins(values) if has_partition else (), key)
 
     def look_up(self, rows: ComputedRows) -> LookedUp | None:
