@@ -62,12 +62,12 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, folder / ".leeway"
 
-    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, timeout_s: float = 580, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the clone, without variables of this test run, and with these environment variables."""
         base_env = {name: value for name, value in os.environ.items() if not name.startswith(REMOVED_PREFIXES)}
         programs = f"{Path(sys.executable).parent}{os.pathsep}{base_env.get('PATH', '')}"
         env = {**base_env, "PYTHONPATH": str(self.folder), "PATH": programs, **variables}
-        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=580)
+        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=timeout_s)
 
     def run_python(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, *arguments, **variables)
@@ -307,7 +307,7 @@ def run_release_page(checkout: Checkout, demo: Any, airflow: AirflowClient) -> I
         for name, address in ADDRESSES.items():
             assert address in text
             text = text.replace(address, re.findall(rf"{name}[^\n]*?(http\S+)", demo.stdout)[0])
-        process = checkout.run("bash", "-ec", "\n".join(list_commands(text, checkout.folder)))
+        process = checkout.run("bash", "-ec", "\n".join(list_commands(text, checkout.folder)), timeout_s=1_700)
         assert process.returncode == 0, process.stderr[-3_000:] + process.stdout[-3_000:]
         return process.stdout
 
@@ -316,6 +316,8 @@ def run_release_page(checkout: Checkout, demo: Any, airflow: AirflowClient) -> I
     airflow.request("PATCH", "/dags/flights_deploy", json={"is_paused": True})
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_the_tutorial_of_a_release_rolls_back_by_an_alarm_and_then_by_the_registry(checkout, airflow, run_release_page):
     """The rollback of the registry starts the deployment of the old champion, by the scheduler and an asset event."""
     if not shutil.which("aws"):

@@ -32,7 +32,7 @@ HOUR = dt.timedelta(hours=1)
 
 def create_endpoint(drydock, until, name, project="metered", tags=None, asynchronous=False, **variant):
     """Create an endpoint as Leeway tags it, and wait until it is in service."""
-    sagemaker, key = drydock.client("sagemaker"), f"metered/{name}.tar.gz"
+    sagemaker, key = drydock.client("sagemaker"), f"leeway/features/metered/{name}.tar.gz"
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         member = tarfile.TarInfo("code/inference.py")
@@ -43,7 +43,11 @@ def create_endpoint(drydock, until, name, project="metered", tags=None, asynchro
     role = "arn:aws:iam::123456789012:role/x"
     sagemaker.create_model(ModelName=name, ExecutionRoleArn=role, PrimaryContainer=container)
     size = variant or {"InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
-    output = {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://leeway/answers"}}} if asynchronous else {}
+    output = (
+        {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://leeway/leeway/transform/answers"}}}
+        if asynchronous
+        else {}
+    )
     sagemaker.create_endpoint_config(
         EndpointConfigName=name,
         ProductionVariants=[{"VariantName": "AllTraffic", "ModelName": name, **size}],
