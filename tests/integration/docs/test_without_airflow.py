@@ -73,7 +73,10 @@ def run_lines(commands: Any, tmp_path: Path) -> Callable[[str], Any]:
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [name if case.task == "regression" else pytest.param(name, marks=pytest.mark.soak) for name, case in CASES.items()],
+)
 def test_the_commands_of_the_page_work(name: str, run_lines: Callable[[str], Any], tmp_path: Path) -> None:
     case, file, project = CASES[name], tmp_path / "orders.csv", tmp_path / "project"
     project.mkdir()

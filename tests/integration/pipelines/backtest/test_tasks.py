@@ -76,7 +76,7 @@ class Trainer:
         return version
 
 
-@pytest.fixture(params=METRICS)
+@pytest.fixture(params=["flight_delay", pytest.param("flight_status", marks=pytest.mark.soak)])
 def trainer(
     request: pytest.FixtureRequest,
     quarter_home: Path,
