@@ -302,6 +302,12 @@ RELEASED = (
 def run_release_page(checkout: Checkout, demo: Any, airflow: AirflowClient) -> Iterator[Callable[[], str]]:
     """Return the function that executes the commands of the page in one shell, and gives what they printed."""
 
+    if len(checkout.list_versions()) == 1:  # alone, this test makes the second version that the approval makes
+        for dag, params in (("flights_train", {"as_of": "2013-02-01"}), ("flights_rollback", {"why": "a test"})):
+            run_id = start_run(airflow, dag, **params)
+            wait_for(lambda run_id=run_id: airflow.request("GET", run_id)["state"] in FINAL_STATES)
+            assert airflow.request("GET", run_id)["state"] == "success", read_states(airflow, run_id)
+
     def run() -> str:
         text = RELEASE_PAGE.read_text().replace("source .venv/bin/activate", "true").replace("2013-03-15", "2013-01-30")
         for name, address in ADDRESSES.items():

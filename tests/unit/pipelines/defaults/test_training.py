@@ -32,7 +32,7 @@ INVALID = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in INVALID.items() for value in values])
 def test_a_wrong_hyperparameter_is_named(name: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(
-        InvalidInput, match=rf"^hyperparameter {name}: it must be a (whole )?number from [01] to \d+, and"
+        InvalidInput, match=rf"^hyperparameter {name}: it must be a (whole )?number from [01] to \d+, but is"
     ):
         parse_arguments([f"--{name}", value])
     assert capsys.readouterr() == ("", ""), "argparse prints its usage"
