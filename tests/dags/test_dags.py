@@ -522,10 +522,12 @@ def test_change_of_the_champion_starts_its_deployment(bag):
 @pytest.mark.parametrize(("version", "expected"), [(None, ""), ("3", "3")])
 def test_deployment_gets_the_version_of_the_shadow_task_although_that_was_skipped(bag, version, expected):
     dag = bag.dags["flights_deploy"]
-    task = render(dag, "shadow", build_context(dag, params={"version": version}))
-    assert (task.model, task.version) == ("flights", expected)
-    task = render(dag, "deploy", build_context(dag))
+    params = {"version": version, "serving": {"wait_s": 5}}
+    task = render(dag, "shadow", build_context(dag, params=params))
+    assert (task.model, task.version, task.serving) == ("flights", expected, '{"wait_s": 5}')
+    task = render(dag, "deploy", build_context(dag, params=params))
     assert (task.model, task.version, task.trigger_rule) == ("flights", "7", "none_failed")
+    assert task.serving == '{"wait_s": 5}'
 
 
 def test_rollback_has_no_schedule(bag):
