@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
+from airflow.sdk import DAG
 
 from leeway.default_args import build_default_args
+from leeway.lifecycle.publication import build_publication_timetable
 from leeway.operators.materialize import MaterializeOperator
 
 DOC = """
@@ -38,9 +39,7 @@ def create_materialization_dag(*, model: str, dataset: str, days_of: str, start:
         dag_id=f"{model}_materialize",
         doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of),
         description=f"Writes the looked-up features of a published day of {days_of} to the online store.",
-        schedule=PartitionedAssetTimetable(
-            assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
-        ),
+        schedule=build_publication_timetable(days_of),
         start_date=start,
         catchup=False,
         is_paused_upon_creation=True,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
+from airflow.sdk import DAG
 
 from leeway.default_args import build_default_args
+from leeway.lifecycle.publication import build_publication_timetable
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -46,9 +47,7 @@ def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.date
         dag_id=f"{model}_score",
         doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of, profile=profile_doc),
         description=f"Scores a published day of {days_of} with the champion of {model}.",
-        schedule=PartitionedAssetTimetable(
-            assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
-        ),
+        schedule=build_publication_timetable(days_of),
         start_date=start,
         catchup=False,
         is_paused_upon_creation=True,  # without a model, each published day would start a run that does nothing

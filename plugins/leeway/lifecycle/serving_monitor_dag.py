@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, IdentityMapper, Param, PartitionedAssetTimetable
+from airflow.sdk import DAG, Asset, Param
 
 from leeway.default_args import build_default_args
+from leeway.lifecycle.publication import build_publication_timetable
 from leeway.operators.collect import CollectOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -61,9 +62,7 @@ def create_serving_monitor_dag(
         dag_id=f"{model}_serving_monitor",
         doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of, profile=profile_doc),
         description=f"Compares the requests that the endpoint of {model} answered with a published day of {days_of}.",
-        schedule=PartitionedAssetTimetable(
-            assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
-        ),
+        schedule=build_publication_timetable(days_of),
         start_date=start,
         catchup=False,
         is_paused_upon_creation=True,  # without an endpoint, each published day would start a run that does nothing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
@@ -11,6 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from leeway.hooks.endpoint.wait import DeploymentWait
 from leeway.hooks.endpoint.wait_for_endpoint import start_and_wait_for_endpoint
+from leeway.triggers.cancellation import run_in_task
 
 
 class DeploymentTrigger(BaseTrigger):
@@ -33,11 +33,5 @@ class DeploymentTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
-        # The wait has a task of its own, as in JobTrigger: a call to AWS that is cancelled replaces Airflow's
-        # CancelledError by another one.
-        wait_task = asyncio.create_task(start_and_wait_for_endpoint(self.wait, self.log))
-        try:
-            event = await asyncio.shield(wait_task)
-        finally:
-            wait_task.cancel()
+        event = await run_in_task(start_and_wait_for_endpoint(self.wait, self.log))
         yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]

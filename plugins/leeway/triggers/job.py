@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.sagemaker.wait_for_job import read_waiter, start_job, stop_job, tag_waiter, wait_for_job
-from leeway.triggers.kill import run_to_the_end
+from leeway.triggers.cancellation import run_in_task, run_to_the_end
 
 
 class JobTrigger(BaseTrigger):
@@ -40,13 +40,7 @@ class JobTrigger(BaseTrigger):
         """Yield one event: how the wait ended."""
         # A cancellation does not interrupt the request that starts the job: `_kill` has to know whether there is a job.
         self._start_task = asyncio.create_task(start_job(self.wait, self.log))
-        # The wait has a task of its own, too. Airflow recognizes a kill by the text of the CancelledError, and a call
-        # to AWS that is cancelled (in asgiref's sync_to_async) replaces it by an error without a text.
-        wait_task = asyncio.create_task(self._wait(self._start_task))
-        try:
-            event = await asyncio.shield(wait_task)
-        finally:
-            wait_task.cancel()
+        event = await run_in_task(self._wait(self._start_task))
         yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]
 
     async def _wait(self, start_task: asyncio.Task[JobWait | WaitEvent]) -> WaitEvent:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from leeway.hooks.endpoint.shadow_wait import ShadowWait, remove_shadow, wait_for_shadow
-from leeway.triggers.kill import run_to_the_end
+from leeway.triggers.cancellation import run_in_task, run_to_the_end
 
 
 class ShadowTrigger(BaseTrigger):
@@ -33,12 +32,7 @@ class ShadowTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
-        # A task of its own, as in JobTrigger: a call to AWS that is cancelled replaces Airflow's CancelledError.
-        wait_task = asyncio.create_task(wait_for_shadow(self.wait, self.log))
-        try:
-            event = await asyncio.shield(wait_task)
-        finally:
-            wait_task.cancel()
+        event = await run_in_task(wait_for_shadow(self.wait, self.log))
         yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:

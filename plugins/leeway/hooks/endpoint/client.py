@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
+from airflow.sdk.exceptions import AirflowFailException
 from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker.aws_errors import call_with_retries
@@ -46,9 +47,18 @@ class EndpointClient:
         """Return SageMaker's description of the endpoint; None if it does not exist."""
         return self._call(lambda: endpoint_resources.describe_endpoint(self._sagemaker, self.name))
 
-    def read_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
-        """Return the endpoint's tags, key to value."""
-        return self._read_tags(endpoint["EndpointArn"])
+    def read_own_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
+        """Return the tags of an endpoint that Leeway made, key to value.
+
+        Raises:
+            AirflowFailException: Leeway did not make the endpoint. A retry cannot help.
+        """
+        tags = self._read_tags(endpoint["EndpointArn"])
+        if endpoint_resources.ENDPOINT_TAG not in tags:
+            raise AirflowFailException(
+                f"Leeway did not make the endpoint {self.name}, and does not change it: give another endpoint."
+            )
+        return tags
 
     def read_config_tags(self, config: Mapping[str, Any]) -> dict[str, str]:
         """Return the tags of a configuration that `describe_config` returned, key to value."""

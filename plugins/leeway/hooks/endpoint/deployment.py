@@ -29,7 +29,6 @@ from leeway.hooks.endpoint.wait import (
 )
 from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.step.hook import Logger, StepHook
-from pipelines.serving.endpoint_resources import ENDPOINT_TAG
 
 Endpoint = Mapping[str, Any]
 """SageMaker's description of an endpoint."""
@@ -105,11 +104,7 @@ class Deployment:
             self._check_event(event, endpoint)
         if endpoint is None:
             return self._begin_creation()
-        tags = self.client.read_tags(endpoint)
-        if ENDPOINT_TAG not in tags:
-            raise AirflowFailException(
-                f"Leeway did not make the endpoint {self.client.name}, and does not change it: give another endpoint."
-            )
+        tags = self.client.read_own_tags(endpoint)
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._attach(endpoint)
         is_own = tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -111,7 +111,7 @@ class ShadowRun:
             raise AirflowFailException(f"endpoint {self.client.name} was not changed: {event['message']}")
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._wait_for_change(endpoint, config_name)
-        tags = self.client.read_tags(endpoint)
+        tags = self.client.read_own_tags(endpoint)
         own_tag = build_deployment_tag(config_name, self.shadow.task)
         record = ShadowRecord.parse(tags.get(SHADOW_TAG, ""))
         record = record if record and record.task == self._record_task else None
@@ -217,10 +217,7 @@ class ShadowRun:
             until=until.isoformat(),
             requests=policy["shadow_requests"],
             check_interval_s=template.check_interval_s,
-            aws_conn_id=template.aws_conn_id,
-            region_name=template.region_name,
-            verify=template.verify,
-            botocore_config=template.botocore_config,
+            **asdict(template.connection),
         )
 
     def _judge(self, endpoint: Endpoint, request: Mapping[str, Any], record: ShadowRecord) -> dict[str, Any]:

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
 from leeway.hooks.endpoint.client import EndpointClient
 from leeway.hooks.endpoint.shadow_requests import build_variant_name
 from leeway.hooks.endpoint.shadow_run import Shadow, ShadowRun, remove_shadow
 from leeway.hooks.endpoint.task import DeployFields, DeployTask
 from leeway.hooks.sagemaker.task import Work
-from pipelines.serving.endpoint_resources import ENDPOINT_TAG
 
 VERSION_TAG = "leeway:version"
 """Key of the endpoint's tag with the version that it serves."""
@@ -92,12 +89,7 @@ class ShadowTask(DeployTask):
         endpoint = client.describe()
         if endpoint is None:
             return "", f"there is no endpoint {client.name} yet"
-        tags = client.read_tags(endpoint)
-        if ENDPOINT_TAG not in tags:
-            raise AirflowFailException(
-                f"Leeway did not make the endpoint {client.name}, and does not change it: give another endpoint."
-            )
-        champion = tags.get(VERSION_TAG, "")
+        champion = client.read_own_tags(endpoint).get(VERSION_TAG, "")
         if champion in ("", choice["version"]):
             return (
                 champion,

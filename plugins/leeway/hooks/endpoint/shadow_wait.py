@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from leeway.hooks.endpoint.shadow_requests import build_update_request
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
-from leeway.hooks.sagemaker.connection import AwsConnection
+from leeway.hooks.sagemaker.connection import AwsWait
 from leeway.hooks.step.hook import Logger
 from pipelines.serving.endpoint_resources import NOT_FOUND_TEXT
 
@@ -35,7 +35,7 @@ class ShadowEvent(TypedDict):
 
 
 @dataclass(frozen=True)
-class ShadowWait:
+class ShadowWait(AwsWait):
     """A shadow to wait for. All fields can be written as JSON.
 
     Args:
@@ -47,10 +47,6 @@ class ShadowWait:
         until: latest end, ISO format, UTC.
         requests: number of requests after which the shadow ends early; 0: only its time counts.
         check_interval_s: seconds between two requests for the endpoint's state.
-        aws_conn_id: Airflow connection.
-        region_name: region, if the connection does not have one.
-        verify: `verify` of boto3's clients.
-        botocore_config: configuration of the clients.
     """
 
     endpoint: str
@@ -61,10 +57,6 @@ class ShadowWait:
     until: str
     requests: int
     check_interval_s: float
-    aws_conn_id: str | None = "aws_default"
-    region_name: str | None = None
-    verify: bool | str | None = None
-    botocore_config: dict[str, Any] | None = None
 
     @property
     def max_duration_s(self) -> int:
@@ -78,11 +70,6 @@ class ShadowWait:
     def build_event(self, cause: Literal["over", "changed", "error"], message: str = "") -> ShadowEvent:
         """Return the event that ends this wait."""
         return {"cause": cause, "config_name": self.config_name, "message": message}
-
-    @property
-    def connection(self) -> AwsConnection:
-        """The connection to AWS."""
-        return AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config)
 
 
 async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,7 @@ class DeployTask(AwsTask):
             config_name="",
             check_interval_s=self.parse_count_field("check_interval_s"),
             max_duration_s=max_duration_s,
-            aws_conn_id=self.connection.aws_conn_id,
-            region_name=self.connection.region_name,
-            verify=self.connection.verify,
-            botocore_config=self.connection.botocore_config,
+            **asdict(self.connection),
         )
 
     def _build_costs(self) -> Costs:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 
-from leeway.hooks.sagemaker.connection import AwsConnection
+from leeway.hooks.sagemaker.connection import AwsWait
 
 CHANGING_STATES = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
 """States of an endpoint that is being changed."""
@@ -31,7 +31,7 @@ class DeploymentEvent(TypedDict):
 
 
 @dataclass(frozen=True)
-class DeploymentWait:
+class DeploymentWait(AwsWait):
     """A deployment to begin and to wait for. All fields can be written as JSON.
 
     Args:
@@ -42,10 +42,6 @@ class DeploymentWait:
         verb: operation that begins the deployment; empty if it is in progress already.
         request: its request.
         tag: value of `DEPLOYMENT_TAG` once the deployment is in progress; empty: the tag is not set.
-        aws_conn_id: Airflow connection.
-        region_name: region, if the connection does not have one.
-        verify: `verify` of boto3's clients.
-        botocore_config: configuration of the clients.
     """
 
     endpoint: str
@@ -55,10 +51,6 @@ class DeploymentWait:
     verb: Literal["create", "update", ""] = ""
     request: dict[str, Any] | None = None
     tag: str = ""
-    aws_conn_id: str | None = "aws_default"
-    region_name: str | None = None
-    verify: bool | str | None = None
-    botocore_config: dict[str, Any] | None = None
 
     def build_event(
         self, cause: Literal["ended", "deadline", "no_answer", "error", "refused"], message: str = ""
@@ -69,8 +61,7 @@ class DeploymentWait:
     @asynccontextmanager
     async def open_client(self) -> AsyncIterator[Any]:
         """Open a client of SageMaker."""
-        connection = AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config)
-        async with await connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
+        async with await self.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
             yield sagemaker
 
 

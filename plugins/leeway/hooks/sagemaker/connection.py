@@ -19,3 +19,25 @@ class AwsConnection:
         """Return a hook of the Amazon provider, of the given class, that uses this connection."""
         fields = {"aws_conn_id": self.aws_conn_id, "region_name": self.region_name, "verify": self.verify}
         return hook_class(**fields, config=self.botocore_config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwsWait:
+    """A wait that calls AWS, in the triggerer or in a worker. All fields can be written as JSON.
+
+    Args:
+        aws_conn_id: Airflow connection.
+        region_name: region, if the connection does not have one.
+        verify: `verify` of boto3's clients: whether, or with which CA bundle, TLS certificates are checked.
+        botocore_config: configuration of the clients.
+    """
+
+    aws_conn_id: str | None = "aws_default"
+    region_name: str | None = None
+    verify: bool | str | None = None
+    botocore_config: dict[str, Any] | None = None
+
+    @property
+    def connection(self) -> AwsConnection:
+        """The connection to AWS."""
+        return AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config)

@@ -6,6 +6,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -173,8 +174,5 @@ class JobTask(AwsTask):
             check_interval_s=self.parse_count_field("check_interval_s"),
             max_duration_s=0,
             kind=self.jobs.kind,
-            aws_conn_id=self.connection.aws_conn_id,
-            region_name=self.connection.region_name,
-            verify=self.connection.verify,
-            botocore_config=self.connection.botocore_config,
+            **asdict(self.connection),
         )

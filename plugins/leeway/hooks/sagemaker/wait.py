@@ -15,6 +15,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 
+from leeway.hooks.sagemaker.connection import AwsWait
 from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_start_time
 from leeway.hooks.sagemaker.named_jobs import Kind
 
@@ -43,7 +44,7 @@ class WaitEvent(TypedDict):
 
 
 @dataclass(frozen=True)
-class JobWait:
+class JobWait(AwsWait):
     """A job to start and to wait for, and the limits at which it is stopped. All fields can be written as JSON.
 
     Args:
@@ -58,10 +59,6 @@ class JobWait:
         price_usd_h: on-demand price of one instance, US dollars an hour; None if there is no budget.
         budget_usd: highest cost of all attempts together, US dollars; None: no limit.
         spent_usd: cost of the earlier attempts, US dollars.
-        aws_conn_id: Airflow connection.
-        region_name: region, if the connection does not have one.
-        verify: `verify` of boto3's clients: whether, or with which CA bundle, TLS certificates are checked.
-        botocore_config: configuration of the clients.
     """
 
     job_name: str
@@ -75,10 +72,6 @@ class JobWait:
     price_usd_h: float | None = None
     budget_usd: float | None = None
     spent_usd: float = 0.0
-    aws_conn_id: str | None = "aws_default"
-    region_name: str | None = None
-    verify: bool | str | None = None
-    botocore_config: dict[str, Any] | None = None
 
     @property
     def deadline_s(self) -> int:
@@ -124,8 +117,6 @@ class JobWait:
     @asynccontextmanager
     async def open_clients(self) -> AsyncIterator[tuple[Any, Any]]:
         """Open clients of SageMaker and of CloudWatch Logs."""
-        connection = {"aws_conn_id": self.aws_conn_id, "region_name": self.region_name, "verify": self.verify}
-        hooks = (hook_class(**connection, config=self.botocore_config) for hook_class in (SageMakerHook, AwsLogsHook))
-        sagemaker_hook, logs_hook = hooks
+        sagemaker_hook, logs_hook = (self.connection.create_hook(hook) for hook in (SageMakerHook, AwsLogsHook))
         async with await sagemaker_hook.get_async_conn() as sagemaker, await logs_hook.get_async_conn() as logs:
             yield sagemaker, logs

@@ -1,13 +1,28 @@
-"""Run what a trigger does when its task is cleared or marked, although Airflow cancels it."""
+"""Protect the coroutines of a trigger from the ways in which Airflow cancels them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from typing import TypeVar
 
+T = TypeVar("T")
 _KILL_TASKS: set[asyncio.Task[None]] = set()
 """asyncio tasks that stop a job and have not ended. They are stored here because the event loop itself has only weak
 references to its tasks."""
+
+
+async def run_in_task(coroutine: Coroutine[None, None, T]) -> T:
+    """Run a coroutine in a task of its own, which is cancelled together with the caller.
+
+    Airflow recognizes a kill by the text of the CancelledError. A call to AWS that is cancelled (in asgiref's
+    sync_to_async) replaces it by an error without a text. In a task of its own, the call cannot replace it.
+    """
+    task = asyncio.create_task(coroutine)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        task.cancel()
 
 
 async def run_to_the_end(coroutine: Coroutine[None, None, None]) -> None:
