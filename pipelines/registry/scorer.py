@@ -56,7 +56,7 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
 
     def score(rows: pd.DataFrame) -> Any:
         with translate_mlflow_errors():
-            return model.predict(rows[columns])
+            return model.predict(rows if list(rows.columns) == columns else rows[columns])
 
     # Keep the folder as long as the function: a model may import a module of its package when it scores.
     weakref.finalize(score, folder.cleanup)

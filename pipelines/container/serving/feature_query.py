@@ -96,7 +96,7 @@ class FeatureQuery:
     def _compute_one(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
         # With arguments of other types than the parameters, DuckDB 2.0 would plan the statement again at each call.
         columns_and_types = zip(self.columns, self._query.column_types, strict=True)
-        arguments = ", ".join(f"CAST({_format(values[name][0])} AS {kind})" for name, kind in columns_and_types)
+        arguments = ", ".join(_format(values[name][0], kind) for name, kind in columns_and_types)
         rows = self._connection.execute(f"EXECUTE {ONE_ROW}({arguments})").fetchall()
         outputs = self._query.outputs
         columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(outputs)
@@ -130,6 +130,14 @@ def _is_literal(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests) or (pa.types.is_timestamp(kind) and kind.unit == "us")
 
 
-def _format(value: Any) -> str:
-    """Format a value as SQL text. A number is text, too: DuckDB reads the number 0.1 as a decimal, which it rounds."""
-    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+def _format(value: Any, kind: str) -> str:
+    """Format a value as SQL of one of DuckDB's types, without a loss. A CAST takes DuckDB longer than a literal."""
+    if value is None:
+        return f"CAST(NULL AS {kind})"
+    if kind == "DOUBLE":
+        text = repr(float(value))
+        return text if "e" in text else f"{text}e0"  # without an exponent, DuckDB reads a decimal, which it rounds
+    if kind == "INTEGER":
+        return str(value)
+    text = "'" + str(value).replace("'", "''") + "'"
+    return text if kind == "VARCHAR" else f"CAST({text} AS {kind})"

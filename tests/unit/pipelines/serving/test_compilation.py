@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -84,6 +85,18 @@ def test_one_row_has_the_same_bits_but_for_its_neighbours(query: FeatureQuery, d
 def test_a_text_is_a_value_and_no_sql(query: FeatureQuery, day: pa.Table, text: str) -> None:
     values = {name: day.slice(0, 1)[name].to_pylist() for name in query.columns} | {"dest": [text]}
     assert query.compute(values, 1)["dest"].to_pylist() == [text]
+
+
+def test_numbers_as_sql_keep_their_bits(query: FeatureQuery, day: pa.Table) -> None:
+    """The SQL of one row has numbers as literals."""
+    values = {name: day.slice(0, 1)[name].to_pylist() for name in query.columns}
+    numbers = [0.1, 20.714039999999997, -0.0, 5e-324, 1.7976931348623157e308, -1e22, 123456789.123456789, 1e-7]
+    features = [query.compute(values | {"weather_temp": [number]}, 1) for number in numbers]
+    assert [struct.pack("d", *row["weather_temp"].to_pylist()) for row in features] == [
+        struct.pack("d", number) for number in numbers
+    ]
+    for whole in (-(2**31), -1, 0, 2**31 - 1):
+        assert query.compute(values | {"distance": [whole]}, 1)["distance"].to_pylist() == [whole]
 
 
 def test_missing_values_stay_missing(query: FeatureQuery) -> None:
