@@ -89,7 +89,7 @@ def model_fn(model_dir: str) -> PackagedModel:
     packaged_model = PackagedModel(model, features, open_row_features(compiled, connect()))
     with suppress(Exception):  # what the libraries load at their first call does not slow down the first request
         names = [feature.name for feature in features]
-        model.predict(packaged_model.row_features.warm_up(names).to_pandas())
+        model.predict(packaged_model.row_features.warm_up(names).to_pandas(use_threads=False))
     return packaged_model
 
 
@@ -129,7 +129,7 @@ def _score_raw_rows(table: Table, model: PackagedModel, names: Sequence[str]) ->
     with model.lock:
         rows = row_features.compute(table)
     looked_up = row_features.look_up(rows)
-    scores = model.model.predict(row_features.join(rows, looked_up, names).to_pandas())
+    scores = model.model.predict(row_features.join(rows, looked_up, names).to_pandas(use_threads=False))
     if looked_up is None:
         return scores
     values = {name: column.to_pylist() for name, column in looked_up.columns.items()}

@@ -96,7 +96,7 @@ class ServedModel:
             self._score_features(self.row_features.warm_up(self.row_features.compiled.features))
 
     def _score_features(self, features: pa.Table) -> list[Any]:
-        return list_scores(check_scores(self.scorer(features.to_pandas())))
+        return list_scores(check_scores(self.scorer(features.to_pandas(use_threads=False))))
 
     def _list_recorded(self, rows: ComputedRows, features: pa.Table, scores: Sequence[Any]) -> list[dict[str, Any]]:
         values, chars = features.to_pylist(), TIME_CHARS[self.row_features.compiled.partition]
