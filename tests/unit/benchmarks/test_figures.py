@@ -47,7 +47,10 @@ ADR_17 = "docs/explanation/adr/0017-a-day-that-may-be-cut-is-refused.md"
 FEW_DAYS = "independent days, 14 days"
 CUT_DAYS = "days cut at 90% of their rows refused"
 PARTITIONS = "docs/how-to/partitions.md"
+DRYDOCK, COLD_START = "docs/reference/drydock.md", "cold start, {} process stands by"
 FIGURES = [
+    Figure(DRYDOCK, "both: {0.8} s", "cold_start", ("seconds", COLD_START.format("a"), "median")),
+    Figure(DRYDOCK, "0.8 s and {5.1} s", "cold_start", ("seconds", COLD_START.format("no"), "median")),
     Figure(PARTITIONS, "took {83} CPU seconds", "partitions", ("facts", "365 days of 24 rows, now: CPU seconds")),
     Figure(PARTITIONS, "and {128} before", "partitions", ("facts", "365 days of 24 rows, before: CPU seconds")),
     Figure("README.md", "took {6} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
