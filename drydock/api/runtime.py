@@ -52,6 +52,12 @@ _HEADERS = {
     "HTTP_X_AMZN_SAGEMAKER_CUSTOM_ATTRIBUTES": "X-Amzn-SageMaker-Custom-Attributes",
     "HTTP_X_AMZN_SAGEMAKER_INFERENCE_ID": "X-Amzn-SageMaker-Inference-Id",
 }
+# The largest lengths of headers, by their names in the WSGI environment, with the names of SageMaker's members.
+_MAX_CHARS = {
+    "HTTP_X_AMZN_SAGEMAKER_CUSTOM_ATTRIBUTES": ("customAttributes", 1024),
+    "HTTP_X_AMZN_SAGEMAKER_INFERENCE_ID": ("inferenceId", 64),
+    "HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT": ("targetVariant", 63),
+}
 _CHUNK_BYTES = 1 << 16
 # A body that is too large is read before the error is sent, so that the client can read the error. No more than this
 # number of bytes is read.
@@ -91,6 +97,7 @@ class Runtime:
         started_at = time.perf_counter()
         owner = _read_owner(environ)
         body = _read_body(environ)
+        _check_headers(environ)
         endpoint = self._endpoints.get_endpoints(owner).get(name)
         if endpoint is not None and endpoint.record.plan.asynchronous:
             refuse_invocation(f"Endpoint {name} is asynchronous: use InvokeEndpointAsync.")
@@ -118,6 +125,7 @@ class Runtime:
         """Add an asynchronous invocation to the queue of its endpoint."""
         owner = _read_owner(environ)
         body = _read_body(environ)
+        _check_headers(environ)
         endpoint = self._endpoints.get_endpoints(owner).get(name)
         if endpoint is None or endpoint.fleet is None:
             refuse_invocation(f"Endpoint {name} of account {owner.account_id} not found.")
@@ -138,6 +146,14 @@ def find_account_id(environ: dict[str, Any]) -> str:
     if account_id := environ.get("HTTP_X_MOTO_ACCOUNT_ID"):
         return str(account_id)
     return str(get_account_id_from(read_access_key(environ)))
+
+
+def _check_headers(environ: dict[str, Any]) -> None:
+    """Refuse headers that are longer than SageMaker allows."""
+    for key, (member, limit) in _MAX_CHARS.items():
+        if len(environ.get(key, "")) > limit:
+            rule = f"Member must have length less than or equal to {limit}"
+            refuse_invocation(f"1 validation error detected: Value at '{member}' failed to satisfy constraint: {rule}")
 
 
 def _read_body(environ: dict[str, Any]) -> bytes:

@@ -23,7 +23,7 @@ from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
 from drydock.autoscaling import backend as autoscaling
 from drydock.autoscaling.scaler import Scaler
-from drydock.cloudwatch import statistics
+from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_alarm
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
@@ -188,7 +188,7 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoi
     feature_groups = FeatureGroups(store)
     outages = Outages(Runtime(endpoints, FeatureStoreRuntime(feature_groups, services)))
     logs_backend.install(store)
-    statistics.install()
+    cloudwatch.install(store)
     autoscaling.install(endpoints)
     sagemaker.install(queue, store, endpoints, feature_groups)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))

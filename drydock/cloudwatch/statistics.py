@@ -6,18 +6,9 @@ moto 5.2.5 computes only sums, averages, minima, maxima and counts.
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
-from moto.cloudwatch import models, urls
-from moto.cloudwatch.models import (
-    CloudWatchBackend,
-    MetricAggregatedDatum,
-    MetricDatum,
-    Statistics,
-    cloudwatch_backends,
-)
-from moto.cloudwatch.responses import CloudWatchResponse
-from moto.core.responses import ActionResult
+from moto.cloudwatch.models import CloudWatchBackend, MetricAggregatedDatum, MetricDatum, Statistics
 
 from drydock.cloudwatch.histogram import Histogram, find_percentile
 
@@ -81,31 +72,6 @@ class PercentileStatistics(Statistics):
                 )
 
 
-class PercentileResponse(CloudWatchResponse):
-    """moto's HTTP responses of CloudWatch, with ExtendedStatistics of GetMetricStatistics."""
-
-    def get_metric_statistics(self) -> ActionResult:
-        """Answer GetMetricStatistics."""
-        result = super().get_metric_statistics()
-        for statistics in result.result["Datapoints"]:
-            statistics.stats = [*statistics.stats, *(self._get_param("ExtendedStatistics") or ())]
-        return result
-
-
-class PercentileCloudWatch(CloudWatchBackend):
-    """The CloudWatch of one account and region."""
-
-    @property
-    def url_bases(self) -> list[str]:
-        """The host names at which moto serves CloudWatch."""
-        return list(urls.url_bases)
-
-    @property
-    def url_paths(self) -> dict[str, Any]:
-        """The paths at which moto serves CloudWatch, with the handler that knows percentiles."""
-        return {"/$": PercentileResponse.dispatch}
-
-
 def read_statistic(
     backend: CloudWatchBackend,
     namespace: str,
@@ -134,13 +100,6 @@ def read_statistic(
     ]
     value = statistics.get_statistics_for_type(statistic) if statistics.metric_data else None
     return None if value is None else float(value)
-
-
-def install() -> None:
-    """Replace moto's CloudWatch by the one that computes percentiles."""
-    models.Statistics = PercentileStatistics
-    cloudwatch_backends.clear()
-    cloudwatch_backends.backend = PercentileCloudWatch
 
 
 def read_percent(statistic: str) -> float | None:

@@ -109,9 +109,9 @@ class Endpoints:
                 endpoint.recover()
 
     def create(self, owner: Owner, record: EndpointRecord) -> bool:
-        """Store a new endpoint, and start it in the background. Return False if the name is in use."""
+        """Store a new endpoint, and start it in the background. Return False if the name is in use, in any case."""
         with self._lock:
-            if record.name in self._by_owner[owner]:
+            if record.name.lower() in map(str.lower, self._by_owner[owner]):
                 return False
             endpoint = self._add(owner, record)
             endpoint.save()

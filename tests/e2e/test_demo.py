@@ -303,6 +303,8 @@ def run_release_page(checkout: Checkout, demo: Any, airflow: AirflowClient) -> I
     """Return the function that executes the commands of the page in one shell, and gives what they printed."""
 
     if len(checkout.list_versions()) == 1:  # alone, this test makes the second version that the approval makes
+        checkout.set_params(train={"hyperparameters": {**read_hyperparameters(checkout.folder), "eta": 0.2}})
+        checkout.run_git("commit", "--quiet", "--all", "--message", "another learning rate")
         for dag, params in (("flights_train", {"as_of": "2013-02-01"}), ("flights_rollback", {"why": "a test"})):
             run_id = start_run(airflow, dag, **params)
             wait_for(lambda run_id=run_id: airflow.request("GET", run_id)["state"] in FINAL_STATES)

@@ -89,7 +89,9 @@ def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: 
     client = drydock.create_unchecked_client("sagemaker-runtime")
     with pytest.raises(ClientError, match=r"ValidationError.*7340032 bytes is larger than the limit of 6291456"):
         client.invoke_endpoint(EndpointName="large", Body=b"x" * (7 << 20), ContentType="text/csv")
-    assert len(endpoints.invoke("large", "x" * (6 << 20))["text"]) == 6 << 20
+    with pytest.raises(ClientError, match=r"'inferenceId' failed to satisfy constraint: .* equal to 64"):
+        client.invoke_endpoint(EndpointName="large", Body=b"x", ContentType="text/csv", InferenceId="i" * 65)
+    assert len(endpoints.invoke("large", "x" * (6 << 20), InferenceId="i" * 64)["text"]) == 6 << 20
 
 
 def test_killed_process_of_a_model_is_replaced_and_no_request_fails(endpoints: Any) -> None:
@@ -174,9 +176,11 @@ def test_managed_instance_scaling_that_is_disabled_is_shown(endpoints: Any) -> N
 
 
 def test_names_in_use_are_refused(endpoints: Any) -> None:
+    """As on AWS, names of endpoints that differ only in their case are the same name when one is created."""
     endpoints.create_endpoint("twice")
-    with pytest.raises(ClientError, match="Cannot create already existing endpoint "):
-        endpoints.sagemaker.create_endpoint(EndpointName="twice", EndpointConfigName="twice")
+    for name in ("twice", "Twice"):
+        with pytest.raises(ClientError, match="Cannot create already existing endpoint "):
+            endpoints.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName="twice")
     with pytest.raises(ClientError, match="Cannot create already existing endpoint configuration"):
         endpoints.sagemaker.create_endpoint_config(
             EndpointConfigName="twice", ProductionVariants=[endpoints.build_variant("twice-main")]

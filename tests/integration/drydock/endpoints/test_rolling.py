@@ -34,6 +34,21 @@ def create_endpoint(client: Any, name: str) -> None:
     client.wait_for_status(name, "InService")
 
 
+def put_alarm(server: Any, endpoint: str) -> None:
+    """Create the alarm `errors`, on the errors of an endpoint's model."""
+    server.client("cloudwatch").put_metric_alarm(
+        AlarmName="errors",
+        Namespace="AWS/SageMaker",
+        MetricName="Invocation5XXErrors",
+        Dimensions=[{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": "main"}],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=5.0,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+    )
+
+
 def test_instances_are_replaced_one_by_one_and_no_request_fails(endpoints: Any) -> None:
     create_endpoint(endpoints, "roll")
     create_config(endpoints, "next")
@@ -54,17 +69,7 @@ def test_instances_are_replaced_one_by_one_and_no_request_fails(endpoints: Any) 
 def test_alarm_brings_the_stopped_instances_back_batch_by_batch(endpoints: Any, drydock: Any) -> None:
     create_endpoint(endpoints, "keep")
     create_config(endpoints, "bad")
-    drydock.client("cloudwatch").put_metric_alarm(
-        AlarmName="errors",
-        Namespace="AWS/SageMaker",
-        MetricName="Invocation5XXErrors",
-        Dimensions=[{"Name": "EndpointName", "Value": "keep"}, {"Name": "VariantName", "Value": "main"}],
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=5.0,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-    )
+    put_alarm(drydock, "keep")
     before = {endpoints.invoke("keep")["pid"] for _ in range(4)}
     rollback = {"RollbackMaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
     endpoints.sagemaker.update_endpoint(
@@ -86,12 +91,14 @@ def test_alarm_brings_the_stopped_instances_back_batch_by_batch(endpoints: Any, 
 
 
 def test_killed_server_begins_a_rolling_update_again(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
+    """Without its alarm, the update would be rolled back."""
     with run_drydock(tmp_path, *OPTIONS) as server:
         client = make_client(server)
         create_endpoint(client, "back")
         create_config(client, "next")
+        put_alarm(server, "back")
         client.sagemaker.update_endpoint(
-            EndpointName="back", EndpointConfigName="next", DeploymentConfig=build_rolling(wait_s=2)
+            EndpointName="back", EndpointConfigName="next", DeploymentConfig=build_rolling("errors", wait_s=2)
         )
         server.wait_until("the first batch", lambda: "next" in client.invoke_often("back", 3))
         server.process.kill()

@@ -1,0 +1,81 @@
+"""Extend moto's CloudWatch: percentiles of metrics, and stored alarms."""
+
+import json
+from typing import Any
+
+from moto.cloudwatch import models, urls
+from moto.cloudwatch.models import Alarm, CloudWatchBackend, cloudwatch_backends
+from moto.cloudwatch.responses import CloudWatchResponse
+from moto.core.responses import ActionResult
+
+from drydock.cloudwatch.statistics import PercentileStatistics
+from drydock.moto_registry import bind_arguments
+from drydock.resources import Owner, Resources
+from drydock.store import Store
+
+
+class PercentileResponse(CloudWatchResponse):
+    """moto's HTTP responses of CloudWatch, with ExtendedStatistics of GetMetricStatistics."""
+
+    def get_metric_statistics(self) -> ActionResult:
+        """Answer GetMetricStatistics."""
+        result = super().get_metric_statistics()
+        for statistics in result.result["Datapoints"]:
+            statistics.stats = [*statistics.stats, *(self._get_param("ExtendedStatistics") or ())]
+        return result
+
+
+class StoredCloudWatch(CloudWatchBackend):
+    """The CloudWatch of one account and region. Alarms on one metric are stored; their states and the metrics are not.
+
+    Args:
+        store: The server's storage.
+        region_name: The region.
+        account_id: The account.
+    """
+
+    def __init__(self, store: Store, region_name: str, account_id: str) -> None:
+        super().__init__(region_name, account_id)
+        self._store, self._owner = store, Owner(account_id, region_name)
+        self._stored_alarms = Resources(store, "alarm")
+        for text in self._stored_alarms.list_texts(self._owner):
+            super().put_metric_alarm(**json.loads(text))
+
+    @property
+    def url_bases(self) -> list[str]:
+        """The host names at which moto serves CloudWatch."""
+        return list(urls.url_bases)
+
+    @property
+    def url_paths(self) -> dict[str, Any]:
+        """The paths at which moto serves CloudWatch, with the handler that knows percentiles."""
+        return {"/$": PercentileResponse.dispatch}
+
+    def reset(self) -> None:
+        """Delete all alarms and metrics, for moto's /moto-api/reset."""
+        self._stored_alarms.delete_all(self._owner)
+        arguments = (self._store, self.region_name, self.account_id)
+        self.__dict__.clear()
+        StoredCloudWatch.__init__(self, *arguments)
+
+    def put_metric_alarm(self, **arguments: Any) -> Alarm:
+        """Create an alarm, or replace the one with its name."""
+        alarm = super().put_metric_alarm(**arguments)
+        if arguments["metric_name"]:
+            self._stored_alarms.write(self._owner, alarm.name, json.dumps(arguments))
+        else:  # moto has objects for the metrics of an expression, and drydock does not evaluate it
+            self._stored_alarms.delete(self._owner, alarm.name)
+        return alarm
+
+    def delete_alarms(self, alarm_names: list[str]) -> None:
+        """Delete alarms. Names without an alarm are ignored."""
+        super().delete_alarms(alarm_names)
+        for name in alarm_names:
+            self._stored_alarms.delete(self._owner, name)
+
+
+def install(store: Store) -> None:
+    """Make moto use this backend."""
+    models.Statistics = PercentileStatistics
+    cloudwatch_backends.clear()
+    cloudwatch_backends.backend = bind_arguments(StoredCloudWatch, store)
