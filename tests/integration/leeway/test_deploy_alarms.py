@@ -15,7 +15,7 @@ from leeway.operators.deploy import DeployOperator
 from pipelines.registry.lifecycle import Journal
 from tests.tools.endpoint_requests import Requests, invoke
 
-pytestmark = pytest.mark.usefixtures("ended_endpoints")
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("ended_endpoints")]
 
 PERIOD_S = 60
 SERVING = {
