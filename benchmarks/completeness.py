@@ -60,7 +60,7 @@ def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -
             name = "real days" if share == 1 else f"days cut at {share:.0%} of their rows"
             judged_counts[name] += 1
             refused_counts[name] += is_refused
-        lake.write_partition(dataset.published, day, rows, dataset.key)
+        lake.write_partition(dataset.table, day, rows, dataset.key)
     facts |= {
         f"{dataset.name}: {name} refused": f"{refused_counts[name]} of {count}" for name, count in judged_counts.items()
     }
@@ -75,6 +75,6 @@ def _ends_early(lake: Any, dataset: Dataset, day: dt.date, rows: pa.Table) -> bo
     args = arguments.EarlyEndArguments(column=dataset.event_time, timezone=dataset.timezone, series=[*dataset.series])
     with connect() as connection, make_temporary_folder() as folder:
         connection.register(VIEW, rows)
-        partition = Rows(connection, rows.schema, lake, day, dataset.published, folder, count=rows.num_rows)
+        partition = Rows(connection, rows.schema, lake, day, dataset.table, folder, count=rows.num_rows)
         is_complete, _ = completeness_checks.make_early_end_check(args, partition).evaluate(partition, [])
     return not is_complete

@@ -11,7 +11,7 @@ from leeway.lifecycle import create_lifecycle_dags
 create_lifecycle_dags(
     model="flight_status",
     dataset="flight_status",
-    days_of="flights",
+    rows_from="flights",
     start=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
     check_interval_s=5,

@@ -58,7 +58,7 @@ class Dataset:
     """Column to predict: true or false; a text or an integer for a multiclass model; a number for a regression. A value
     is null if it never became known. If the package has a file label.py, it computes the label, and the published rows
     have no such column. Empty if nothing is predicted."""
-    later_known: Sequence[str] = ()
+    known_later: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
@@ -70,7 +70,7 @@ class Dataset:
     """Columns, such as a station, of which each value has rows during the whole day. `validate` checks this."""
     task: Task = "binary"
     """What a model of the dataset predicts."""
-    days_of: str = ""
+    rows_from: str = ""
     """Other dataset, whose published rows this one uses with another label. Empty: this one ingests its own rows."""
     partition: Unit = "day"
     """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
@@ -84,9 +84,9 @@ class Dataset:
             SpecError: the message names what is wrong. A retry cannot help.
         """
         if self.task not in get_args(Task):
-            raise SpecError(f"{self.name} has the task {self.task!r}.", f"Known: {', '.join(get_args(Task))}.")
+            raise SpecError(f"{self.name} has the task {self.task!r}.", f"Use one of: {', '.join(get_args(Task))}.")
         if self.partition not in UNITS:
-            raise SpecError(f"{self.name} has partitions by {self.partition!r}.", f"Known: {', '.join(UNITS)}.")
+            raise SpecError(f"{self.name} has partitions by {self.partition!r}.", f"Use one of: {', '.join(UNITS)}.")
         if not self.label:  # nothing is predicted, so there are no tables of scores and predictions
             return
         if self.partition == "hour" and not {"date", "hour"} <= set(self.key):
@@ -102,17 +102,17 @@ class Dataset:
     @property
     def staging(self) -> str:
         """Name of the table that the step `ingest` writes."""
-        return f"{self.published}_raw"
+        return f"{self.table}_raw"
 
     @property
-    def published(self) -> str:
+    def table(self) -> str:
         """Name of the table that the step `validate` publishes."""
-        return self.days_of or self.name
+        return self.rows_from or self.name
 
     @property
     def quarantine(self) -> str:
         """Name of the table of the rows that the step `validate` quarantined."""
-        return f"{self.published}_quarantine"
+        return f"{self.table}_quarantine"
 
     @property
     def predictions(self) -> str:
@@ -217,8 +217,8 @@ class Dataset:
         Raises:
             SpecError: it uses the rows of another dataset. A retry cannot help.
         """
-        if self.days_of:
-            raise SpecError(f"{self.name} uses the rows of {self.days_of}.", f"Give `--dataset {self.days_of}`.")
+        if self.rows_from:
+            raise SpecError(f"{self.name} uses the rows of {self.rows_from}.", f"Give `--dataset {self.rows_from}`.")
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
         """Open the dataset's source; raise a SpecError with the text `problem` if the source lacks `method`."""
@@ -249,7 +249,7 @@ def load_dataset(name: str) -> Dataset:
         else:
             raise explain_import_error(f"the dataset {name!r} cannot be loaded", error) from None
     if not isinstance(dataset, Dataset):
-        raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(list_datasets())}.")
+        raise SpecError(f"there is no dataset {name!r}.", f"Use one of: {', '.join(list_datasets())}.")
     return dataset
 
 

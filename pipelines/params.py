@@ -146,7 +146,7 @@ def _read_sections(path: Path, origin: str) -> dict[str, Any]:
 
 def _check_section(origin: str, name: str, section: Any) -> None:
     if name not in STEPS:
-        raise SpecError(f"{origin}: unknown section {name!r}.", f"Known: {', '.join(STEPS)}.")
+        raise SpecError(f"{origin}: unknown section {name!r}.", f"Use one of: {', '.join(STEPS)}.")
     if not isinstance(section, dict):
         raise SpecError(f"{origin}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
     # The command line may set fields that the file does not, such as a partition: a missing field is not an error here.

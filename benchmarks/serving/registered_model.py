@@ -54,7 +54,7 @@ def _write_requests() -> None:
     """Write the bodies of a day's flights: raw rows for Leeway's server, computed features for MLflow's server."""
     dataset = load_dataset(MODEL)
     rows = Lake.open().read_partition(MODEL, REQUESTED_DAY)
-    hidden_columns = {dataset.label, *dataset.later_known}
+    hidden_columns = {dataset.label, *dataset.known_later}
     raw_rows = rows.select([name for name in rows.column_names if name not in hidden_columns]).to_pylist()
     raw_bodies = [json.dumps(row, default=lambda value: value.isoformat()) for row in raw_rows]
     Path("raw.json").write_text(json.dumps(raw_bodies), encoding="utf-8")

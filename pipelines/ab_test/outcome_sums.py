@@ -111,7 +111,7 @@ def create_outcomes_view(
         return
     with (
         lake.create_view(connection, "requests", dataset.requests, *days),
-        lake.create_view(connection, "published", dataset.published, *days),
+        lake.create_view(connection, "published", dataset.table, *days),
     ):
         labels = write_label_query(dataset, connection, "published")
         connection.execute(_ONLINE_SQL.format(labels=labels, key=", ".join(map(quote_identifier, dataset.key))))

@@ -20,7 +20,7 @@ from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_labelled_features
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.partitions import refuse_months
 from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry, read_as_of
@@ -153,18 +153,18 @@ def run_backtest(
         raise DataError(f"the registry has no version of {name} that passed the gate.", NO_MODEL_HINT)
     first_as_of = passed_models[0].as_of
     spans = _list_months(lake, dataset, name, max(first or first_as_of, first_as_of), last)
-    snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)
+    snapshot_id = lake.pin_window(dataset.table, spans[0].first, spans[-1].last)
     scorers = {model.version: load_scorer(registry.get_version(name, model.version)) for model in models}
     months = []
     for days in spans:
         earlier_scorers = {model.version: scorers[model.version] for model in models if model.as_of <= days.first}
-        frame = build_labelled_rows(dataset, lake.read_window(dataset.published, days.first, days.last, snapshot_id))
+        frame = build_labelled_rows(dataset, lake.read_window(dataset.table, days.first, days.last, snapshot_id))
         if month := _score_month(dataset, frame, days, earlier_scorers, label_delay_days):
             months.append(month)
     if not months:
-        raise DataError(f"no month of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
+        raise DataError(f"no month of {dataset.table} has labels of both kinds.", "Nothing can be measured.")
     strategies = build_strategies(models, months, metric.default_drop if drop is None else drop, metric)
-    return Backtest(name, dataset.published, snapshot_id, models, months, strategies, metric)
+    return Backtest(name, dataset.table, snapshot_id, models, months, strategies, metric)
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
@@ -173,10 +173,10 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     Raises:
         DataError: no such month is published. A retry cannot help.
     """
-    spans = list(_list_month_spans(lake.count_rows_by_day(dataset.published), first, last))
+    spans = list(_list_month_spans(lake.count_rows_by_day(dataset.table), first, last))
     if not spans:
         raise DataError(
-            f"{dataset.published} has no day in a month that begins on {first} or later, for {name} to score.",
+            f"{dataset.table} has no day in a month that begins on {first} or later, for {name} to score.",
             "Publish the days after the first model, or choose other days.",
         )
     return spans
@@ -254,7 +254,9 @@ def _score_month(
     """Compute the primary metric of each model over the month; None if it cannot be computed."""
     metric, labels = PRIMARY_METRICS[dataset.task], frame[dataset.label]
     next_month = (days.first + 31 * DAY).replace(day=1)
-    is_known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()
+    is_known = (
+        pd.to_datetime(frame[DATE_COLUMN]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)
+    ).to_numpy()
     values, known_values = {}, {}
     for version, scorer in scorers.items():
         rows = metric.measure_rows(labels, scorer(frame))

@@ -102,7 +102,7 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
             reason = _name_failures(partition.failures)
             outcome = partition.outcome
             verdicts = before, partition.verdict
-            cells = str(partition.day), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
+            cells = str(partition.partition), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
             table.add_row(*map(escape, cells))
     if totals["differ"]:
         console.print(table)

@@ -92,11 +92,11 @@ def _find_dataset(name: str, first: str, last: str) -> Dataset:
     return find_dataset(name)
 
 
-def _validate(dataset: str, day: Partition) -> int:
+def _validate(dataset: str, partition: Partition) -> int:
     """Validate a partition with the parameters of params.yaml; return the number of rows in quarantine afterwards."""
     from pipelines.steps import validate
 
-    values = params.load_section(settings().project, "validate") | {"dataset": dataset, "partition": day}
+    values = params.load_section(settings().project, "validate") | {"dataset": dataset, "partition": partition}
     return validate.run(validate.ValidateSpec.parse(values, "quarantine release")).quarantined
 
 
@@ -110,12 +110,12 @@ def _count_rows_by_day(dataset: Dataset, first: str, last: str) -> dict[Partitio
     return {key: rows for key, rows in counts.items() if (begin or dates[key]) <= dates[key] <= (end or dates[key])}
 
 
-def _count_reasons(dataset: Dataset, day: Partition) -> Sequence[tuple[str, int]]:
-    """Count the failed expectations of a day's quarantined rows, the most frequent first."""
+def _count_reasons(dataset: Dataset, partition: Partition) -> Sequence[tuple[str, int]]:
+    """Count the failed expectations of a partition's quarantined rows, the most frequent first."""
     from pipelines.lake import Lake, connect
 
     lake = Lake.open()
-    with connect() as connection, lake.create_view(connection, "quarantined", dataset.quarantine, day, day):
+    with connect() as connection, lake.create_view(connection, "quarantined", dataset.quarantine, partition, partition):
         rows = connection.execute("SELECT quarantine FROM quarantined").fetchall()
     counts = Counter(f"{reason['expectation']} of {reason['column']}" for (reasons,) in rows for reason in reasons)
     return counts.most_common()

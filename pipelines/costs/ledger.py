@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "training_costs"
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # first day of the month in which the job was created
+        (DATE_COLUMN, pa.date32()),  # first day of the month in which the job was created
         *((name, _TEXT) for name in ("name", "arn", "region", "project", "model", "dag_id", "run_id", "task_id")),
         ("map_index", pa.int32()),
         ("instance_type", _TEXT),
@@ -67,7 +67,7 @@ class Ledger:
         Raises:
             ConflictError: other writers kept changing the table. A retry can help.
         """
-        dated_rows = [{**row, PARTITION: get_month(row["created"])} for row in rows]
+        dated_rows = [{**row, DATE_COLUMN: get_month(row["created"])} for row in rows]
         stored_rows: dict[tuple[str, dt.datetime], Row] = {}
         for month, group in groupby(sorted(dated_rows, key=_get_partition), _get_partition):
             stored_rows |= self._months.update(partial(_add_to_month, month=month, rows=list(group)))
@@ -75,7 +75,7 @@ class Ledger:
 
     def read_rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
-        where = EqualTo(PARTITION, f"{month}-01") if month else None
+        where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
@@ -108,4 +108,4 @@ def _get_job_key(row: Row) -> tuple[str, dt.datetime]:
 
 
 def _get_partition(row: Row) -> dt.date:
-    return row[PARTITION]  # type: ignore[no-any-return]
+    return row[DATE_COLUMN]  # type: ignore[no-any-return]

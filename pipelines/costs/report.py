@@ -13,7 +13,7 @@ from rich.table import Table
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.errors import SpecError
 from pipelines.escaping import escape
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 
 KEYS = ("month", "project", "model", "instance_type", "dag_id")
 """Columns by which the report can be grouped."""
@@ -44,7 +44,7 @@ def parse_keys(text: str) -> list[str]:
     if unknown_names or not names:
         raise SpecError(
             f"--by {text!r}: unknown key {unknown_names[0]}." if unknown_names else "--by is empty.",
-            f"Known: {', '.join(KEYS)}.",
+            f"Use one of: {', '.join(KEYS)}.",
         )
     return list(dict.fromkeys(names))
 
@@ -192,7 +192,7 @@ def _sum_by_month_and_type(rows: Iterable[Row]) -> tuple[dict[str, dict[str, flo
 
 
 def _get_key_value(row: Row, key: str) -> str:
-    return f"{row[PARTITION]:%Y-%m}" if key == "month" else str(row[key])
+    return f"{row[DATE_COLUMN]:%Y-%m}" if key == "month" else str(row[key])
 
 
 def _format_cells(figures: Row, digits: int) -> list[str]:

@@ -16,7 +16,7 @@ from pipelines.code_files import CODE
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, TrainingError
 from pipelines.features import building
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.system.files import sha256
 
 STOPPED_EXIT_CODE = 128 + signal.SIGTERM
@@ -48,14 +48,14 @@ def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
 
 def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
     """Write the features of all days but the last ones as `train`, and those of the last ones as `validation`."""
-    days = sorted(set(rows[PARTITION].to_pylist()))
+    days = sorted(set(rows[DATE_COLUMN].to_pylist()))
     if len(days) < 2:
         raise DataError(f"the rows of {dataset.name} are of one day, but a training needs rows of two.")
     first_validation_day = pa.scalar(days[-max(1, len(days) // 5)], pa.date32())
     schema = building.build_feature_schema(dataset, rows.schema)
     for name, compare in (("train", pc.less), ("validation", pc.greater_equal)):
         features = building.build_labelled_features(
-            dataset, ibis.memtable(rows.filter(compare(rows[PARTITION], first_validation_day)))
+            dataset, ibis.memtable(rows.filter(compare(rows[DATE_COLUMN], first_validation_day)))
         )
         building.write_features(features.to_pyarrow().to_batches(), schema, folder / name)
 

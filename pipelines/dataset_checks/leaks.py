@@ -22,24 +22,24 @@ LEAK = "leak"
 """Name of the feature that `add_leak` adds."""
 
 
-def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) -> list[str]:
+def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] = ()) -> list[str]:
     """Return a line for each leak.
 
-    The values of each column of `later_known` are permuted: a feature that changes was computed from this column. Also,
+    The values of each column of `known_later` are permuted: a feature that changes was computed from this column. Also,
     no feature may predict the label alone.
 
     Args:
         dataset: dataset of the rows.
         rows: rows of its source, preferably of several days.
-        known: features that may predict the label alone, because they are known when the prediction is made.
+        known_before: features that may predict the label alone, because they are known when the prediction is made.
     """
     try:
         features = _build_features(dataset, rows)
     except AttributeError as error:  # the error of ibis for a column that does not exist
-        names = [name for name in dataset.later_known if repr(name) in str(error)]
-        return [f"the features cannot be built without the columns of later_known: {', '.join(names) or error}"]
+        names = [name for name in dataset.known_later if repr(name) in str(error)]
+        return [f"the features cannot be built without the columns of known_later: {', '.join(names) or error}"]
     lines = []
-    for column in dict.fromkeys((*dataset.later_known, dataset.label)):
+    for column in dict.fromkeys((*dataset.known_later, dataset.label)):
         if column in rows.column_names and not _build_features(dataset, _permute(rows, column)).equals(features):
             lines.append(f"a feature is computed from {column}, which is known later")
     labels = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
@@ -47,7 +47,7 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) ->
         value = max(
             (_compute_solo_auc(labels[name], target, has_label) for target, has_label in _list_targets(dataset, labels))
         )
-        if value > MAX_SOLO_AUC and name not in known:
+        if value > MAX_SOLO_AUC and name not in known_before:
             lines.append(f"{name} alone predicts the label with {value:.3f}; at most {MAX_SOLO_AUC} is plausible")
     return lines
 

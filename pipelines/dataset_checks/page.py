@@ -51,7 +51,7 @@ class Subject:
     """Folder of the model in the project."""
     sections: Mapping[str, Mapping[str, Any]]
     """Parameters of the model."""
-    known: Collection[str] = ()
+    known_before: Collection[str] = ()
     """Features that may predict the label alone."""
 
     @cached_property
@@ -62,24 +62,24 @@ class Subject:
             NotYet: the source is an API, which does not report which days it has, and no day is published.
         """
         is_api = open_source(self.dataset).describe().kind == "API"
-        if is_api and not Lake.open().count_rows_by_day(self.dataset.published):
+        if is_api and not Lake.open().count_rows_by_day(self.dataset.table):
             raise NotYet(f"no day is published: run `dvc repro snapshot@{self.name}`")
         return read_last_days(self.dataset)
 
 
-def answer_questions(name: str, known: Collection[str] = ()) -> list[Answer]:
+def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answer]:
     """Answer all questions about a model of the project.
 
     Args:
         name: name of the model.
-        known: features that may predict the label alone, because they are known when the prediction is made.
+        known_before: features that may predict the label alone, because they are known when the prediction is made.
 
     Raises:
         SpecError: there is no such model, or its dataset cannot be loaded. A retry cannot help.
     """
     sections = params.load(settings().project, name)
     dataset = load_dataset(str(sections.get("snapshot", {}).get("dataset") or name))
-    subject = Subject(name, dataset, settings().project / "models" / name, sections, known)
+    subject = Subject(name, dataset, settings().project / "models" / name, sections, known_before)
     return [_answer(question, check, subject) for question, check in QUESTIONS.items()]
 
 
@@ -109,16 +109,16 @@ def _check_leaks(subject: Subject) -> str:
         label_column.check_label_type(subject.dataset, subject.rows.schema)
     except DataError:
         raise NotYet("the label does not fit the task") from None
-    lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known)
+    lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known_before)
     if lines:
-        raise DataError(f"{'; '.join(lines)}.", "Add the columns that are known later to `later_known` of the dataset.")
-    return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.later_known)}"
+        raise DataError(f"{'; '.join(lines)}.", "Add the columns that are known later to `known_later` of the dataset.")
+    return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.known_later)}"
 
 
 def _check_suite(subject: Subject) -> str:
     from pipelines.validation import suites
 
-    suite = suites.load_suite(settings().project / "expectations", subject.dataset.published)
+    suite = suites.load_suite(settings().project / "expectations", subject.dataset.table)
     critical_count = sum(expectation.severity == "critical" for expectation in suite.expectations)
     if not critical_count:
         message = f"none of the {len(suite.expectations)} expectations is critical, so nothing blocks a bad day."
@@ -128,15 +128,15 @@ def _check_suite(subject: Subject) -> str:
 
 def _check_quarantine(subject: Subject) -> str:
     lake, dataset = Lake.open(), subject.dataset
-    published_rows = sum(lake.count_rows_by_day(dataset.published).values())
+    published_rows = sum(lake.count_rows_by_day(dataset.table).values())
     quarantined_rows = sum(lake.count_rows_by_day(dataset.quarantine).values())
-    refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.published).keys()
+    refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.table).keys()
     if not published_rows and not refused_days:
         raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     rows = published_rows + quarantined_rows
     text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {len(refused_days)} days are refused"
     if quarantined_rows or refused_days:
-        raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.published}`.")
+        raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.table}`.")
     return text
 
 
@@ -164,7 +164,7 @@ def _check_gate(subject: Subject) -> str:
 
 
 def _check_policies(subject: Subject) -> str:
-    rows_by_day = Lake.open().count_rows_by_day(subject.dataset.published)
+    rows_by_day = Lake.open().count_rows_by_day(subject.dataset.table)
     if not rows_by_day:
         raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     problems = policies.find_problems(subject.sections, rows_by_day)

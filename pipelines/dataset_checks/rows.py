@@ -43,8 +43,8 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
 
 
 def open_source(dataset: Dataset) -> Source:
-    """Open the source of the dataset's rows, which may be that of another dataset (`days_of`)."""
-    return load_dataset(dataset.published).open_source()
+    """Open the source of the dataset's rows, which may be that of another dataset (`rows_from`)."""
+    return load_dataset(dataset.table).open_source()
 
 
 def _count_labels(dataset: Dataset, rows: pa.Table) -> int:
@@ -59,7 +59,7 @@ def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:
     from pipelines.lake import Lake
 
     if source.describe().kind == "API":
-        return sorted(Lake.open().count_rows_by_partition(dataset.published, dataset.partition))
+        return sorted(Lake.open().count_rows_by_partition(dataset.table, dataset.partition))
     find_day_range = getattr(source, "find_day_range", None)
     days = find_day_range() if find_day_range else None
     return source.list_partitions(days or Days(EPOCH, dt.datetime.now(dt.UTC).date()))

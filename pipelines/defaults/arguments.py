@@ -70,7 +70,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     arguments, unknown_arguments = parser.parse_known_args(argv)
     if unknown_arguments:
         raise InvalidInput(
-            f"unknown hyperparameters: {' '.join(unknown_arguments)[:200]}. Known: {', '.join(vars(arguments))}."
+            f"unknown hyperparameters: {' '.join(unknown_arguments)[:200]}. Use one of: {', '.join(vars(arguments))}."
         )
     return arguments
 

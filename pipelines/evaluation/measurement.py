@@ -13,7 +13,7 @@ from pipelines.evaluation import figure, metrics, multiclass, regression
 from pipelines.evaluation.gates.inputs import read_quantiles
 from pipelines.evaluation.statistics.inputs import Array
 from pipelines.evaluation.tables import Table
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,6 @@ def _measure_regression(sample: Sample) -> Measurement:
     tables = {"residuals": regression.tabulate_residuals(label, score)}
     if quantiles:
         tables["quantiles"] = regression.tabulate_quantiles(label, quantiles)
-    if PARTITION in sample.rows:
-        tables["weeks"] = regression.tabulate_weeks(label, score, sample.rows[PARTITION])
+    if DATE_COLUMN in sample.rows:
+        tables["weeks"] = regression.tabulate_weeks(label, score, sample.rows[DATE_COLUMN])
     return Measurement(values, tables, regression.draw_regression)

@@ -71,14 +71,14 @@ def select_keys(columns: ibis.Table, names: Iterable[str]) -> list[ibis.Column]:
 def compute_columns(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the rows with all columns that the dataset's `features` adds, and the label as `HIDDEN_LABEL`.
 
-    The columns of `dataset.later_known` are removed first, so that a feature that uses one of them raises an error.
+    The columns of `dataset.known_later` are removed first, so that a feature that uses one of them raises an error.
 
     Raises:
         DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
             computed. A retry cannot help.
     """
     label = build_label(dataset, rows)
-    hidden_columns = set(dataset.later_known) | ({dataset.label} & set(rows.columns))
+    hidden_columns = set(dataset.known_later) | ({dataset.label} & set(rows.columns))
     visible_rows = rows.mutate(**{HIDDEN_LABEL: label}).drop(*sorted(hidden_columns))
     features = dataset.load_feature_function()(visible_rows)
     required_columns = (*dataset.key, *dataset.features, HIDDEN_LABEL)

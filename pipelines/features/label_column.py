@@ -178,10 +178,10 @@ def _find_source_problem(dataset: Dataset, label: ibis.Column) -> str:
     import ibis.expr.operations as ops
 
     sources = {field.name for field in label.op().find(ops.Field)}
-    if early_columns := sorted(sources - {*dataset.later_known, *dataset.key}):
-        return f"is computed from {', '.join(early_columns)}, which features may use; name it in `later_known`"
-    if not sources & set(dataset.later_known):
-        return "is computed from no column of `later_known`, so it is known when the prediction is made"
+    if early_columns := sorted(sources - {*dataset.known_later, *dataset.key}):
+        return f"is computed from {', '.join(early_columns)}, which features may use; name it in `known_later`"
+    if not sources & set(dataset.known_later):
+        return "is computed from no column of `known_later`, so it is known when the prediction is made"
     return ""
 
 

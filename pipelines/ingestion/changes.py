@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.ingestion.progress_log import log_progress
-from pipelines.lake import PARTITION, Lake, connect
+from pipelines.lake import DATE_COLUMN, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.lake.new_files import regroup_rows
 from pipelines.source import ChangingSource
@@ -76,7 +76,7 @@ class ChangedRows:
             self.largest_cursor = (
                 largest_cursor if self.largest_cursor is None else max(largest_cursor, self.largest_cursor)
             )
-            self._days.update(pc.unique(batch[PARTITION]).to_pylist())
+            self._days.update(pc.unique(batch[DATE_COLUMN]).to_pylist())
             self.rows += batch.num_rows
 
 
@@ -123,7 +123,7 @@ def merge_changes(
     key = [quote_identifier(name) for name in dataset.key]
     query = _SORT_QUERY.format(
         path=quote_text(str(changed_rows.path)),
-        date=quote_identifier(PARTITION),
+        date=quote_identifier(DATE_COLUMN),
         day=day,
         key=", ".join(key),
         key_hash=quote_identifier(KEY_HASH),
@@ -162,7 +162,7 @@ def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
 
 def _check_columns(columns: list[str], cursor: str, table_schema: pa.Schema | None, title: str) -> None:
     # The lake cannot check this: after the merge with old rows, a missing column looks like a column of nulls.
-    required_columns = {PARTITION, cursor, *(table_schema.names if table_schema else ())}
+    required_columns = {DATE_COLUMN, cursor, *(table_schema.names if table_schema else ())}
     missing_columns = sorted(required_columns - set(columns))
     if missing_columns:
         raise DataError(
@@ -181,9 +181,9 @@ def _check_batches(
 
 
 def _check_batch(batch: pa.RecordBatch, cursor: str, title: str) -> None:
-    for name in (PARTITION, cursor):
+    for name in (DATE_COLUMN, cursor):
         if batch[name].null_count:
             raise DataError(f"{title}: {batch[name].null_count} rows have no {name}.", "Nothing was staged.")
-    if not pa.types.is_date32(batch[PARTITION].type):
-        message = f"{title}: column {PARTITION} holds {batch[PARTITION].type}, not days."
+    if not pa.types.is_date32(batch[DATE_COLUMN].type):
+        message = f"{title}: column {DATE_COLUMN} holds {batch[DATE_COLUMN].type}, not days."
         raise DataError(message, "The source must return it as date32.")

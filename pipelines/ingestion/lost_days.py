@@ -42,18 +42,20 @@ class IngestionRowSource(DatasetRowSource):
         """Remove the rows that were read."""
         self._stack.close()
 
-    def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
+    def _write_rows(self, dataset: Dataset, table: str, partition: Partition, folder: Path) -> Sequence[Path]:
         with ExitStack() as stack:
-            return write_local_files(folder, day, self._open_rows(dataset, day, stack), Lake.open().read_schema(table))
+            return write_local_files(
+                folder, partition, self._open_rows(dataset, partition, stack), Lake.open().read_schema(table)
+            )
 
-    def _open_rows(self, dataset: Dataset, day: Partition, stack: ExitStack) -> pa.RecordBatchReader:
+    def _open_rows(self, dataset: Dataset, partition: Partition, stack: ExitStack) -> pa.RecordBatchReader:
         try:
             source = dataset.open_source()
         except SpecError:  # it has no partitions
-            assert isinstance(day, dt.date)  # `sync` has partitions by day only
+            assert isinstance(partition, dt.date)  # `sync` has partitions by day only
             changed_rows = self._changed_rows.get(dataset.name) or self._read_all_changes(dataset)
-            return stack.enter_context(changes.merge_changes(Lake.open(), dataset, changed_rows, day, False))
-        return source.read(day)
+            return stack.enter_context(changes.merge_changes(Lake.open(), dataset, changed_rows, partition, False))
+        return source.read(partition)
 
     def _read_all_changes(self, dataset: Dataset) -> changes.ChangedRows:
         source, schema = dataset.open_changing_source(), Lake.open().read_schema(dataset.staging)

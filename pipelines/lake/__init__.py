@@ -6,9 +6,9 @@ rows stay. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own confi
 """
 
 from pipelines.lake.commits import (
+    DATE_COLUMN,
     DIGEST_PROPERTY,
     NAMESPACE,
-    PARTITION,
     PARTITION_PROPERTY,
     ChangeCounts,
     Commit,
@@ -19,9 +19,9 @@ from pipelines.lake.lake import Lake
 from pipelines.system.duckdb_session import connect
 
 __all__ = [
+    "DATE_COLUMN",
     "DIGEST_PROPERTY",
     "NAMESPACE",
-    "PARTITION",
     "PARTITION_PROPERTY",
     "ChangeCounts",
     "Commit",

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DatabaseError
 
 from pipelines.errors import DataError
 from pipelines.lake import configured_catalog, storage
-from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
+from pipelines.lake.commits import DATE_COLUMN, NAMESPACE, TABLE_PROPERTIES, retry_conflicts
 from pipelines.lake.transaction import CachingSqlCatalog
 from pipelines.lake.warehouse import get_tables_folder, list_stored_tables, load_io
 from pipelines.settings import create_home, settings
@@ -90,7 +90,7 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
     try:
         transaction = catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
         with transaction, transaction.update_spec() as spec:
-            for column in (PARTITION, *partition_columns):
+            for column in (DATE_COLUMN, *partition_columns):
                 spec.add_identity(column)
     except (TableAlreadyExistsError, CommitFailedException):
         return  # another process created it first

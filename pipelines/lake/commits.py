@@ -14,8 +14,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from pipelines.errors import ConflictError
 
 NAMESPACE = "leeway"
-PARTITION = "date"
-"""Name of the partition column of every table."""
+DATE_COLUMN = "date"
+"""Column of every table with the day of a row's partition; of a month, its first day."""
 PARTITION_PROPERTY = "leeway.partition"
 """Snapshot property: the partition that a commit wrote."""
 DIGEST_PROPERTY = "leeway.digest"

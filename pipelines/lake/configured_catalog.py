@@ -47,7 +47,7 @@ def check_configuration(properties: Mapping[str, Any]) -> None:
         catalog_type = catalog_type or infer_catalog_type(NAMESPACE, dict(properties))
     except ValueError:
         known_types = ", ".join(kind.value for kind in CatalogType)
-        raise SpecError(f"{PREFIX}TYPE is missing or unknown.", f"Known: {known_types}.") from None
+        raise SpecError(f"{PREFIX}TYPE is missing or unknown.", f"Use one of: {known_types}.") from None
     if catalog_type is CatalogType.SQL:
         _check_database(str(properties.get("uri", "")))
         _check_warehouse(str(properties.get("warehouse", "")))

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
-from pipelines.lake.commits import PARTITION
+from pipelines.lake.commits import DATE_COLUMN
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TEXT = pa.string()
 COMMON_COLUMNS = [
-    (PARTITION, pa.date32()),  # first day of the month of `at`
+    (DATE_COLUMN, pa.date32()),  # first day of the month of `at`
     ("id", TEXT),
     ("model", TEXT),
     # Position among the model's events, from 0. The time of the event cannot order them: the clocks of machines differ.
@@ -104,7 +104,7 @@ class EventTable(ABC, Generic[E, S]):
         if event is None or event.id in {row["id"] for row in rows}:
             return None
         month = get_month(event.at)
-        row = {**self.to_row(event), PARTITION: month, "place": len(rows)}
+        row = {**self.to_row(event), DATE_COLUMN: month, "place": len(rows)}
         new_row = pa.Table.from_pylist([row], schema=self.columns)
         # All events of a month are in one file: with one file for each event, reading a thousand events takes seconds.
         version.replace_month(month, pa.concat_tables([version.read_month(month), new_row]))
@@ -114,4 +114,4 @@ class EventTable(ABC, Generic[E, S]):
 def _to_rows(table: pa.Table) -> list[Row]:
     """Return the events' rows, oldest first, without `date` and `place`."""
     rows: list[Row] = table.sort_by("place").to_pylist()
-    return [{name: value for name, value in row.items() if name not in (PARTITION, "place")} for row in rows]
+    return [{name: value for name, value in row.items() if name not in (DATE_COLUMN, "place")} for row in rows]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyiceberg.table import Table, Transaction
 
 from pipelines.errors import DataError
-from pipelines.lake.commits import PARTITION
+from pipelines.lake.commits import DATE_COLUMN
 from pipelines.partitions import Partition
 
 SINCE_PREFIX, WIDE_SINCE_PREFIX = "leeway.since.", "leeway.wide-since."
@@ -158,7 +158,7 @@ def _plan_properties(
 def _is_before(properties: Mapping[str, str], prefix: str, name: str, partition: Partition) -> bool:
     """Return whether the partition is earlier than the first one that a table property records for the column."""
     first_partition = properties.get(f"{prefix}{name}")
-    return first_partition is not None and name != PARTITION and partition.isoformat() < first_partition
+    return first_partition is not None and name != DATE_COLUMN and partition.isoformat() < first_partition
 
 
 def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:

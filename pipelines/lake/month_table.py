@@ -17,7 +17,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyiceberg.table import Table
 
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
-from pipelines.lake.commits import PARTITION, retry_conflicts
+from pipelines.lake.commits import DATE_COLUMN, retry_conflicts
 from pipelines.lake.history import expire_old_snapshots
 from pipelines.lake.named_file import write_named_file
 from pipelines.lake.new_files import build_properties, commit_new_files
@@ -51,7 +51,7 @@ class TableVersion:
 
     def read_month(self, month: dt.date) -> pa.Table:
         """Return the rows of a month, in memory."""
-        return self.read(EqualTo(PARTITION, month.isoformat()))
+        return self.read(EqualTo(DATE_COLUMN, month.isoformat()))
 
     def replace_month(self, month: dt.date, rows: pa.Table) -> None:
         """Write all rows of a month, as one commit and one file, replacing its old rows.
@@ -63,7 +63,7 @@ class TableVersion:
         Raises:
             CommitFailedException: the table is no longer at the version that was loaded.
         """
-        where = EqualTo(PARTITION, month.isoformat())
+        where = EqualTo(DATE_COLUMN, month.isoformat())
         has_rows = any(self._table.scan(row_filter=where).plan_files())
         with write_named_file(self._table, month, rows) as new_files:
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,

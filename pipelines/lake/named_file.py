@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
-from pipelines.lake.commits import PARTITION
+from pipelines.lake.commits import DATE_COLUMN
 from pipelines.lake.new_files import NewFiles, remove_unused_files
 
 NAMED_FILE = re.compile(r"-([0-9a-f]{64})\.parquet$")
@@ -31,7 +31,7 @@ def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[New
         writer.write_table(rows)
     buffer = content.getvalue()
     digest = hashlib.sha256(buffer).hexdigest()
-    path = f"{table.location()}/data/{PARTITION}={day}/{uuid.uuid4()}-{digest}.parquet"
+    path = f"{table.location()}/data/{DATE_COLUMN}={day}/{uuid.uuid4()}-{digest}.parquet"
     new_files = NewFiles(rows.schema, [path], rows.num_rows, digest)
     try:
         with table.io.new_output(path).create(overwrite=True) as target:

@@ -24,7 +24,7 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot
 
 from pipelines.errors import DataError
-from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY, RETRIES_PROPERTY
+from pipelines.lake.commits import DATE_COLUMN, DIGEST_PROPERTY, PARTITION_PROPERTY, RETRIES_PROPERTY
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.lake.transaction import CachingTransaction
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date, get_unit
@@ -44,9 +44,9 @@ def check_first_rows(
         DataError: there are no rows, or `date` or `hour` is missing or of a wrong type, or the first rows are of
             another partition. A retry cannot help.
     """
-    if PARTITION not in schema.names or not pa.types.is_date32(schema.field(PARTITION).type):
+    if DATE_COLUMN not in schema.names or not pa.types.is_date32(schema.field(DATE_COLUMN).type):
         raise DataError(
-            f"partition {partition} has no column {PARTITION} of dates. Its columns: {', '.join(schema.names[:40])}."
+            f"partition {partition} has no column {DATE_COLUMN} of dates. Its columns: {', '.join(schema.names[:40])}."
         )
     if isinstance(partition, Hour) and (
         HOUR_COLUMN not in schema.names or schema.field(HOUR_COLUMN).type != pa.int32()
@@ -97,7 +97,7 @@ def write_new_files(
     try:
         groups = regroup_rows(schema, (_cast(partition, schema, batch) for batch in batches))
         for number, first_group in enumerate(groups):
-            path = f"{table.location()}/data/{PARTITION}={get_date(partition)}/{uuid.uuid4()}-{number:05d}.parquet"
+            path = f"{table.location()}/data/{DATE_COLUMN}={get_date(partition)}/{uuid.uuid4()}-{number:05d}.parquet"
             new_files.paths.append(path)
             new_files.rows += _write_file(table, path, first_group, groups, digest)
         if not new_files.rows:
@@ -154,7 +154,7 @@ def _cast(partition: Partition, schema: pa.Schema, batch: pa.RecordBatch) -> pa.
 def _check_partition(partition: Partition, batch: pa.RecordBatch) -> None:
     """Refuse rows whose `date`, or for a partition by hour, whose `hour` is not that of the partition."""
     day = get_date(partition)
-    other_keys = [str(value) for value in pc.unique(batch[PARTITION]).to_pylist() if value != day]
+    other_keys = [str(value) for value in pc.unique(batch[DATE_COLUMN]).to_pylist() if value != day]
     if isinstance(partition, Hour) and not other_keys:
         other_keys = [
             f"{day}T{hour:02d}" for hour in pc.unique(batch[HOUR_COLUMN]).to_pylist() if hour != partition.hour

@@ -26,7 +26,7 @@ from pyiceberg.expressions import (
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from pipelines.lake.commits import PARTITION
+from pipelines.lake.commits import DATE_COLUMN
 from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, PartitionT, get_date, get_unit
 from pipelines.window import Unit
 
@@ -47,7 +47,7 @@ def build_filter(partition: Partition, part: Mapping[str, str] = WHOLE_PARTITION
     conditions: list[BooleanExpression] = [EqualTo(name, value) for name, value in part.items()]
     if isinstance(partition, Hour):
         conditions.insert(0, EqualTo(HOUR_COLUMN, partition.hour))
-    return reduce(And, conditions, EqualTo(PARTITION, get_date(partition).isoformat()))
+    return reduce(And, conditions, EqualTo(DATE_COLUMN, get_date(partition).isoformat()))
 
 
 def build_range_filter(first: Partition, last: Partition) -> BooleanExpression:
@@ -55,17 +55,17 @@ def build_range_filter(first: Partition, last: Partition) -> BooleanExpression:
     first_day, last_day = get_date(first).isoformat(), get_date(last).isoformat()
     if first == last:
         return build_filter(first)
-    between: BooleanExpression = And(GreaterThanOrEqual(PARTITION, first_day), LessThanOrEqual(PARTITION, last_day))
+    between: BooleanExpression = And(GreaterThanOrEqual(DATE_COLUMN, first_day), LessThanOrEqual(DATE_COLUMN, last_day))
     if isinstance(first, Hour) and isinstance(last, Hour):
-        after_first = Or(GreaterThan(PARTITION, first_day), GreaterThanOrEqual(HOUR_COLUMN, first.hour))
-        before_last = Or(LessThan(PARTITION, last_day), LessThanOrEqual(HOUR_COLUMN, last.hour))
+        after_first = Or(GreaterThan(DATE_COLUMN, first_day), GreaterThanOrEqual(HOUR_COLUMN, first.hour))
+        before_last = Or(LessThan(DATE_COLUMN, last_day), LessThanOrEqual(HOUR_COLUMN, last.hour))
         return And(between, after_first, before_last)
     return between
 
 
 def build_days_filter(partitions: Iterable[Partition]) -> BooleanExpression:
     """Build the filter of all partitions that have the same `date` as one of `partitions`."""
-    return In(PARTITION, sorted({get_date(partition).isoformat() for partition in partitions}))
+    return In(DATE_COLUMN, sorted({get_date(partition).isoformat() for partition in partitions}))
 
 
 def build_exclusion_filter(partitions: Collection[Partition]) -> BooleanExpression:
@@ -77,12 +77,12 @@ def find_partition(table: Table, file: DataFile, unit: Unit) -> Partition:
     """Return the partition of a data file of a table: its hour, its month or its day, by `unit`."""
     names = [field.name for field in table.metadata.specs()[file.spec_id].fields]
     values = {name: file.partition[index] for index, name in enumerate(names)}
-    return make_partition(values | {PARTITION: _EPOCH + dt.timedelta(values[PARTITION])}, unit)
+    return make_partition(values | {DATE_COLUMN: _EPOCH + dt.timedelta(values[DATE_COLUMN])}, unit)
 
 
 def make_partition(values: Mapping[str, Any], unit: Unit) -> Partition:
     """Return the partition that has these values in the columns by which a table is partitioned."""
-    day: dt.date = values[PARTITION]
+    day: dt.date = values[DATE_COLUMN]
     return Hour(day, values[HOUR_COLUMN]) if unit == "hour" else Month(day) if unit == "month" else day
 
 
@@ -119,4 +119,4 @@ def parse_partition_text(text: str, unit: Unit) -> tuple[Partition, list[str]]:
     """
     day, *values = text.split("/")
     hours = [int(values.pop(0))] if unit == "hour" else [None]
-    return make_partition({PARTITION: dt.date.fromisoformat(day), HOUR_COLUMN: hours[0]}, unit), values
+    return make_partition({DATE_COLUMN: dt.date.fromisoformat(day), HOUR_COLUMN: hours[0]}, unit), values

@@ -13,7 +13,7 @@ from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
 from pipelines.features.dependencies import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.loop.guards import find_last_training
 from pipelines.loop.journal import Journal
 from pipelines.loop.policy import Policy
@@ -45,7 +45,7 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
     """Compute a SHA-256 that changes when the data of a training change: its window, the published days, their rows."""
     versions = lake.find_partition_versions(
-        dataset.published, lake.count_rows_of_partitions(dataset.published, [*window.all_days])
+        dataset.table, lake.count_rows_of_partitions(dataset.table, [*window.all_days])
     )
     content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -67,10 +67,10 @@ def find_validation_failures(
     """
     if not days:
         return
-    rows = ResultsTable(lake).read_newest(dataset.published, days.first, days.last)
-    published_counts = lake.count_rows_of_partitions(dataset.published, [*days])
+    rows = ResultsTable(lake).read_newest(dataset.table, days.first, days.last)
+    published_counts = lake.count_rows_of_partitions(dataset.table, [*days])
     suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published_counts else set()
-    for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published_counts):
+    for day in dict.fromkeys(row[DATE_COLUMN] for row in rows if row[DATE_COLUMN] not in published_counts):
         yield f"{day} was not published"
     for row in rows:
         if not row["success"] and (row["severity"] == "critical" or suspect_columns & _list_columns(row)):
@@ -120,7 +120,7 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
 def count_training_days(model: str, dataset: Dataset, as_of: dt.date) -> int:
     """Count the training days of a window as of a date, without those before the first published day; at least 1."""
     window = load_training_window(model, dataset.name, as_of).compute_window()
-    first_published = min(Lake.open().count_rows_by_day(dataset.published), default=window.train.first)
+    first_published = min(Lake.open().count_rows_by_day(dataset.table), default=window.train.first)
     return max(len(window.clip_to(first_published).train), 1)
 
 
@@ -141,7 +141,7 @@ def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
 def _find_suspect_columns(lake: Lake, dataset: Dataset, drifted_columns: Collection[str]) -> set[str]:
     """Find the drifted columns, and the columns from which drifted features are built."""
     has_features = bool(set(drifted_columns) & set(dataset.features))
-    sources = find_source_columns(dataset, lake.read_schema(dataset.published)) if has_features else {}
+    sources = find_source_columns(dataset, lake.read_schema(dataset.table)) if has_features else {}
     return set(drifted_columns).union(*(sources.get(name, ()) for name in drifted_columns))
 
 
@@ -157,4 +157,4 @@ def _list_columns(row: Mapping[str, Any]) -> set[str]:
 
 def _describe_failure(row: Mapping[str, Any]) -> str:
     column = f" of {row['column']}" if row["column"] else ""
-    return f"{row[PARTITION]}: {row['severity']} {row['expectation']}{column}: {row['error'] or row['observed']}"
+    return f"{row[DATE_COLUMN]}: {row['severity']} {row['expectation']}{column}: {row['error'] or row['observed']}"

@@ -17,7 +17,7 @@ from pipelines.backtest.study import NEVER, Scorer, build_labelled_rows
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.loop.events import History, Kind
 from pipelines.loop.journal import Journal
 from pipelines.partitions import refuse_months
@@ -144,27 +144,23 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     registry, lake, history = Registry.open(), Lake.open(), Journal.open().read_state(name)
     metric = PRIMARY_METRICS[dataset.task]
     days = sorted(
-        day for day in lake.count_rows_by_day(dataset.published) if day >= first and (last is None or day <= last)
+        day for day in lake.count_rows_by_day(dataset.table) if day >= first and (last is None or day <= last)
     )
     if not days:
-        raise DataError(
-            f"{dataset.published} has no day from {first} on.", "Publish days, or choose an earlier --from."
-        )
+        raise DataError(f"{dataset.table} has no day from {first} on.", "Publish days, or choose an earlier --from.")
     strategies = list_strategies(registry, name, history, first, days[-1])
-    snapshot_id = lake.pin_window(dataset.published, days[0], days[-1])
+    snapshot_id = lake.pin_window(dataset.table, days[0], days[-1])
     numbers = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}
     scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
     weeks = []
     for span in _list_week_spans(days):
-        frame = build_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
+        frame = build_labelled_rows(dataset, lake.read_window(dataset.table, span.first, span.last, snapshot_id))
         if week := score_week(span, frame, dataset.label, strategies, scorers, metric):
             weeks.append(week)
     if not weeks:
-        raise DataError(
-            f"no week of {dataset.published} has rows of both labels.", "Choose days whose labels are known."
-        )
+        raise DataError(f"no week of {dataset.table} has rows of both labels.", "Choose days whose labels are known.")
     timeline = _build_timeline(registry, name, history, first, days[-1])
-    return Study(name, dataset.published, snapshot_id, weeks, strategies, timeline, metric)
+    return Study(name, dataset.table, snapshot_id, weeks, strategies, timeline, metric)
 
 
 def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
@@ -218,7 +214,7 @@ def score_week(
 ) -> Week | None:
     """Score each day of a week by the version that served on it; None if the metric cannot be computed."""
     labels = frame[label]
-    row_days = pd.to_datetime(frame[PARTITION]).dt.date
+    row_days = pd.to_datetime(frame[DATE_COLUMN]).dt.date
     row_versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
     served_versions = {version for versions in row_versions.values() for version in versions}
     row_values = {version: metric.measure_rows(labels, scorers[version](frame)) for version in served_versions}

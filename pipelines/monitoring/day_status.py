@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 
 from pipelines.dataset import Dataset
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.monitoring.profiles.profile import Profile
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, list_partitions
 from pipelines.validation.results_table import ResultsTable
@@ -51,6 +51,7 @@ def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Pa
     rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
     failed_rows = [row for row in rows if not row["success"] and row["severity"] != "info"]
     failed_partitions: set[Partition] = {
-        Hour(row[PARTITION], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[PARTITION] for row in failed_rows
+        Hour(row[DATE_COLUMN], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[DATE_COLUMN]
+        for row in failed_rows
     }
-    return failed_partitions - lake.count_rows_of_partitions(dataset.published, failed_partitions).keys()
+    return failed_partitions - lake.count_rows_of_partitions(dataset.table, failed_partitions).keys()

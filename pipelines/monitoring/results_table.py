@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.monitoring.drift import Decision, Policy, WindowResult, alarms
 
 TABLE = "drift_results"
 _TEXT, _NUMBER = pa.string(), pa.float64()
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # last day of the window
+        (DATE_COLUMN, pa.date32()),  # last day of the window
         *((name, _TEXT) for name in ("model_name", "model_version", "name", "measure")),
         *((name, _NUMBER) for name in ("effect", "p_value", "bound", "weight")),
         ("drifted", pa.bool_()),  # whether the column is part of the alarm
@@ -49,13 +49,13 @@ def write_findings(
     model_columns = {"model_name": model_name, "model_version": version}
     common_columns = {
         **model_columns,
-        PARTITION: day,
+        DATE_COLUMN: day,
         "outcome": decision.outcome,
         "reasons": "\n".join(decision.reasons),
     }
     rows = [{**common_columns, **row, "rows": window.rows} for row in _build_finding_rows(decision, window, policy)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=model_columns).changed
+    return Lake.open().write_partition(TABLE, day, table, (DATE_COLUMN, *KEY), part=model_columns).changed
 
 
 def _build_finding_rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:

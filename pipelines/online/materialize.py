@@ -74,9 +74,9 @@ def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partit
         DataError: a key has several values, or the table has too many commits. A retry cannot help.
     """
     revision = None
-    while revision != (revision := _find_revision(lake, dataset.published, partition)):  # while others write it
+    while revision != (revision := _find_revision(lake, dataset.table, partition)):  # while others write it
         if revision > MAX_REVISION:
-            raise DataError(f"table {dataset.published} has more than {MAX_REVISION} commits: event times overlap.")
+            raise DataError(f"table {dataset.table} has more than {MAX_REVISION} commits: event times overlap.")
         event_time = get_begin(partition) + dt.timedelta(milliseconds=revision)
         records = _build_records(lake, dataset, lookup, partition, event_time)
     return records
@@ -106,7 +106,7 @@ def _read_values(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the identifier and the values of each different row, computed as for a score."""
     with (
-        lake.open_files(dataset.published, partition, partition) as (paths, columns),
+        lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
         day, key_columns = get_date(partition), [f"{building.KEY_PREFIX}{name}" for name in lookup.key]

@@ -99,7 +99,7 @@ def _draft_expectations(plan: Plan, sizes: Sizes, folder: Path) -> str:
     dataset = rendering.build_dataset(plan, sizes)
     path = folder / "rows.parquet"
     pq.write_table(source_code.build_rows(plan), path)
-    suite = draft_suite(summarize_file(path, dataset.published, dataset.key), plan.request.name)
+    suite = draft_suite(summarize_file(path, dataset.table, dataset.key), plan.request.name)
     path.unlink()
     return json.dumps(suite, indent=2, ensure_ascii=False) + "\n"
 

@@ -67,7 +67,7 @@ def choose_label(request: Request, columns: Mapping[str, Column], excluded_names
         SpecError: an option is missing or wrong. A retry cannot help.
     """
     if request.task and request.task not in get_args(Task):
-        raise SpecError(f"--task {request.task!r} is unknown.", f"Known: {', '.join(get_args(Task))}.")
+        raise SpecError(f"--task {request.task!r} is unknown.", f"Use one of: {', '.join(get_args(Task))}.")
     candidates = [name for name in columns if name not in excluded_names]
     likely_names = [name for name in candidates if name.lower() in LABEL_NAMES]
     name = request.label or (likely_names[0] if len(likely_names) == 1 else "")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.dataset import Task
 from pipelines.errors import DataError, SpecError
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold import labels
 from pipelines.scaffold.columns import Column, infer_columns
 from pipelines.scaffold.labels import Label
@@ -59,7 +59,7 @@ class Plan:
     @property
     def has_clock(self) -> bool:
         """Whether the time column has a time of day. A column named `date` loses it and becomes the day."""
-        return self.time.lower() not in ("", PARTITION) and _has_clock(self.columns[self.time])
+        return self.time.lower() not in ("", DATE_COLUMN) and _has_clock(self.columns[self.time])
 
 
 def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
@@ -77,22 +77,22 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         columns[time] = next(iter(infer_columns(sample.table.select([time]), formats, time)))
     if time and request.time_formats:
         _check_formats(columns[time], request.time_formats)
-    days = _find_days(columns[time or PARTITION])
-    label = labels.choose_label(request, columns, {time, PARTITION, *request.key}, ask)
-    other_names = [name for name in columns if name not in (time, label.name) and name.lower() != PARTITION]
-    time_names = [] if time.lower() in ("", PARTITION) else [time]
+    days = _find_days(columns[time or DATE_COLUMN])
+    label = labels.choose_label(request, columns, {time, DATE_COLUMN, *request.key}, ask)
+    other_names = [name for name in columns if name not in (time, label.name) and name.lower() != DATE_COLUMN]
+    time_names = [] if time.lower() in ("", DATE_COLUMN) else [time]
     if request.key:
-        _check_key(request.key, sample.table, columns, {label.name, *request.later}, days)
+        _check_key(request.key, sample.table, columns, {label.name, *request.known_later}, days)
     key = request.key or _find_key(sample.table, columns, [*time_names, *other_names], days, ask)
     solo_aucs = {name: _compute_solo_auc(columns[name], label) for name in other_names if columns[name].is_feature}
-    later = dict.fromkeys(request.later, "as the option --later says")
+    later = dict.fromkeys(request.known_later, "as the option --known-later says")
     for name, value in solo_aucs.items():
-        if value > MAX_SOLO_AUC and name not in (*request.known, *request.later, *key):
-            later[name] = f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known"
-    features, dropped = _choose_features(other_names, columns, label, {*later, *request.later}, key)
+        if value > MAX_SOLO_AUC and name not in (*request.known_before, *request.known_later, *key):
+            later[name] = f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known-before"
+    features, dropped = _choose_features(other_names, columns, label, {*later, *request.known_later}, key)
     if not features:
         message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
-        raise DataError(message, "Name in --known the columns that are known when the prediction is made.")
+        raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
     max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
     return Plan(request, sample, columns, time, days, label, list(key), features, later, dropped, max_solo_auc)
 
@@ -108,8 +108,8 @@ def _check_options(request: Request, names: Sequence[str]) -> None:
         "--time": [request.time],
         "--label": [request.label],
         "--key": request.key,
-        "--later": request.later,
-        "--known": request.known,
+        "--known-later": request.known_later,
+        "--known-before": request.known_before,
     }
     for option, columns in names_by_option.items():
         for column in filter(None, columns):

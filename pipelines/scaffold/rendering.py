@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold import sizes as size_rules
 from pipelines.scaffold.literals import escape, format_assignment, format_tuple, format_tuple_argument, quote
 from pipelines.scaffold.plan import Plan
@@ -106,7 +106,7 @@ def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
         name=plan.request.name,
         key=tuple(values["key"]),
         label=plan.label.name,
-        later_known=tuple(values["later"]),
+        known_later=tuple(values["known_later"]),
         features=values["features"],
         event_time=values["event_time"],
         timezone=values["timezone"],
@@ -119,7 +119,7 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     label, request = plan.label, plan.request
     expressions = _list_expressions(plan)
     has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
-    later = {label.name: "", **{name: _select_inferred(reason) for name, reason in plan.later.items()}}
+    known_later = {label.name: "", **{name: _select_inferred(reason) for name, reason in plan.later.items()}}
     prediction = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
     source = describe_source(plan)
     return {
@@ -129,9 +129,9 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "label": label.name,
         "about": f"A model of {request.name} predicts {prediction.format(label.name)}.",
         "rows": f"{plan.sample.table.num_rows:,}",
-        "key": list(dict.fromkeys((PARTITION, *plan.key))),
-        "later": later,
-        "known": list(request.known),
+        "key": list(dict.fromkeys((DATE_COLUMN, *plan.key))),
+        "known_later": known_later,
+        "known_before": list(request.known_before),
         "features": {**dict.fromkeys(expressions, "number"), **plan.features},
         "expressions": expressions,
         "dropped": dict(plan.dropped),
@@ -159,7 +159,7 @@ def _select_inferred(reason: str) -> str:
 def _list_expressions(plan: Plan) -> dict[str, str]:
     """Return the features of the day and the hour as ibis expressions, except names that a column already has."""
     lower_names = {name.lower() for name in plan.sample.table.column_names}
-    expressions = {"weekday": f"rows[{quote(PARTITION)}].day_of_week.index()"}
+    expressions = {"weekday": f"rows[{quote(DATE_COLUMN)}].day_of_week.index()"}
     if plan.has_clock:
         expressions["hour"] = f"rows[{quote(plan.time)}].hour()"
     return {name: expression for name, expression in expressions.items() if name not in lower_names}

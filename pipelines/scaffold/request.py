@@ -44,9 +44,9 @@ class Request:
     """Column to predict."""
     positive: str = ""
     """Value of the label that means true."""
-    later: Sequence[str] = ()
+    known_later: Sequence[str] = ()
     """Columns that are not known yet when the prediction is made."""
-    known: Sequence[str] = ()
+    known_before: Sequence[str] = ()
     """Columns that are known when the prediction is made, although they predict the label very well."""
     time_formats: Sequence[str] = ()
     """Formats of the time column."""

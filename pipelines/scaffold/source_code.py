@@ -11,7 +11,7 @@ from pipelines.ingestion import sources
 from pipelines.ingestion.sources.addresses import has_secret
 from pipelines.ingestion.sources.layouts import Layout
 from pipelines.ingestion.sources.timestamps import Zone, to_utc
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold.literals import format_tuple, quote
 from pipelines.scaffold.plan import Plan
 
@@ -26,8 +26,8 @@ def build_rows(plan: Plan) -> pa.Table:
             arrays[name] = to_utc(plan.columns[name].values, Zone(plan.request.timezone, "earliest"))
         else:
             arrays[name] = plan.columns[name].values.cast(kind)
-    arrays = {name: values for name, values in arrays.items() if name.lower() != PARTITION}
-    return pa.table({**arrays, PARTITION: plan.days}).sort_by(PARTITION)
+    arrays = {name: values for name, values in arrays.items() if name.lower() != DATE_COLUMN}
+    return pa.table({**arrays, DATE_COLUMN: plan.days}).sort_by(DATE_COLUMN)
 
 
 def build_source(plan: Plan) -> Any:

@@ -23,7 +23,7 @@ def name_request_outcomes(dataset: Dataset) -> str:
     return f"{dataset.name}_request_outcomes"
 
 
-def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
+def require_published(lake: Lake, dataset: Dataset, partition: Partition) -> None:
     """Check that the partition has rows to score.
 
     Raises:
@@ -33,13 +33,15 @@ def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
     """
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
-    check_partition(dataset, day)
-    if not lake.count_rows_of_partitions(dataset.published, [day]):
-        raise DataError(f"{dataset.published} has no partition {day}.", "Publish it first: `ingest`, then `validate`.")
+    check_partition(dataset, partition)
+    if not lake.count_rows_of_partitions(dataset.table, [partition]):
+        raise DataError(
+            f"{dataset.table} has no partition {partition}.", "Publish it first: `ingest`, then `validate`."
+        )
 
 
-def repeat_until_current(lake: Lake, tables: Sequence[str], day: Partition, work: Callable[[], T]) -> T:
-    """Run `work`; repeat it if another process rewrote the day in one of the tables while `work` ran.
+def repeat_until_current(lake: Lake, tables: Sequence[str], partition: Partition, work: Callable[[], T]) -> T:
+    """Run `work`; repeat it if another process rewrote the partition in one of the tables while `work` ran.
 
     If two processes work on the same day, the process that ends last has read the newest rows. So no results of older
     rows remain.
@@ -48,8 +50,8 @@ def repeat_until_current(lake: Lake, tables: Sequence[str], day: Partition, work
         What the last call of `work` returned.
     """
     while True:
-        snapshot_ids = [lake.pin_window(table, day, day) for table in tables]
+        snapshot_ids = [lake.pin_window(table, partition, partition) for table in tables]
         result = work()
-        if [lake.pin_window(table, day, day) for table in tables] == snapshot_ids:
+        if [lake.pin_window(table, partition, partition) for table in tables] == snapshot_ids:
             return result
-        log.info("another process rewrote %s %s: the rows are read again", " or ".join(tables), day)
+        log.info("another process rewrote %s %s: the rows are read again", " or ".join(tables), partition)

@@ -36,8 +36,8 @@ Scorer = Callable[[pd.DataFrame], Any]
 probability of each class."""
 
 
-def choose_version(registry: Registry, name: str, number: str, day: Partition) -> ModelVersion | None:
-    """Choose the version of model `name` that scores the day.
+def choose_version(registry: Registry, name: str, number: str, partition: Partition) -> ModelVersion | None:
+    """Choose the version of model `name` that scores the partition.
 
     Returns:
         Version `number` if it is given, else the champion. But if the champion was trained as of a later day, it may
@@ -49,17 +49,17 @@ def choose_version(registry: Registry, name: str, number: str, day: Partition) -
     """
     if number:
         return registry.get_version(name, number)
-    champion, first_day = registry.find_champion(name), get_date(day)
+    champion, first_day = registry.find_champion(name), get_date(partition)
     if champion is None or read_as_of(champion) <= first_day:
         return champion
     return find_champion_as_of(registry, name, first_day + DAY)
 
 
 @contextmanager
-def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> Iterator[Path]:
-    """Write a Parquet file with key, features, label and score of each row of the day; remove it when the block ends.
+def score_partition(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> Iterator[Path]:
+    """Write a Parquet file with key, features, label and score of each row; remove it when the block ends.
 
-    The features come from the same expression as in `preprocess`. Memory use does not grow with the day.
+    The features come from the same expression as in `preprocess`. Memory use does not grow with the partition.
 
     Yields:
         The path of the file.
@@ -68,7 +68,7 @@ def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> I
         DataError: the features cannot be built from the rows, the model needs other features, or a score is not a
             finite number. A retry cannot help.
     """
-    with read_rows(lake, dataset, day) as (schema, batches), make_temporary_folder() as folder:
+    with read_rows(lake, dataset, partition) as (schema, batches), make_temporary_folder() as folder:
         scored_batches = (
             append_scores_to_batch(dataset, batch, score_features(dataset, batch, scorer)) for batch in batches
         )
@@ -78,28 +78,30 @@ def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> I
 
 
 @contextmanager
-def read_features(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[Iterator[pd.DataFrame]]:
-    """Read the features of the day in batches, in the same order of rows as `score_day`.
+def read_features(lake: Lake, dataset: Dataset, partition: Partition) -> Iterator[Iterator[pd.DataFrame]]:
+    """Read the features of the partition in batches, in the same order of rows as `score_partition`.
 
     Yields:
         The batches.
     """
-    with read_rows(lake, dataset, day) as (_, batches):
+    with read_rows(lake, dataset, partition) as (_, batches):
         yield (_select_features(dataset, batch) for batch in batches)
 
 
 @contextmanager
-def read_rows(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """Read key, features and label of each row of the day, sorted by key, in batches.
+def read_rows(
+    lake: Lake, dataset: Dataset, partition: Partition
+) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """Read key, features and label of each row of the partition, sorted by key, in batches.
 
     Yields:
         The schema, and the batches.
     """
     with (
-        lake.open_files(dataset.published, day, day) as (paths, columns),
+        lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        schema, days = building.build_feature_schema(dataset, columns), Days(get_date(day), get_date(day))
+        schema, days = building.build_feature_schema(dataset, columns), Days(get_date(partition), get_date(partition))
         yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), days))
 
 
@@ -118,9 +120,9 @@ def report_missing_features(dataset: Dataset) -> Iterator[None]:
 
 
 def store_scores(
-    lake: Lake, dataset: Dataset, day: Partition, file: Path, version: ModelVersion
+    lake: Lake, dataset: Dataset, partition: Partition, file: Path, version: ModelVersion
 ) -> tuple[Commit, Path]:
-    """Replace the predictions of the version for the day by the scores in the file. Idempotent.
+    """Replace the predictions of the version for the partition by the scores in the file. Idempotent.
 
     The file is moved to LEEWAY_HOME/scored/DATASET/MODEL/VERSION. The step `profile` reads it there.
 
@@ -137,9 +139,9 @@ def store_scores(
         )
         rows = pa.RecordBatchReader.from_batches(schema, batches)
         commit = lake.write_partition(
-            dataset.predictions, day, rows, dataset.key, part=model, ignored_columns=[SCORED_AT]
+            dataset.predictions, partition, rows, dataset.key, part=model, ignored_columns=[SCORED_AT]
         )
-    path = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{day}.parquet"
+    path = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{partition}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     os.replace(file, path)
     return commit, path

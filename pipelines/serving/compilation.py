@@ -45,7 +45,7 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
     try:
         compiled = CompiledFeatures(
             row_schema=row_schema,
-            later_known=[name for name in row_schema.names if name in {dataset.label, *dataset.later_known}],
+            known_later=[name for name in row_schema.names if name in {dataset.label, *dataset.known_later}],
             key=list(dataset.key),
             partition=dataset.partition,
             features=dict(dataset.features),

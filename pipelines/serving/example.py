@@ -33,13 +33,13 @@ def write_example(lake: Lake, dataset: Dataset, address: str) -> str:
 
 def _read_row(lake: Lake, dataset: Dataset) -> dict[str, Any]:
     """Read the first row of the newest partition, without columns that are known only after the prediction."""
-    partitions = lake.count_rows_by_partition(dataset.published, dataset.partition)
+    partitions = lake.count_rows_by_partition(dataset.table, dataset.partition)
     if not partitions:
-        raise DataError(f"no row of {dataset.published} is published.", "Publish a day: `ingest`, then `validate`.")
+        raise DataError(f"no row of {dataset.table} is published.", "Publish a day: `ingest`, then `validate`.")
     newest = max(partitions)
-    hidden_columns = {dataset.label, *dataset.later_known}
-    names = [name for name in lake.read_schema(dataset.published).names if name not in hidden_columns]
+    hidden_columns = {dataset.label, *dataset.known_later}
+    names = [name for name in lake.read_schema(dataset.table).names if name not in hidden_columns]
     columns, key = (", ".join(map(quote_identifier, part)) for part in (names, dataset.key))
-    with connect() as connection, lake.create_view(connection, "rows", dataset.published, newest, newest):
+    with connect() as connection, lake.create_view(connection, "rows", dataset.table, newest, newest):
         query = connection.sql(f"SELECT {columns} FROM rows ORDER BY {key} LIMIT 1")  # noqa: S608
         return dict(zip(names, query.fetchall()[0], strict=True))

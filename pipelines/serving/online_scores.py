@@ -77,15 +77,15 @@ class OnlineRows:
         DataError: no row of the dataset is published. A retry can help.
     """
 
-    def __init__(self, lake: Lake, dataset: Dataset, day: Partition, raw_rows: CapturedRawRows) -> None:
-        self._lake, self._dataset, self._day, self._raw_rows = lake, dataset, day, raw_rows
-        self._schema = build_feature_schema(dataset, lake.read_schema(dataset.published))
+    def __init__(self, lake: Lake, dataset: Dataset, partition: Partition, raw_rows: CapturedRawRows) -> None:
+        self._lake, self._dataset, self._day, self._raw_rows = lake, dataset, partition, raw_rows
+        self._schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
         self._inputs = [field for field in self._schema if field.name != dataset.label]
         self._names = [field.name for field in self._inputs]
         self._checker = RawRows(pa.schema(self._inputs), dataset.key, (), self._names)
-        self._day_values: Mapping[str, Any] = {"date": get_date(day)}
-        if isinstance(day, Hour):
-            self._day_values = {"date": day.day, "hour": day.hour}
+        self._day_values: Mapping[str, Any] = {"date": get_date(partition)}
+        if isinstance(partition, Hour):
+            self._day_values = {"date": partition.day, "hour": partition.hour}
 
     def write_answers(self, requests: Iterable[CapturedRequest | None], path: Path) -> Counts:
         """Write key, features and answer of each row to a Parquet file. A key may be there several times.
@@ -161,7 +161,7 @@ class OnlineRows:
         dataset = self._dataset
         with (
             connect() as connection,
-            self._lake.create_view(connection, "published", dataset.published, self._day, self._day),
+            self._lake.create_view(connection, "published", dataset.table, self._day, self._day),
         ):
             sql = _NEWEST_SQL.format(
                 key=", ".join(map(quote_identifier, dataset.key)),
@@ -179,7 +179,7 @@ def _parse_answers(answers: Sequence[str]) -> Any:
     return pd.DataFrame(scores) if scores and isinstance(scores[0], dict) else scores
 
 
-def require_days(dataset: Dataset, day: Partition, first: dt.date | None, last: dt.date | None) -> Days:
+def require_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
     """Return the days of the requests: by default the partition's, and the day before it.
 
     Raises:
@@ -188,15 +188,15 @@ def require_days(dataset: Dataset, day: Partition, first: dt.date | None, last: 
     """
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
-    check_partition(dataset, day)
-    days = Days(first or get_date(day) - DAY, last or get_last_day(day))
+    check_partition(dataset, partition)
+    days = Days(first or get_date(partition) - DAY, last or get_last_day(partition))
     if not len(days):
         raise SpecError(f"first_day {days.first} is after last_day {days.last}.", "Swap the two days.")
     return days
 
 
 def store_online_scores(
-    lake: Lake, dataset: Dataset, day: Partition, file: Path, part: Mapping[str, str]
+    lake: Lake, dataset: Dataset, partition: Partition, file: Path, part: Mapping[str, str]
 ) -> tuple[Commit, Path]:
     """Replace the partition's online scores of a version, endpoint and variant by those in the file. Idempotent.
 
@@ -205,7 +205,7 @@ def store_online_scores(
     Args:
         lake: lake to write to.
         dataset: dataset of the rows.
-        day: partition of the rows.
+        partition: partition of the rows.
         file: file that `OnlineRows.write_scored_rows` wrote.
         part: model_name, model_version, endpoint and variant of all rows.
 
@@ -221,8 +221,8 @@ def store_online_scores(
         schema = pa.schema(fields)
         batches = (_append_part(batch, part, schema) for batch in parquet.iter_batches(columns=names))
         rows = pa.RecordBatchReader.from_batches(schema, batches)
-        commit = lake.write_partition(dataset.requests, day, rows, dataset.key, part=part)
-    path = settings().home.joinpath("online", dataset.name, *part.values()) / f"{day}.parquet"
+        commit = lake.write_partition(dataset.requests, partition, rows, dataset.key, part=part)
+    path = settings().home.joinpath("online", dataset.name, *part.values()) / f"{partition}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     os.replace(file, path)
     return commit, path

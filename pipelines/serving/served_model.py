@@ -157,7 +157,7 @@ def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> Compiled
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
     if has_lookups is None:
         has_lookups = bool(dataset.lookups) and is_configured()
-    compiled = compile_features(dataset, Lake.open().read_schema(dataset.published), has_lookups=has_lookups)
+    compiled = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
     log.info("%s was registered without compiled features: those of the present code are used", label)
     return compiled
 

@@ -54,7 +54,7 @@ def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> L
     The days are those of the rows. If the key has no column `date`, they are the days before the end of the shadow.
     """
     try:
-        schema = lake.read_schema(dataset.published)
+        schema = lake.read_schema(dataset.table)
     except DataError:  # nothing was published yet
         return None
     requested = _read_keys(dataset, schema, pairs)
@@ -62,7 +62,7 @@ def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> L
         return None
     days = _find_days(requested, period)
     key = ", ".join(map(quote_identifier, dataset.key))
-    with connect() as connection, lake.create_view(connection, "published", dataset.published, *days):
+    with connect() as connection, lake.create_view(connection, "published", dataset.table, *days):
         labels = write_label_query(dataset, connection, "published")
         connection.register("requested", requested)
         sql = _LABELS_SQL.format(labels=labels, key=key, position=quote_identifier(POSITION))

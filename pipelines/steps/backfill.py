@@ -83,13 +83,13 @@ def run(spec: BackfillSpec) -> BackfillResult:
     validate_spec = _build_validate_spec(spec)
     with read_once(source, days_to_publish) as source_of_days:
         changed = _publish_days(lake, dataset, source_of_days, days_to_publish, validate_spec)
-    has_any_day = not lake.count_rows_by_partition(dataset.published, dataset.partition).keys().isdisjoint(days)
+    has_any_day = not lake.count_rows_by_partition(dataset.table, dataset.partition).keys().isdisjoint(days)
     return BackfillResult(
         published=len(days_to_publish),
         changed=changed,
         skipped=len(source_days) - len(days_to_publish),
         absent=len(days) - len(source_days),
-        snapshot_id=lake.pin_window(dataset.published, spec.first, spec.last) if has_any_day else 0,
+        snapshot_id=lake.pin_window(dataset.table, spec.first, spec.last) if has_any_day else 0,
     )
 
 
@@ -101,12 +101,12 @@ def _list_source_partitions(source: Source, partitions: Sequence[Partition]) -> 
 
 def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]) -> set[Partition]:
     """Return the days that are published and have no lost file."""
-    published_days = lake.count_rows_by_partition(dataset.published, dataset.partition).keys() & set(days)
-    lost_days = lake.find_lost_partitions(dataset.published, published_days)
+    published_days = lake.count_rows_by_partition(dataset.table, dataset.partition).keys() & set(days)
+    lost_days = lake.find_lost_partitions(dataset.table, published_days)
     if lost_days:
         log.warning(
             "%s: files of %d published %ss are lost, the first of %s; they are written again",
-            *(dataset.published, len(lost_days), dataset.partition, min(lost_days)),
+            *(dataset.table, len(lost_days), dataset.partition, min(lost_days)),
         )
     return published_days - lost_days
 

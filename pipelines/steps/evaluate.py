@@ -182,7 +182,7 @@ def _write_reference(
     Profiles of a multiclass model also count the predicted classes, and its label is whether the prediction is right.
     For every model, the scores of the training rows are left out, because the model has seen these rows.
     """
-    from pipelines.lake import PARTITION
+    from pipelines.lake import DATE_COLUMN
     from pipelines.monitoring.profiles.class_scores import fit_classes
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.losses import fit_losses
@@ -209,7 +209,7 @@ def _write_reference(
             reference = reference.model_copy(update={"classes": fit_classes(holdout, dataset.label)})
         elif dataset.task == "regression":
             reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
-        profiles = [count_days(reference, file, PARTITION) for file in (train, holdout)]
+        profiles = [count_days(reference, file, DATE_COLUMN) for file in (train, holdout)]
         ReferenceRecord(reference, *profiles).write(path)
 
 
@@ -259,7 +259,7 @@ def _compile_features(dataset: Dataset) -> CompiledFeatures | None:
     from pipelines.serving.compilation import compile_features
 
     try:
-        row_schema = Lake.open().read_schema(dataset.published)
+        row_schema = Lake.open().read_schema(dataset.table)
         return compile_features(dataset, row_schema, has_lookups=bool(dataset.lookups))
     except InvalidError as error:
         log.warning("servers and endpoints of this version cannot compute features from raw rows: %s", error)

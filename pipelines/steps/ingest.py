@@ -72,24 +72,26 @@ def run(spec: IngestSpec) -> IngestResult:
     return stage_partition(dataset, dataset.open_source(spec.folder), spec.partition, Lake.open())
 
 
-def stage_partition(dataset: Dataset, source: Source, day: Partition, lake: Lake) -> IngestResult:
+def stage_partition(dataset: Dataset, source: Source, partition: Partition, lake: Lake) -> IngestResult:
     """Stage one partition from an open source. Raises as `run` does."""
     import pyarrow as pa
 
     from pipelines.ingestion.progress_log import log_progress
 
-    reader = source.read(day)
-    batches = log_progress(_check_not_empty(reader, dataset, source, day), f"{dataset.staging} {day}")
+    reader = source.read(partition)
+    batches = log_progress(_check_not_empty(reader, dataset, source, partition), f"{dataset.staging} {partition}")
     rows = pa.RecordBatchReader.from_batches(reader.schema, batches)
-    return report_commit(dataset.staging, day, lake.write_partition(dataset.staging, day, rows, dataset.key))
+    return report_commit(
+        dataset.staging, partition, lake.write_partition(dataset.staging, partition, rows, dataset.key)
+    )
 
 
-def report_commit(table: str, day: Partition, commit: Commit) -> IngestResult:
+def report_commit(table: str, partition: Partition, commit: Commit) -> IngestResult:
     """Log and return the result of a commit to the staging table; log a warning for each added or widened column."""
     changes = Changes(**asdict(commit.changes))
     result = IngestResult(
         table=table,
-        partition=day,
+        partition=partition,
         rows=commit.rows,
         snapshot_id=commit.snapshot_id,
         changed=commit.changed,
@@ -98,14 +100,14 @@ def report_commit(table: str, day: Partition, commit: Commit) -> IngestResult:
         columns=list(commit.columns),
     )
     outcome = "new" if result.new else f"changed: {changes}" if result.changed else "unchanged"
-    log.info("%s %s: %d rows, %s", table, day, result.rows, outcome)
+    log.info("%s %s: %d rows, %s", table, partition, result.rows, outcome)
     for line in result.columns:
-        log.warning("%s %s: %s", table, day, line)
+        log.warning("%s %s: %s", table, partition, line)
     return result
 
 
 def _check_not_empty(
-    batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, day: Partition
+    batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, partition: Partition
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches; if they have no row, raise DataError with the days that the source holds."""
     rows = 0
@@ -114,7 +116,7 @@ def _check_not_empty(
         yield batch
     if not rows:
         raise DataError(
-            f"the source of {dataset.name} has no rows for {day}{_describe_days(source)}.", "Nothing was staged."
+            f"the source of {dataset.name} has no rows for {partition}{_describe_days(source)}.", "Nothing was staged."
         )
 
 

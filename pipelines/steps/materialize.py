@@ -57,9 +57,9 @@ def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -
     if partition is not None:
         require_published(lake, dataset, partition)
         return [partition]
-    published = list(lake.count_rows_by_partition(dataset.published, dataset.partition))
+    published = list(lake.count_rows_by_partition(dataset.table, dataset.partition))
     if not published:
-        raise DataError(f"{dataset.published} has no partitions.", "Publish one first: `ingest`, then `validate`.")
+        raise DataError(f"{dataset.table} has no partitions.", "Publish one first: `ingest`, then `validate`.")
     return published
 
 
@@ -80,7 +80,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     lookups = require_lookups(dataset)
     published = _list_published(lake, dataset, spec.partition)
-    row_schema, store = lake.read_schema(dataset.published), OnlineStore.open()
+    row_schema, store = lake.read_schema(dataset.table), OnlineStore.open()
     for lookup in lookups:
         find_key_types(dataset, lookup, row_schema)
     partitions_by_lookup = {lookup.name: list_newest_partitions(published, lookup) for lookup in lookups}

@@ -78,7 +78,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
     require_published(lake, dataset, spec.partition)
     scores_table, _ = _name_tables(dataset, spec)
     if lake.count_rows_of_partitions(scores_table, [spec.partition]):
-        tables = [dataset.published, scores_table]
+        tables = [dataset.table, scores_table]
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
     else:
         result = _build_empty_result(dataset, spec, 0)
@@ -104,7 +104,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     with (
         connect() as connection,
         lake.create_view(connection, "predictions", scores_table, day, day),
-        lake.create_view(connection, "published", dataset.published, day, day),
+        lake.create_view(connection, "published", dataset.table, day, day),
     ):
         names["labels"] = write_label_query(dataset, connection, "published")
         ((prediction_count, outcome_count),) = connection.sql(

@@ -121,5 +121,5 @@ def _write_split(rows: PinnedRows, days: Days, engine: RunExpression, folder: Pa
     batches = engine(partial(building.build_labelled_features, dataset), days)
     count = building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
     if not count:
-        raise DataError(f"no row of {dataset.published} in {days} has a label, so {folder.name} would be empty.")
+        raise DataError(f"no row of {dataset.table} in {days} has a label, so {folder.name} would be empty.")
     return count

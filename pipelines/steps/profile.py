@@ -61,9 +61,9 @@ class ProfileResult(Result):
     """Rows of the partition; for an hour, of all scored hours of its day."""
     labelled: int
     """Rows whose label is known."""
-    vanished: list[str]
+    missing_columns: list[str]
     """Features that the file does not have."""
-    retyped: dict[str, str]
+    changed_types: dict[str, str]
     """Feature to its type, for features that had another type in training. Their values are not counted."""
     empty: list[str]
     """Features without a value in any row."""
@@ -95,9 +95,9 @@ def run(spec: ProfileSpec) -> ProfileResult:
             break
     result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(
-        "%s by %s version %s: %d rows, %d labelled; vanished: %s; retyped: %s; without a value: %s",
+        "%s by %s version %s: %d rows, %d labelled; missing_columns: %s; changed_types: %s; without a value: %s",
         *(spec.partition, spec.model, version, result.rows, result.labelled),
-        *(", ".join(names) or "none" for names in (result.vanished, result.retyped, result.empty)),
+        *(", ".join(names) or "none" for names in (result.missing_columns, result.changed_types, result.empty)),
     )
     return result
 
@@ -150,8 +150,8 @@ def _build_result(spec: ProfileSpec, version: str, profile: Profile, *, is_chang
         reference=profile.reference,
         rows=profile.rows,
         labelled=sum(label.counts),
-        vanished=[column.name for column in features if NOTHING in column.actual_types],
-        retyped={
+        missing_columns=[column.name for column in features if NOTHING in column.actual_types],
+        changed_types={
             column.name: column.actual_types[0]
             for column in features
             if column.actual_types and NOTHING not in column.actual_types

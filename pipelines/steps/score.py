@@ -88,10 +88,7 @@ def run(spec: ScoreSpec) -> ScoreResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
     result = ScoreResult(table=dataset.predictions, partition=spec.partition, model_name=spec.model)
-    if (
-        spec.max_rows
-        and lake.count_rows_of_partitions(dataset.published, [spec.partition])[spec.partition] > spec.max_rows
-    ):
+    if spec.max_rows and lake.count_rows_of_partitions(dataset.table, [spec.partition])[spec.partition] > spec.max_rows:
         log.info("%s %s: more than %d rows: not scored in this process", dataset.name, spec.partition, spec.max_rows)
         return result.model_copy(update={"large": True})
     registry = Registry.open()
@@ -101,7 +98,7 @@ def run(spec: ScoreSpec) -> ScoreResult:
         log.info("%s %s: not scored: %s", dataset.name, spec.partition, reason)
         return result.model_copy(update={"reason": reason})
     score_and_store = _make_score_function(spec, dataset, lake, version)
-    commit, rows = repeat_until_current(lake, [dataset.published], spec.partition, score_and_store)
+    commit, rows = repeat_until_current(lake, [dataset.table], spec.partition, score_and_store)
     change = "written" if commit.changed else "the same as before"
     log.info(
         "%s %s: %d rows scored by %s version %s, %s",
@@ -129,7 +126,7 @@ def _make_score_function(
 
     def score_and_store() -> tuple[Commit, Path]:
         scorer = local_scorer or Response(Path(spec.response), spec.request, features, classes)
-        with scores.score_day(lake, dataset, spec.partition, scorer) as file:
+        with scores.score_partition(lake, dataset, spec.partition, scorer) as file:
             if isinstance(scorer, Response):
                 scorer.check_rows()
             return scores.store_scores(lake, dataset, spec.partition, file, version)

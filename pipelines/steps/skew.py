@@ -84,7 +84,7 @@ class SkewResult(Result):
     """Rows of requests that were compared. A row that was recorded twice counts twice."""
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
-    differing: dict[str, float]
+    different_shares: dict[str, float]
     """Feature, or `score`, to the share of rows in which it differs, of several versions the largest one. Those that
     never differ are left out."""
     reason: str = ""
@@ -123,8 +123,8 @@ def run(spec: SkewSpec) -> SkewResult:
     seen_rows = _read_requests(spec, lake, dataset)
     comparisons = {version: _compare(spec, lake, dataset, version, rows) for version, rows in seen_rows.items()}
     result = summarize(spec, name_table(dataset), comparisons)
-    shares = ", ".join(f"{name} {share:.2%}" for name, share in result.differing.items()) or "none"
-    log.info("%s: %d rows of requests, differing: %s: %s", spec.partition, result.rows, shares, result.outcome)
+    shares = ", ".join(f"{name} {share:.2%}" for name, share in result.different_shares.items()) or "none"
+    log.info("%s: %d rows of requests; different: %s; %s", spec.partition, result.rows, shares, result.outcome)
     return result
 
 
@@ -164,7 +164,7 @@ def _compare(spec: SkewSpec, lake: Lake, dataset: Dataset, version: str, seen_ro
         changes.append(write_skew(lake, dataset, spec.partition, origin, skew, verdict, spec.max_share))
         return skew, verdict
 
-    skew, verdict = repeat_until_current(lake, [dataset.published], spec.partition, compare_once)
+    skew, verdict = repeat_until_current(lake, [dataset.table], spec.partition, compare_once)
     return Comparison(skew, verdict, any(changes))
 
 
@@ -181,7 +181,7 @@ def summarize(spec: SkewSpec, table: str, comparisons: Mapping[str, Comparison])
         outcome=outcome,
         rows=sum(skew.rows for skew in skews),
         unmatched=sum(skew.unmatched for skew in skews),
-        differing=_find_largest_shares(skews),
+        different_shares=_find_largest_shares(skews),
         reason=reason,
         fail=outcome == "skew" and spec.on_skew == "fail",
         changed=any(comparison.is_changed for comparison in comparisons.values()),
@@ -206,6 +206,6 @@ def _find_largest_shares(skews: Iterable[Skew]) -> dict[str, float]:
 
     shares: dict[str, float] = {}
     for skew in skews:
-        for name, share in skew.shares.items():
+        for name, share in skew.different_shares.items():
             shares[name_row(name)] = max(share, shares.get(name_row(name), 0.0))
     return {name: share for name, share in shares.items() if share}

@@ -41,15 +41,15 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         log.info("%s has partitions by month, so train_days and holdout_days are rounded: %s", dataset.name, window)
     _check_length(spec, window, f"the window is {window}.")  # before days are ingested, which takes time
     if spec.missing == "ingest":
-        published = lake.count_rows_by_partition(dataset.published, dataset.partition)
+        published = lake.count_rows_by_partition(dataset.table, dataset.partition)
         _ingest_missing_partitions(dataset, window, published, spec.max_missing_days)
-    row_counts = lake.count_rows_by_partition(dataset.published, dataset.partition)
+    row_counts = lake.count_rows_by_partition(dataset.table, dataset.partition)
     window = _clip_window(spec, window, dataset, row_counts)
     missing_days = _count_missing_days(spec, window, dataset, row_counts)
     result = SnapshotResult(
         dataset=spec.dataset,
-        table=dataset.published,
-        snapshot_id=lake.pin_window(dataset.published, window.all_days.first, window.all_days.last),
+        table=dataset.table,
+        snapshot_id=lake.pin_window(dataset.table, window.all_days.first, window.all_days.last),
         as_of=spec.as_of,
         train_first=window.train.first,
         train_last=window.train.last,
@@ -66,10 +66,10 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
 def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[Partition]) -> Window:
     """Remove days before the first published day from the window; raise an error if too few training days are left."""
     if not published:
-        raise DataError(f"{dataset.published} is empty.", "Run `python -m pipelines backfill --help`.")
+        raise DataError(f"{dataset.table} is empty.", "Run `python -m pipelines backfill --help`.")
     first = _find_first_day(published)
     window = window.clip_to(first)
-    _check_length(spec, window, f"{dataset.published} starts on {first} and the holdout on {window.holdout.first}.")
+    _check_length(spec, window, f"{dataset.table} starts on {first} and the holdout on {window.holdout.first}.")
     return window
 
 
@@ -100,9 +100,9 @@ def _count_missing_days(spec: SnapshotSpec, window: Window, dataset: Dataset, pu
     missing_days = {get_date(partition) for partition in missing}
     if len(missing_days) > spec.max_missing_days:
         raise DataError(
-            f"{dataset.published} lacks {len(missing)} of the {len(partitions)} {dataset.partition}s {window.all_days} "
+            f"{dataset.table} lacks {len(missing)} of the {len(partitions)} {dataset.partition}s {window.all_days} "
             f"that training as of {spec.as_of} needs, the first {missing[0]}.",
-            f"Run `python -m pipelines backfill --dataset {dataset.published} --first {missing[0]} "
+            f"Run `python -m pipelines backfill --dataset {dataset.table} --first {missing[0]} "
             f"--last {missing[-1]}`, or backfill the DAG.",
         )
     return len(missing_days)
@@ -117,7 +117,7 @@ def _ingest_missing_partitions(
     """
     from pipelines.steps import backfill
 
-    dataset = load_dataset(dataset.published)  # of several datasets with the same rows, the one that ingests them
+    dataset = load_dataset(dataset.table)  # of several datasets with the same rows, the one that ingests them
     partitions = [key for key in dataset.open_source().list_partitions(window.all_days) if key not in published]
     if partitions:
         try:

@@ -125,7 +125,7 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
     check_partition(dataset, spec.partition)
     suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
     suite = suites.add_completeness_expectations(suite, dataset, allow_shrink=spec.allow_shrink)
-    with suites.open_rows(lake, dataset.staging, spec.partition, dataset.published) as rows:
+    with suites.open_rows(lake, dataset.staging, spec.partition, dataset.table) as rows:
         judgement = suites.judge(suite, rows, spec.engine)
         if not rows.count:
             raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
@@ -144,7 +144,7 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
             withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0
             raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
-        commit = lake.write_partition(dataset.published, spec.partition, split.read_good_rows(), dataset.key)
+        commit = lake.write_partition(dataset.table, spec.partition, split.read_good_rows(), dataset.key)
     _log_result(spec, judgement, commit.rows, split.bad_count)
     return _make_result(spec, judgement, split, commit, evidence, is_verified=verified is not None)
 
@@ -160,7 +160,7 @@ def _make_result(
     spec: ValidateSpec, judgement: Judgement, split: Split, commit: Commit, evidence: Path, *, is_verified: bool
 ) -> ValidateResult:
     return ValidateResult(
-        table=load_dataset(spec.dataset).published,
+        table=load_dataset(spec.dataset).table,
         partition=spec.partition,
         rows=commit.rows,
         quarantined=split.bad_count,
@@ -197,14 +197,14 @@ def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
     """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
     from pipelines.scoring.predictions import name_request_outcomes
 
-    rows = lake.count_rows_of_partitions(dataset.published, [partition]).get(partition, 0)
+    rows = lake.count_rows_of_partitions(dataset.table, [partition]).get(partition, 0)
     if rows:
-        lake.clear_partition(dataset.published, partition)
-        log.warning("%s %s: %d rows withdrawn", dataset.published, partition, rows)
+        lake.clear_partition(dataset.table, partition)
+        log.warning("%s %s: %d rows withdrawn", dataset.table, partition, rows)
     # The outcomes are removed even if no rows are published: an earlier run may have been killed before this line.
     # They are removed last, because the step `outcomes` may be running.
     for other in map(load_dataset, list_datasets()):
-        if other.published == dataset.published:
+        if other.table == dataset.table:
             lake.clear_partition(other.outcomes, partition)
             lake.clear_partition(name_request_outcomes(other), partition)
     return rows

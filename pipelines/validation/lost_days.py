@@ -24,16 +24,16 @@ class ValidationRowSource(DatasetRowSource):
     name = "the staged rows"
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        # A dataset with `days_of` has no tables of its own.
-        stored = [dataset for dataset in datasets if not dataset.days_of]
-        super().__init__({table: dataset for dataset in stored for table in (dataset.published, dataset.quarantine)})
+        # A dataset with `rows_from` has no tables of its own.
+        stored = [dataset for dataset in datasets if not dataset.rows_from]
+        super().__init__({table: dataset for dataset in stored for table in (dataset.table, dataset.quarantine)})
 
-    def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
+    def _write_rows(self, dataset: Dataset, table: str, partition: Partition, folder: Path) -> Sequence[Path]:
         suite = suites.load_suite(settings().project / "expectations", dataset.name)
-        with suites.open_rows(Lake.open(), dataset.staging, day, dataset.published) as rows:
+        with suites.open_rows(Lake.open(), dataset.staging, partition, dataset.table) as rows:
             judgement = suites.judge(suite, rows)
             split = quarantine.split_rows(rows, judgement.rejecting_results)
             if table == dataset.quarantine and not split.bad_count:
                 return []
             batches = split.read_bad_rows() if table == dataset.quarantine else split.read_good_rows()
-            return write_local_files(folder, day, batches, Lake.open().read_schema(table))
+            return write_local_files(folder, partition, batches, Lake.open().read_schema(table))

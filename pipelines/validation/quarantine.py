@@ -115,12 +115,12 @@ def decide_outcome(judgement: Judgement, bad_rows: int, rows: int, max_quarantin
     )
 
 
-def write_quarantine(lake: Lake, table: str, day: Partition, split: Split, key: Sequence[str]) -> None:
+def write_quarantine(lake: Lake, table: str, partition: Partition, split: Split, key: Sequence[str]) -> None:
     """Replace a partition of the quarantine table by the bad rows; clear it if there are none. Idempotent."""
     if split.bad_count:
-        lake.write_partition(table, day, split.read_bad_rows(), key)
+        lake.write_partition(table, partition, split.read_bad_rows(), key)
     else:
-        lake.clear_partition(table, day)
+        lake.clear_partition(table, partition)
 
 
 def _drop_rows(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.settings import settings
 from pipelines.system.files import write_json
@@ -27,7 +27,7 @@ TABLE = "validation_results"
 _TEXT = pa.string()
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # the `date` of the partition that was judged
+        (DATE_COLUMN, pa.date32()),  # the `date` of the partition that was judged
         *((name, _TEXT) for name in ("dataset", "suite", "suite_digest", "run")),
         ("validated_at", pa.timestamp("us", tz="UTC")),
         ("place", pa.int32()),  # position of the expectation in the suite, from 0
@@ -59,25 +59,25 @@ class ResultsTable:
     def read_newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
         """Read the rows of the last validation of each partition with a `date` in `first`..`last`, oldest first."""
         range_filter = And(
-            GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat())
+            GreaterThanOrEqual(DATE_COLUMN, first.isoformat()), LessThanOrEqual(DATE_COLUMN, last.isoformat())
         )
         table = self._lake.read_rows(TABLE, And(range_filter, EqualTo("dataset", dataset)))
         if table is None:
             return []
         rows = table.sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
-        newest_runs = {(row[PARTITION], row.get(HOUR_COLUMN)): row["run"] for row in rows}
-        return [row for row in rows if newest_runs[row[PARTITION], row.get(HOUR_COLUMN)] == row["run"]]
+        newest_runs = {(row[DATE_COLUMN], row.get(HOUR_COLUMN)): row["run"] for row in rows}
+        return [row for row in rows if newest_runs[row[DATE_COLUMN], row.get(HOUR_COLUMN)] == row["run"]]
 
 
-def get_evidence_path(dataset: str, day: Partition) -> Path:
+def get_evidence_path(dataset: str, partition: Partition) -> Path:
     """Return the path of the evidence file of a partition's last validation."""
-    return settings().home / "validation" / dataset / f"{day}.json"
+    return settings().home / "validation" / dataset / f"{partition}.json"
 
 
 def store_results(
     lake: Lake,
     dataset: str,
-    day: Partition,
+    partition: Partition,
     judgement: Judgement,
     outcome: Outcome,
     verification: Verification | None = None,
@@ -87,7 +87,7 @@ def store_results(
     Args:
         lake: lake with the table.
         dataset: dataset that was judged.
-        day: partition that was judged.
+        partition: partition that was judged.
         judgement: its results.
         outcome: the decision about the partition.
         verification: comparison with the judgement of the other engine; it is stored only in the file.
@@ -98,7 +98,7 @@ def store_results(
     run, validated_at = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
     meta: dict[str, Any] = {
         "dataset": dataset,
-        "partition": str(day),
+        "partition": str(partition),
         "run": run,
         "validated_at": validated_at.isoformat(),
     }
@@ -106,13 +106,13 @@ def store_results(
     if verification:
         meta |= {"verification": verification.to_json_values()}
     evidence = judgement.evidence
-    path = get_evidence_path(dataset, day)
+    path = get_evidence_path(dataset, partition)
     write_json(path, evidence | {"meta": evidence["meta"] | meta | {"verdict": outcome.verdict} | numbers})
-    common_columns = {PARTITION: get_date(day), "dataset": dataset, "run": run, "validated_at": validated_at}
-    common_columns |= {HOUR_COLUMN: day.hour} if isinstance(day, Hour) else {}
+    common_columns = {DATE_COLUMN: get_date(partition), "dataset": dataset, "run": run, "validated_at": validated_at}
+    common_columns |= {HOUR_COLUMN: partition.hour} if isinstance(partition, Hour) else {}
     common_columns |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
     rows = (common_columns | {"place": place} | _build_row(result) for place, result in enumerate(judgement.results))
-    ResultsTable(lake).add(rows, day)
+    ResultsTable(lake).add(rows, partition)
     return path
 
 

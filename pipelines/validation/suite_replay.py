@@ -26,7 +26,7 @@ VERDICTS = ("passed", "warned", "quarantined", "blocked")
 class ReplayedPartition:
     """The result of one partition by the changed suite, and its last validation."""
 
-    day: Partition
+    partition: Partition
     outcome: Outcome
     failures: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
@@ -53,7 +53,7 @@ class ReplayedPartition:
         """Return the result as JSON values."""
         last_run = self.last_run
         return {
-            "partition": str(self.day),
+            "partition": str(self.partition),
             "rows": self.outcome.rows,
             "verdict": self.verdict,
             "quarantined": self.quarantined,
@@ -131,9 +131,9 @@ def _load_dataset(name: str) -> Dataset:
         return Dataset(name, key=())
 
 
-def _read_last_run(dataset: str, day: Partition) -> Run | None:
+def _read_last_run(dataset: str, partition: Partition) -> Run | None:
     """Read the last validation of a partition; None if its evidence does not exist or cannot be read."""
     try:
-        return read_run(settings().home / "validation" / dataset / f"{day}.json")
+        return read_run(settings().home / "validation" / dataset / f"{partition}.json")
     except DataError:
         return None

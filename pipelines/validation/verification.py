@@ -56,12 +56,12 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
         The comparison; None if the partition is not drawn or is too large, or if only one engine knows its
         expectations.
     """
-    if not is_drawn(dataset, rows.day, share):
+    if not is_drawn(dataset, rows.partition, share):
         return None
     if rows.count > MAX_ROWS:
         log.warning(
             "%s %s: not verified, because Great Expectations would hold %d rows in memory; the limit is %d",
-            dataset, rows.day, rows.count, MAX_ROWS,
+            dataset, rows.partition, rows.count, MAX_ROWS,
         )  # fmt: skip
         return None
     pairs = _judge_by_both(judgement, rows)
@@ -72,7 +72,7 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
     verification = Verification(compare_results(pairs, rows), len(pairs), gx_engine.VERSION)
     log.info(
         "%s %s: DuckDB and Great Expectations %s judged %d expectations, %d differently",
-        dataset, rows.day, gx_engine.VERSION, len(pairs), len(verification.differences),
+        dataset, rows.partition, gx_engine.VERSION, len(pairs), len(verification.differences),
     )  # fmt: skip
     return verification
 
@@ -96,19 +96,19 @@ def _can_compare(result: ExpectationResult, engine: EngineName) -> bool:
     return result.engine == engine and result.expectation.type not in ADDED_EXPECTATIONS
 
 
-def is_drawn(dataset: str, day: Partition, share: float) -> bool:
+def is_drawn(dataset: str, partition: Partition, share: float) -> bool:
     """Return whether both engines judge this partition. The answer for a partition is always the same."""
-    digest = hashlib.sha256(f"{dataset}/{day}".encode()).digest()
+    digest = hashlib.sha256(f"{dataset}/{partition}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def build_engines_differ_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
+def build_engines_differ_error(dataset: str, partition: Partition, verification: Verification) -> EnginesDifferError:
     """Return the error for a partition that the engines judge differently, with both answers."""
     differences = verification.differences
     answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED_DIFFERENCES])
-    page = settings().build_docs_url(dataset, str(day))
+    page = settings().build_docs_url(dataset, str(partition))
     return EnginesDifferError(
-        f"{dataset} {day} was not published: DuckDB and Great Expectations {verification.gx_version} differ about "
-        f"{len(differences)} of {verification.compared_count} expectations: {answers}.",
+        f"{dataset} {partition} was not published: DuckDB and Great Expectations {verification.gx_version} differ "
+        f"about {len(differences)} of {verification.compared_count} expectations: {answers}.",
         f"This is a bug of one of them. Until it is fixed, run `validate --engine gx --verify-share 0`. See {page}",
     )

@@ -56,7 +56,7 @@ def load_dags(
 def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[..., DagBag]) -> None:
     bag = load_dags(
         'create_lifecycle_dags(model="late", start=start, max_run_s=60)',
-        'create_lifecycle_dags(model="delay", start=start, days_of="trains", train_schedule="0 0 * * 1")',
+        'create_lifecycle_dags(model="delay", start=start, rows_from="trains", train_schedule="0 0 * * 1")',
     )
     assert bag.import_errors == {}
     assert set(bag.dags) == {"trains_ingest", *(f"{model}_{kind}" for model in ("late", "delay") for kind in KINDS)}
@@ -141,7 +141,7 @@ def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_
     """One profile of a version and day replaces another, so that only one of the DAGs may write it."""
     bag = load_dags(
         'create_lifecycle_dags(model="late", start=start, deploy=True, materialize=True)',
-        'create_lifecycle_dags(model="delay", start=start, days_of="trains", deploy=True, drift_of="requests")',
+        'create_lifecycle_dags(model="delay", start=start, rows_from="trains", deploy=True, drift_of="requests")',
     )
     assert bag.import_errors == {}
     assert list_tasks(bag, "late_score") == ["outcomes", "profile", "score"]
@@ -163,7 +163,7 @@ def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_
             'drift_of="requests", deploy=True, partition="hour"',
             "drift_of='requests' needs an endpoint, and partitions by day.",
         ),
-        ('drift_of="rows"', "unknown drift_of 'rows'. Known: scores, requests."),
+        ('drift_of="rows"', "unknown drift_of 'rows'. Use one of: scores, requests."),
     ],
 )
 def test_drift_of_requests_that_cannot_be_decided_is_one_line(
@@ -173,11 +173,11 @@ def test_drift_of_requests_that_cannot_be_decided_is_one_line(
     assert text in error.replace("\n", " ")
 
 
-@pytest.mark.parametrize("days_of", ["", "trains"])
-def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], days_of: str) -> None:
-    bag = load_dags(f'create_lifecycle_dags(model="late", start=start, partition="week", days_of="{days_of}")')
+@pytest.mark.parametrize("rows_from", ["", "trains"])
+def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], rows_from: str) -> None:
+    bag = load_dags(f'create_lifecycle_dags(model="late", start=start, partition="week", rows_from="{rows_from}")')
     (error,) = bag.import_errors.values()
-    assert "SpecError: unknown partition 'week'. Known: hour, day, month." in error.replace("\n", " ")
+    assert "SpecError: unknown partition 'week'. Use one of: hour, day, month." in error.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_replayed_expectations(output: Any) -> None:
         outcome = SimpleNamespace(rows=1, bad_rows=1, verdict=text)
         last_run = SimpleNamespace(verdict=text)
         partition: Any = SimpleNamespace(
-            is_different=True, last_run=last_run, failures=[failure], outcome=outcome, verdict=text, day=DAY
+            is_different=True, last_run=last_run, failures=[failure], outcome=outcome, verdict=text, partition=DAY
         )
         totals = {"differ": 1, "now": {}, "before": {}, "partitions": 1, "quarantined": 0}
         return str(output(lambda: _print_differences([partition], totals)))

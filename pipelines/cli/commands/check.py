@@ -16,7 +16,7 @@ COLORS = {"yes": "green", "no": "red", "not yet": "yellow"}
 def run_command(
     model: ModelArgument,
     as_json: JsonOption = False,
-    known: Annotated[
+    known_before: Annotated[
         str, typer.Option(help="Features that may predict the label by themselves, separated by commas.")
     ] = "",
 ) -> None:
@@ -27,7 +27,7 @@ def run_command(
     """
     from pipelines.dataset_checks.page import answer_questions
 
-    answers = answer_questions(model, [name.strip() for name in known.split(",") if name.strip()])
+    answers = answer_questions(model, [name.strip() for name in known_before.split(",") if name.strip()])
     if as_json:
         write_json([vars(answer) for answer in answers])
     else:

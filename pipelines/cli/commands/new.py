@@ -33,10 +33,10 @@ FormatsOption = Annotated[
 ]
 ZoneOption = Annotated[str, typer.Option(help="Time zone of times without an offset.")]
 KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")]
-LaterOption = Annotated[
+KnownLaterOption = Annotated[
     str, typer.Option(help="Columns that are not known when the prediction is made, separated by commas.")
 ]
-KnownOption = Annotated[
+KnownBeforeOption = Annotated[
     str,
     typer.Option(
         help="Columns that alone predict the label, but are known when the prediction is made; separated by commas."
@@ -62,8 +62,8 @@ def run_command(
     time_format: FormatsOption = None,
     timezone: ZoneOption = "UTC",
     key: KeyOption = "",
-    later: LaterOption = "",
-    known: KnownOption = "",
+    known_later: KnownLaterOption = "",
+    known_before: KnownBeforeOption = "",
     label_delay_days: DelayOption = 1,
     schedule: ScheduleOption = "00:00",
     first: FirstDayOption = "",
@@ -80,7 +80,7 @@ def run_command(
     from pipelines.scaffold.request import Request, refuse_to_ask
 
     days = parse_days(first, last)
-    columns = (_split(key), time, label, positive, _split(later), _split(known))
+    columns = (_split(key), time, label, positive, _split(known_later), _split(known_before))
     times = (tuple(time_format or ()), timezone, _parse_time(schedule), label_delay_days)
     request = Request(name, source, table, query, rows, task, *columns, *times, *days)
     if update:
@@ -147,7 +147,7 @@ def _write_json(creation: Creation) -> None:
             "time": plan.time,
             "key": list(plan.key),
             "features": dict(plan.features),
-            "later_known": dict(plan.later),
+            "known_later": dict(plan.later),
             "dropped": dict(plan.dropped),
             "rows": sizes.rows,
             "first": str(sizes.first),

@@ -42,8 +42,8 @@ def run_command(
 
 
 def _format_result(result: StoredSkew) -> str:
-    shares = sorted(result.differing.items(), key=lambda item: (-item[1], item[0]))
-    differing = ", ".join(f"{name} {share:.2%}" for name, share in shares) or "nothing differs"
+    shares = sorted(result.different_shares.items(), key=lambda item: (-item[1], item[0]))
+    differences = ", ".join(f"{name} {share:.2%}" for name, share in shares) or "nothing differs"
     counts = f"{result.rows} rows, {result.unmatched} unmatched"
     origin = f"{result.endpoint}  version {result.model_version}"
-    return f"{result.partition}  {origin}  {result.outcome}  {counts}: {differing}"
+    return f"{result.partition}  {origin}  {result.outcome}  {counts}: {differences}"

@@ -58,7 +58,7 @@ class CompiledFeatures:
 
     row_schema: pa.Schema
     """All columns of the published rows."""
-    later_known: Sequence[str]
+    known_later: Sequence[str]
     """Those that are not known before the prediction."""
     key: Sequence[str]
     """Those that name a row."""

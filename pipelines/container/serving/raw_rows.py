@@ -33,7 +33,7 @@ class RawRows:
     Args:
         row_schema: schema of the published rows.
         key: columns of the key, which must not be missing.
-        later_known: columns that are not known before the prediction, and that no row may have.
+        known_later: columns that are not known before the prediction, and that no row may have.
         required: columns that the features are computed from.
         optional: other columns whose values are returned, too, if all rows have them.
     """
@@ -42,13 +42,13 @@ class RawRows:
         self,
         row_schema: pa.Schema,
         key: Collection[str],
-        later_known: Collection[str],
+        known_later: Collection[str],
         required: Sequence[str],
         optional: Sequence[str] = (),
     ) -> None:
         self.required = tuple(required)
         self._optional = [name for name in optional if name not in self.required]
-        self._later = frozenset(later_known)
+        self._later = frozenset(known_later)
         self._kinds = {field.name: _find_kind(field.type) for field in row_schema if field.name not in self._later}
         self._key = frozenset(key)
 

@@ -59,7 +59,7 @@ class RowFeatures:
         """Columns that every row must have."""
         self._partition_columns = (DATE, HOUR) if compiled.partition == "hour" else (DATE,)
         optional = [*compiled.key, *self._partition_columns] if has_keys else []
-        self._rows = RawRows(compiled.row_schema, compiled.key, compiled.later_known, query.columns, optional)
+        self._rows = RawRows(compiled.row_schema, compiled.key, compiled.known_later, query.columns, optional)
         self._query = FeatureQuery(query, compiled.row_schema, connection)
         self._needs_partition, self._has_keys = bool(lookups), has_keys
         looked_up = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
@@ -104,7 +104,7 @@ class RowFeatures:
             return table.kind == "raw"
         compiled = self.compiled
         names, features = set[str]().union(*table.rows), set(compiled.features)
-        raw_columns = set(compiled.row_schema.names) - set(compiled.later_known)
+        raw_columns = set(compiled.row_schema.names) - set(compiled.known_later)
         feature_names, raw_names = names & (features - raw_columns), names & (raw_columns - features - {*compiled.key})
         if feature_names and raw_names:
             raise BadRequest(

@@ -17,14 +17,14 @@ from pyiceberg.expressions import EqualTo
 
 from pipelines.costs.charges import DIGITS, Price
 from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, Fleet, Key, Usage
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "endpoint_costs"
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # first day of the month of `begin`
+        (DATE_COLUMN, pa.date32()),  # first day of the month of `begin`
         *((name, _TEXT) for name in ("region", "endpoint", "config", "variant", "project", "model")),
         ("instance_type", _TEXT),  # empty if the variant is serverless
         ("memory_mb", pa.int32()),  # 0 if the variant has instances
@@ -71,15 +71,15 @@ class EndpointLedger:
         Raises:
             ConflictError: other writers kept changing the table. A retry can help.
         """
-        dated_rows = [{**row, PARTITION: get_month(row["begin"])} for row in rows]
+        dated_rows = [{**row, DATE_COLUMN: get_month(row["begin"])} for row in rows]
         added_rows: list[Row] = []
-        for month, group in groupby(sorted(dated_rows, key=lambda row: row[PARTITION]), lambda row: row[PARTITION]):
+        for month, group in groupby(sorted(dated_rows, key=lambda row: row[DATE_COLUMN]), lambda row: row[DATE_COLUMN]):
             added_rows += self._months.update(partial(_add_to_month, month=month, rows=list(group)))
         return added_rows
 
     def read_rows(self, month: str = "", project: str = "") -> list[Row]:
         """Read the rows of a month (YYYY-MM) and a project, oldest first. An empty argument selects all."""
-        where = EqualTo(PARTITION, f"{month}-01") if month else None
+        where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"])]
         # A row of no length says that a fleet has ended: it follows the row that ends at the same moment.

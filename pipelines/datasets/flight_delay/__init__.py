@@ -4,4 +4,4 @@ from dataclasses import replace
 
 from pipelines.datasets.flights import DATASET as FLIGHTS
 
-DATASET = replace(FLIGHTS, name="flight_delay", label="arr_delay", task="regression", days_of="flights")
+DATASET = replace(FLIGHTS, name="flight_delay", label="arr_delay", task="regression", rows_from="flights")

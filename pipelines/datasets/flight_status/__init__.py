@@ -13,6 +13,6 @@ DATASET = replace(
     name="flight_status",
     label="status",
     task="multiclass",
-    days_of="flights",
+    rows_from="flights",
     features={name: kind for name, kind in FLIGHTS.features.items() if not name.startswith("plane_")},
 )

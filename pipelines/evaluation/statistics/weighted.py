@@ -253,7 +253,7 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
         return Metric(metric, None)
     known_metrics = {**MULTICLASS_METRICS, **REGRESSION_METRICS, **BINARY_METRICS}
     if metric not in known_metrics:
-        raise SpecError(f"there is no metric {metric!r}.", f"Known: {', '.join(known_metrics)}.")
+        raise SpecError(f"there is no metric {metric!r}.", f"Use one of: {', '.join(known_metrics)}.")
     return known_metrics[metric]
 
 

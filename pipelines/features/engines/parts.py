@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.window import Days
 
-DAY_COLUMN = "date"
+DATE_COLUMN = "date"
 PART_ROWS = 512 * 1024
 """A part with at least this many rows is complete. The next part begins with a later day."""
 ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColumns)
@@ -47,10 +47,10 @@ def is_computed_by_day(table: ibis.Table) -> bool:
 
 
 def _is_day_column(value: ops.Node) -> bool:
-    """Return whether the value is the column `DAY_COLUMN` of the files, not another column of the same name."""
+    """Return whether the value is the column `DATE_COLUMN` of the files, not another column of the same name."""
     while isinstance(value, ops.Field) and not isinstance(value.rel, ops.DatabaseTable):
         value = value.rel.values[value.name]
-    return isinstance(value, ops.Field) and value.name == DAY_COLUMN
+    return isinstance(value, ops.Field) and value.name == DATE_COLUMN
 
 
 def list_files_by_day(paths: Sequence[str]) -> list[File]:
@@ -62,7 +62,7 @@ def _describe_file(path: str) -> File:
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
-    day_ranges = [column.statistics for column in columns if column.path_in_schema == DAY_COLUMN]
+    day_ranges = [column.statistics for column in columns if column.path_in_schema == DATE_COLUMN]
     if len(day_ranges) != len(groups) or not all(days is not None and days.has_min_max for days in day_ranges):
         return File(dt.date.min, dt.date.max, path, metadata.num_rows)
     first = min((days.min for days in day_ranges), default=dt.date.max)

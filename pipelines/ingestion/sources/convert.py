@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.timestamps import UTC, Ambiguous, BadValueError, Zone, to_utc
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 
 __all__ = [
     "UTC",
@@ -121,16 +121,16 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
         DataError: a row has no day, or the batch has another column `date`. A retry cannot help.
     """
     if not name:
-        return batch.append_column(PARTITION, pa.repeat(pa.scalar(day, pa.date32()), batch.num_rows))
+        return batch.append_column(DATE_COLUMN, pa.repeat(pa.scalar(day, pa.date32()), batch.num_rows))
     days = to_days(batch[name], name, position)
-    if name == PARTITION:
-        return batch.set_column(batch.schema.names.index(name), PARTITION, days)
-    if PARTITION in batch.schema.names:
+    if name == DATE_COLUMN:
+        return batch.set_column(batch.schema.names.index(name), DATE_COLUMN, days)
+    if DATE_COLUMN in batch.schema.names:
         raise DataError(
-            f"{position.place} has a column {PARTITION}, but the day is to come from the column {name}.",
-            f'Rename it, or set day="{PARTITION}".',
+            f"{position.place} has a column {DATE_COLUMN}, but the day is to come from the column {name}.",
+            f'Rename it, or set day="{DATE_COLUMN}".',
         )
-    return batch.append_column(PARTITION, days)
+    return batch.append_column(DATE_COLUMN, days)
 
 
 def parse_cursor(text: str, data_type: pa.DataType, place: str) -> pa.Scalar:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pipelines.errors import DataError
 from pipelines.ingestion.sources.convert import Position, convert_column, to_days
 from pipelines.ingestion.sources.timestamps import UTC, Zone
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, get_date
 from pipelines.window import Unit
 
@@ -35,7 +35,7 @@ def add_partition_columns(
     if name:
         columns = compute_columns(batch[name], name, position, unit, timezone)
     else:
-        columns = {PARTITION: pa.repeat(pa.scalar(get_date(partition), pa.date32()), batch.num_rows)}
+        columns = {DATE_COLUMN: pa.repeat(pa.scalar(get_date(partition), pa.date32()), batch.num_rows)}
         if isinstance(partition, Hour):
             columns[HOUR_COLUMN] = pa.repeat(pa.scalar(partition.hour, pa.int32()), batch.num_rows)
     for column, values in columns.items():
@@ -46,7 +46,7 @@ def add_partition_columns(
             raise DataError(
                 f"{position.place} has a column {column}, but the {column if column == HOUR_COLUMN else 'day'} is to "
                 f"come from {f'the column {name}' if name else 'the name of the file'}.",
-                f'Rename it, or set day="{PARTITION}".' if column == PARTITION and unit == "day" else "Rename it.",
+                f'Rename it, or set day="{DATE_COLUMN}".' if column == DATE_COLUMN and unit == "day" else "Rename it.",
             )
         else:
             batch = batch.append_column(column, values)
@@ -65,23 +65,23 @@ def compute_columns(array: pa.Array, name: str, position: Position, unit: Unit, 
         )
     days = to_days(array, name, position)
     if unit == "month":
-        return {PARTITION: pc.floor_temporal(days, unit="month").cast(pa.date32())}
+        return {DATE_COLUMN: pc.floor_temporal(days, unit="month").cast(pa.date32())}
     hours = {HOUR_COLUMN: pc.hour(array.cast(pa.timestamp("us"))).cast(pa.int32())} if unit == "hour" else {}
-    return {PARTITION: days, **hours}
+    return {DATE_COLUMN: days, **hours}
 
 
 def list_found_partitions(columns: dict[str, pa.Array], unit: Unit) -> set[Partition]:
     """List the partitions of rows from the columns that `compute_columns` returned."""
     if unit == "hour":
         pairs = pa.table(columns).group_by(list(columns)).aggregate([]).to_pylist()
-        return {Hour(pair[PARTITION], pair[HOUR_COLUMN]) for pair in pairs}
-    days: list[dt.date] = pc.unique(columns[PARTITION]).to_pylist()
+        return {Hour(pair[DATE_COLUMN], pair[HOUR_COLUMN]) for pair in pairs}
+    days: list[dt.date] = pc.unique(columns[DATE_COLUMN]).to_pylist()
     return {Month(day) for day in days} if unit == "month" else set(days)
 
 
 def match_partition(batch: pa.RecordBatch, partition: Partition) -> pa.Array:
     """Return for each row whether it belongs to the partition."""
-    is_of_day = pc.equal(batch[PARTITION], pa.scalar(get_date(partition)))
+    is_of_day = pc.equal(batch[DATE_COLUMN], pa.scalar(get_date(partition)))
     if isinstance(partition, Hour):
         return pc.and_(is_of_day, pc.equal(batch[HOUR_COLUMN], pa.scalar(partition.hour, pa.int32())))
     return is_of_day
@@ -89,7 +89,7 @@ def match_partition(batch: pa.RecordBatch, partition: Partition) -> pa.Array:
 
 def describe_partition(batch: pa.RecordBatch, index: int, unit: Unit) -> str:
     """Describe the partition of a row, such as "day 2013-01-01"."""
-    day = batch[PARTITION][index].as_py()
+    day = batch[DATE_COLUMN][index].as_py()
     hour = batch[HOUR_COLUMN][index].as_py() if unit == "hour" else 0
     partition = Hour(day, hour) if unit == "hour" else Month(day) if unit == "month" else day
     return f"{unit} {partition}"
@@ -105,7 +105,7 @@ def _check_no_day_is_lost(array: pa.Array, days: pa.Array, position: Position) -
     index = pc.index(pc.equal(old_days, days), False).as_py()
     if index >= 0:
         raise DataError(
-            f"{position.place}: row {position.row + index}, column {PARTITION}: {old_days[index]} is not the first day "
-            "of a month, as it must be if partitions are months.",
+            f"{position.place}: row {position.row + index}, column {DATE_COLUMN}: {old_days[index]} is not the first "
+            "day of a month, as it must be if partitions are months.",
             "Rename the column, and name it in day=.",
         )

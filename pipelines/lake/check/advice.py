@@ -37,16 +37,16 @@ def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
 def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return the instruction that writes the rows again; empty if no command can."""
     for dataset in datasets:
-        tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
+        tables = (dataset.staging, dataset.table, dataset.quarantine, dataset.predictions, dataset.outcomes)
         online_tables = [f"{dataset.name}{suffix}" for suffix in ONLINE_SUFFIXES]
         if finding.table not in (*tables, *online_tables):
             continue
         partition, values = parse_partition_text(finding.partition, dataset.partition)
-        options = f"--dataset {dataset.published} --partition {partition}"
+        options = f"--dataset {dataset.table} --partition {partition}"
         if finding.table == dataset.staging:
             command = f"`python -m pipelines ingest {options}`, or `sync --watermark ''`"
             return f"write the current rows of the source: {command}"
-        if finding.table in (dataset.published, dataset.quarantine):
+        if finding.table in (dataset.table, dataset.quarantine):
             return f"judge the staged rows by the current suite: `python -m pipelines validate {options}`"
         if finding.table in online_tables and values:
             return f"run the DAG {values[0]}_serving_monitor for {partition}, or its steps"

@@ -48,5 +48,5 @@ class DatasetRowSource(ABC):
             return []
 
     @abstractmethod
-    def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
+    def _write_rows(self, dataset: Dataset, table: str, partition: Partition, folder: Path) -> Sequence[Path]:
         """Write the rows of a partition of a table to files in the folder; none if it has no rows."""

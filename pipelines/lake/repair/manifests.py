@@ -35,7 +35,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles, describe_read_error, read_summary
-from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY
+from pipelines.lake.commits import DATE_COLUMN, DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.lake.named_file import read_digest_in_name
 from pipelines.partitions import get_date, parse_partition
 from pipelines.system.log import log
@@ -220,7 +220,7 @@ def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
     summary = read_summary(table.snapshot_by_id(manifest.added_snapshot_id))
     folder = f"{table.location()}/data/"
     if partition := summary.get(PARTITION_PROPERTY):
-        folder = f"{folder}{PARTITION}={get_date(parse_partition(partition))}"
+        folder = f"{folder}{DATE_COLUMN}={get_date(parse_partition(partition))}"
     unused_files = [name for name in storage.list_files(table.io, folder) if name not in files.row_files]
     if digest := summary.get(DIGEST_PROPERTY):
         matching_files = [name for name in unused_files if storage.compute_digest(table.io, [name]) == digest]

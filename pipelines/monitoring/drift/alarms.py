@@ -85,7 +85,7 @@ def get_bound(finding: Finding, policy: Policy) -> float | None:
 
     If a column vanished, its effect and its bound are both 1, so the effect always reaches the bound.
     """
-    return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(BoundedMeasure, finding.measure))
+    return 1.0 if finding.measure == "missing_column" else policy.bounds.get(cast(BoundedMeasure, finding.measure))
 
 
 def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
@@ -174,7 +174,7 @@ def _find_largest_finding(window: WindowResult, column: str, policy: Policy) -> 
 
 
 def _explain_alarm(finding: Finding, breach_count: int, window_count: int, policy: Policy) -> str:
-    if finding.measure == "vanished":
+    if finding.measure == "missing_column":
         return f"{finding.column}: {finding.note}"
     p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
     breach_summary = f"significantly over the bound in {breach_count} of {window_count} windows"

@@ -24,10 +24,10 @@ def summarize_window(
 def examine_column(column: ComparedColumn) -> tuple[Finding, ...]:
     """Compute the findings of a column. If a measure cannot be computed, the finding's note says why."""
     if column.reference is None:
-        return (_build_empty_finding(column, "vanished", "the reference does not have this column"),)
+        return (_build_empty_finding(column, "missing_column", "the reference does not have this column"),)
     if column.window is None:
         note = "the column is missing in the window, or has another type"
-        return (Finding(column.name, "vanished", 1.0, 0.0, column.weight, note),)
+        return (Finding(column.name, "missing_column", 1.0, 0.0, column.weight, note),)
     reference = seasonal.reweight(column.reference, column.window)
     if column.kind == "label":
         return (_measure_rate(column, "label_rate", reference, column.window, reference.bins, column.window.bins),)

@@ -31,8 +31,8 @@ BoundedMeasure = Literal[
 only reported."""
 PERFORMANCE = "performance"
 """The `column` of findings about the model's performance; performance/CLASS for one class of a multiclass model."""
-Measure = Literal[BoundedMeasure, "wasserstein", "vanished"]
-"""What a finding measures. `vanished`: whether the column is missing in the window."""
+Measure = Literal[BoundedMeasure, "wasserstein", "missing_column"]
+"""What a finding measures. `missing_column`: whether the column is missing in the window."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month_of_day
 from pipelines.monitoring.profiles.profile import Profile
 
 TABLE = "profiles"
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # first day of the month of `day`
+        (DATE_COLUMN, pa.date32()),  # first day of the month of `day`
         ("day", pa.date32()),
         *((name, pa.string()) for name in ("model_name", "model_version", "reference", "kind", "name")),
         ("at", pa.int32()),  # position among the columns of the profile
@@ -82,8 +82,8 @@ class Profiles:
         """
         condition = And(
             And(
-                GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat()),
-                LessThanOrEqual(PARTITION, last.isoformat()),
+                GreaterThanOrEqual(DATE_COLUMN, get_month_of_day(first).isoformat()),
+                LessThanOrEqual(DATE_COLUMN, last.isoformat()),
             ),
             And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat())),
             And(EqualTo("model_name", model_name), EqualTo("model_version", model_version)),
@@ -96,7 +96,7 @@ class Profiles:
     def find_profiled_days(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
         """Find the days from `first` to `last` for which any version of the model has a profile."""
         in_days = And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat()))
-        from_month = GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat())
+        from_month = GreaterThanOrEqual(DATE_COLUMN, get_month_of_day(first).isoformat())
         condition = And(from_month, in_days, EqualTo("model_name", model_name))
         return set(self._months.read(condition, ("day",))["day"].to_pylist())
 
@@ -108,7 +108,7 @@ def _replace_profile(version: TableVersion, key: Mapping[str, Any], profile: Pro
     old_rows = [row for row in month_rows if all(row[name] == value for name, value in key.items())]
     if old_rows and _build_profile(old_rows).is_equivalent(profile):
         return False
-    new_rows = [{**row, **key, PARTITION: month, "at": at} for at, row in enumerate(profile.to_rows())]
+    new_rows = [{**row, **key, DATE_COLUMN: month, "at": at} for at, row in enumerate(profile.to_rows())]
     rows = sorted([row for row in month_rows if row not in old_rows] + new_rows, key=_get_sort_key)
     version.replace_month(month, pa.Table.from_pylist(rows, schema=SCHEMA))
     return True

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pipelines.errors import DataError
 from pipelines.ingestion.sources.addresses import redact
 from pipelines.ingestion.sources.files.storage import list_files, open_file, translate_errors, unpack
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold.decimals import find_decimal_point
 from pipelines.scaffold.sampling.sample import MAX_ROWS, Kind, Sample
 
@@ -70,8 +70,8 @@ def read_files(source: str) -> Sample:
         table, options, is_whole = _read_file(address, kind)
         is_complete &= is_whole
         rows += table.num_rows
-        if pattern and PARTITION not in table.column_names:
-            table = table.append_column(PARTITION, pa.array([day] * table.num_rows, pa.date32()))
+        if pattern and DATE_COLUMN not in table.column_names:
+            table = table.append_column(DATE_COLUMN, pa.array([day] * table.num_rows, pa.date32()))
         tables.append(table)
     try:
         rows_of_all = pa.concat_tables(tables, promote_options="permissive")

@@ -41,7 +41,9 @@ def _read(request: Request, source: str, ask: Ask) -> Sample:
     if "://" in source:
         return databases.read_database(request, source, ask)
     path = Path(source).expanduser()
-    hint = "Known: .csv, .parquet, .jsonl (also .gz, .zst, .zip), a folder of them, sqlite:// and postgresql:// URLs."
+    hint = (
+        "Use one of: .csv, .parquet, .jsonl (also .gz, .zst, .zip), a folder of them, sqlite:// and postgresql:// URLs."
+    )
     raise SpecError(f"{path} {'has an unknown format' if path.exists() else 'does not exist'}.", hint)
 
 

@@ -27,13 +27,13 @@ class Skew(NamedTuple):
     """Rows of requests that the lake has."""
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
-    differing: Mapping[str, int]
+    different_rows: Mapping[str, int]
     """Feature, or `SCORE`, to the number of rows in which its value is another."""
 
     @property
-    def shares(self) -> dict[str, float]:
+    def different_shares(self) -> dict[str, float]:
         """Feature, or `SCORE`, to the share of rows in which its value is another; empty without rows."""
-        return {name: count / self.rows for name, count in self.differing.items()} if self.rows else {}
+        return {name: count / self.rows for name, count in self.different_rows.items()} if self.rows else {}
 
 
 class Verdict(NamedTuple):
@@ -81,7 +81,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     if skew.rows < min_rows:
         return Verdict("undecided", f"{skew.rows} rows of requests, and {min_rows} are needed")
     too_large = sorted(
-        ((share, name) for name, share in skew.shares.items() if share > max_share),
+        ((share, name) for name, share in skew.different_shares.items() if share > max_share),
         key=lambda item: (-item[0], item[1]),
     )
     if not too_large:

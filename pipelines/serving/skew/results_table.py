@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.dataset import Dataset
-from pipelines.lake import PARTITION, Lake
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.partitions import make_partition
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.serving.skew.comparison import Skew, Verdict
@@ -23,7 +23,7 @@ from pipelines.serving.skew.seen_rows import SCORE
 _TEXT, _COUNT = pa.string(), pa.int64()
 FIELDS = (
     *((name, _TEXT) for name in ("model_name", "model_version", "endpoint", "name")),
-    ("differing", _COUNT),  # rows in which the value is another
+    ("different_rows", _COUNT),  # rows in which the value is another
     ("share", pa.float64()),  # of `rows`; null if there are none
     ("rows", _COUNT),
     ("unmatched", _COUNT),
@@ -55,7 +55,7 @@ class StoredSkew(NamedTuple):
     reason: str
     rows: int
     unmatched: int
-    differing: Mapping[str, float]
+    different_shares: Mapping[str, float]
     """Feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
 
 
@@ -76,22 +76,22 @@ def write_skew(
         ConflictError: other writers kept changing the table. A retry can help.
     """
     hours = {HOUR_COLUMN: partition.hour} if isinstance(partition, Hour) else {}
-    place = {PARTITION: get_date(partition), **hours}
+    place = {DATE_COLUMN: get_date(partition), **hours}
     common = {**place, **origin._asdict(), "rows": skew.rows, "unmatched": skew.unmatched, "max_share": max_share}
     common |= verdict._asdict()
     rows = [
         {
             **common,
             "name": name_row(name),
-            "differing": count,
-            "share": skew.shares.get(name),
+            "different_rows": count,
+            "share": skew.different_shares.get(name),
         }
-        for name, count in skew.differing.items()
+        for name, count in skew.different_rows.items()
     ]
-    schema = pa.schema([(PARTITION, pa.date32()), *((name, pa.int32()) for name in hours), *FIELDS])
+    schema = pa.schema([(DATE_COLUMN, pa.date32()), *((name, pa.int32()) for name in hours), *FIELDS])
     table = pa.Table.from_pylist(rows, schema=schema)
     part = origin._asdict()
-    return lake.write_partition(name_table(dataset), partition, table, (PARTITION, *hours, *KEY), part=part).changed
+    return lake.write_partition(name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part=part).changed
 
 
 def name_row(name: str) -> str:
@@ -112,8 +112,8 @@ def read_history(
         last: last day of the partitions, included; None: the newest.
     """
     conditions: list[BooleanExpression] = [EqualTo("model_name", model)]
-    conditions += [GreaterThanOrEqual(PARTITION, first.isoformat())] if first else []
-    conditions += [LessThanOrEqual(PARTITION, last.isoformat())] if last else []
+    conditions += [GreaterThanOrEqual(DATE_COLUMN, first.isoformat())] if first else []
+    conditions += [LessThanOrEqual(DATE_COLUMN, last.isoformat())] if last else []
     table = lake.read_rows(name_table(dataset), reduce(And, conditions))
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in table.to_pylist() if table else ():
@@ -124,6 +124,6 @@ def read_history(
 
 def _build_stored_skew(rows: Iterable[Mapping[str, Any]]) -> StoredSkew:
     features = sorted(rows, key=lambda row: str(row["name"]))
-    differing = {row["name"]: row["share"] for row in features if row["differing"]}
-    fields = [name for name in StoredSkew._fields if name != "differing"]
-    return StoredSkew(**{name: features[0][name] for name in fields}, differing=differing)
+    different_shares = {row["name"]: row["share"] for row in features if row["different_rows"]}
+    fields = [name for name in StoredSkew._fields if name != "different_shares"]
+    return StoredSkew(**{name: features[0][name] for name in fields}, different_shares=different_shares)

@@ -29,7 +29,7 @@ HINT = "Run `collect` again: it writes the file."
 
 def build_seen_schema(lake: Lake, dataset: Dataset) -> pa.Schema:
     """Return the schema of the tables: key, features and score."""
-    schema = build_feature_schema(dataset, lake.read_schema(dataset.published))
+    schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
     keys = [pa.field(name_key(name), schema.field(name).type) for name in dataset.key]
     features = [pa.field(name, schema.field(name).type) for name in dataset.features]
     return pa.schema([*keys, *features, pa.field(SCORE, pa.string())])

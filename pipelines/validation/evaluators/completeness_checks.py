@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from pipelines.dataset import Dataset
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.partitions import get_date, get_unit
 from pipelines.system.duckdb_session import quote_identifier, quote_text
 from pipelines.validation.evaluators import arguments
@@ -44,9 +44,9 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         if rows.table == rows.published:
             return True, {"observed_value": f"{rows.count} rows; they are the published version"}
-        published = rows.count_published_rows().get(rows.day, 0)
+        published = rows.count_published_rows().get(rows.partition, 0)
         if not published:
-            return True, {"observed_value": f"{rows.count} rows; the {get_unit(rows.day)} is not published yet"}
+            return True, {"observed_value": f"{rows.count} rows; the {get_unit(rows.partition)} is not published yet"}
         quarantined = _count_quarantined_rows(rows, published, args)
         row_counts = {"details": {"published": published, "quarantined": quarantined}}
         quarantine_text = f" and {quarantined} in quarantine" if quarantined else ""
@@ -59,17 +59,17 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
     table = Dataset(rows.published, key=()).quarantine
-    quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.day]).get(rows.day, 0)
+    quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.partition]).get(rows.partition, 0)
     has_key = args.key and set(args.key) <= set(rows.schema.names)
     if not quarantined_count or not has_key or rows.count >= args.min_ratio * (published_count + quarantined_count):
         return quarantined_count
-    if rows.day in rows.find_lost_days():
+    if rows.partition in rows.find_lost_days():
         return quarantined_count
     key = ", ".join(quote_identifier(name) for name in args.key)
     query = f"SELECT count(*) FROM (SELECT {key} FROM leeway_bad_rows EXCEPT SELECT {key} FROM {_HISTORY})"  # noqa: S608
     with (
-        rows.lake.create_view(rows.connection, _HISTORY, rows.published, rows.day, rows.day),
-        rows.lake.create_view(rows.connection, "leeway_bad_rows", table, rows.day, rows.day),
+        rows.lake.create_view(rows.connection, _HISTORY, rows.published, rows.partition, rows.partition),
+        rows.lake.create_view(rows.connection, "leeway_bad_rows", table, rows.partition, rows.partition),
     ):
         return int(rows.connection.execute(query).fetchall()[0][0])
 
@@ -78,18 +78,18 @@ def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> Table
     """Make the check that the end of the day has about as many rows as the end of the published days around it."""
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
-        if (unit := get_unit(rows.day)) != "day":
+        if (unit := get_unit(rows.partition)) != "day":
             return True, {"observed_value": f"{rows.count} rows; only the ends of days are compared, not of {unit}s"}
-        if dt.datetime.now(dt.UTC) < _find_end_of_day(get_date(rows.day), args.timezone or "UTC"):
+        if dt.datetime.now(dt.UTC) < _find_end_of_day(get_date(rows.partition), args.timezone or "UTC"):
             return True, {"observed_value": f"{rows.count} rows; the day is not over yet"}
         days = _choose_days(rows)
         if not days:
             return True, {"observed_value": f"{rows.count} rows; no day around it is published to compare with"}
         compared_with = {"details": {"compared_with": [str(day) for day in days]}}
-        counts = _count_by_time(rows, VIEW, args).get(get_date(rows.day), {})
+        counts = _count_by_time(rows, VIEW, args).get(get_date(rows.partition), {})
         history = _count_history(rows, args, days)
         # If the same rows are published already (because a person allowed it, or as the first day), they pass again.
-        if _are_equal(counts, history.get(get_date(rows.day), {})):
+        if _are_equal(counts, history.get(get_date(rows.partition), {})):
             return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
         observed = next((_describe_early_end(key, end, rows.count, len(days), args) for key, end in early_ends), "")
@@ -104,7 +104,7 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 
 def _choose_days(rows: Rows) -> list[dt.date]:
     """Choose at most `MAX_DAYS` published days: those nearest to the partition that have no lost file, in order."""
-    judged_day, lost_days = get_date(rows.day), rows.find_lost_days()
+    judged_day, lost_days = get_date(rows.partition), rows.find_lost_days()
     published_counts = {
         get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_days
     }
@@ -117,7 +117,7 @@ def _choose_days(rows: Rows) -> list[dt.date]:
 
 def _count_history(rows: Rows, args: arguments.EarlyEndArguments, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
-    all_days = [*days, get_date(rows.day)]
+    all_days = [*days, get_date(rows.partition)]
     first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
     with rows.lake.create_view(rows.connection, _HISTORY, rows.published, first, last, excluded_partitions=lost_days):
         return _count_by_time(rows, _HISTORY, args, all_days)
@@ -131,8 +131,8 @@ def _count_by_time(
     types = {name: str(kind) for name, kind, *_ in rows.connection.table(view).description}
     series = [quote_identifier(name) for name in args.series if name in types]
     has_time = types.get(args.column) == "TIMESTAMP WITH TIME ZONE"
-    columns = ", ".join([quote_identifier(PARTITION), _build_bin_sql(args) if has_time else "0", *series])
-    where = f"{quote_identifier(PARTITION)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
+    columns = ", ".join([quote_identifier(DATE_COLUMN), _build_bin_sql(args) if has_time else "0", *series])
+    where = f"{quote_identifier(DATE_COLUMN)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
     query = f"SELECT {columns}, count(*) FROM {view} WHERE {where if days else 'TRUE'} GROUP BY ALL"  # noqa: S608
     counts: dict[dt.date, Counts] = defaultdict(lambda: defaultdict(lambda: np.zeros(BINS, np.int64)))
     for day, time_bin, *values, row_count in rows.connection.execute(query).fetchall():
@@ -144,7 +144,7 @@ def _count_by_time(
 def _build_bin_sql(args: arguments.EarlyEndArguments) -> str:
     """Return the SQL of a row's bin; a row without a time is in the first bin."""
     local_time = f"{quote_identifier(args.column)} AT TIME ZONE {quote_text(args.timezone or 'UTC')}"
-    minutes = f"(epoch({local_time}) - epoch({quote_identifier(PARTITION)})) / 60 - {FIRST_HOUR * 60}"
+    minutes = f"(epoch({local_time}) - epoch({quote_identifier(DATE_COLUMN)})) / 60 - {FIRST_HOUR * 60}"
     return f"coalesce(greatest(0, least({BINS - 1}, floor(({minutes}) / {BIN_MINUTES}))), 0)::INTEGER"
 
 

@@ -45,7 +45,7 @@ class Rows:
     connection: duckdb.DuckDBPyConnection
     schema: pa.Schema
     lake: Lake
-    day: Partition
+    partition: Partition
     published: str
     """Table whose partitions near the day serve as history."""
     folder: Path
@@ -70,7 +70,7 @@ class Rows:
         call reads the lake.
         """
         if self._published_counts is None:
-            days = [shift(self.day, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
+            days = [shift(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
             self._published_counts = self.lake.count_rows_of_partitions(self.published, days)
         return self._published_counts
 
@@ -132,13 +132,13 @@ class Rows:
 
 
 @contextmanager
-def open_rows(lake: Lake, table: str, day: Partition, published: str) -> Iterator[Rows]:
+def open_rows(lake: Lake, table: str, partition: Partition, published: str) -> Iterator[Rows]:
     """Open one partition of a table; close it after the block.
 
     Args:
         lake: lake with the table.
         table: table whose rows are judged.
-        day: the partition.
+        partition: the partition.
         published: table whose partitions near the day serve as history.
 
     Raises:
@@ -147,11 +147,11 @@ def open_rows(lake: Lake, table: str, day: Partition, published: str) -> Iterato
     with (
         connect(LOW_MEMORY_MIB) as connection,
         make_temporary_folder() as folder,
-        lake.create_view(connection, VIEW, table, day, day),
+        lake.create_view(connection, VIEW, table, partition, partition),
     ):
         # DuckDB 2.0 would keep the content of the files in memory.
         connection.execute("SET enable_external_file_cache = false")
-        rows = Rows(connection, lake.read_schema(table), lake, day, published, folder, table)
+        rows = Rows(connection, lake.read_schema(table), lake, partition, published, folder, table)
         try:
             yield rows
         finally:

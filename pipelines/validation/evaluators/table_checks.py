@@ -75,8 +75,8 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
 
     The check passes if fewer than `min_history` of these weeks or months are published.
     """
-    is_month = isinstance(rows.day, Month)
-    days = [shift(rows.day, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)]
+    is_month = isinstance(rows.partition, Month)
+    days = [shift(rows.partition, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)]
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         row_counts = rows.lake.count_rows_of_partitions(rows.published, days)
@@ -87,7 +87,7 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
             observed = f"{rows.count} rows; {published}: too few to judge by"
             return True, {"observed_value": observed, "details": history}
         typical_count = median(row_counts.values())
-        usual = "month" if is_month else f"{get_date(rows.day):%A}"
+        usual = "month" if is_month else f"{get_date(rows.partition):%A}"
         ratio = rows.count / typical_count
         observed = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {usual} has"
         details = history | {"typical": typical_count, "ratio": round(ratio, 4)}
@@ -100,14 +100,14 @@ def make_freshness_check(args: arguments.FreshnessArguments, rows: Rows) -> Tabl
     """Make the check that the newest value is at most `max_age_hours` old at the partition's end, in UTC."""
     if rows.get_kind(args.column) != "moment":
         return None
-    partition_end = get_end(rows.day)
+    partition_end = get_end(rows.partition)
 
     def compute_result(rows: Rows, values: Any) -> CheckResult:
         if values[0] is None:
             return False, {"observed_value": f"no value in {args.column}"}
         age_hours = (partition_end.timestamp() - values[0]) / 3600
         newest = dt.datetime.fromtimestamp(values[0], dt.UTC).isoformat()
-        observed = f"newest {newest}, {max(age_hours, 0):.1f} h before the end of {rows.day}"
+        observed = f"newest {newest}, {max(age_hours, 0):.1f} h before the end of {rows.partition}"
         details = {"age_hours": round(age_hours, 4)}
         return age_hours <= args.max_age_hours, {"observed_value": observed, "details": details}
 

@@ -40,8 +40,8 @@ def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
     Raises:
         DataError: the other table, its column or its partitions do not exist. A retry cannot help.
     """
-    first = get_date(rows.day) - dt.timedelta(args.days_before)
-    last = get_last_day(rows.day) + dt.timedelta(args.days_after)
+    first = get_date(rows.partition) - dt.timedelta(args.days_before)
+    last = get_last_day(rows.partition) + dt.timedelta(args.days_after)
     table = _copy_keys(args, rows, first, last)
     if not rows.execute(f"FROM {table} LIMIT 1"):
         raise DataError(f"table {args.table} has no partition from {first} to {last}.", "Ingest it first.")

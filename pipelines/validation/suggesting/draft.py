@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.partitions import get_date, get_last_day, get_unit, shift
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
@@ -84,7 +84,7 @@ def _build_expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Exp
 
 
 def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
-    names = [PARTITION, *(column.name for column in summary.columns)]
+    names = [DATE_COLUMN, *(column.name for column in summary.columns)]
     why = f"All {len(names)} columns were there; more columns are allowed."
     yield _build_expectation("table_columns_to_match_set", "critical", why, column_set=names, exact_match=False)
     minimum, maximum = min(summary.days.values()), max(summary.days.values())
@@ -140,7 +140,9 @@ def _draft_key(summary: TableSummary) -> Iterator[Expectation]:
     if len(summary.key) == 1:
         yield _build_expectation("column_values_to_be_unique", severity, why, column=summary.key[0])
     else:
-        yield _build_expectation("compound_columns_to_be_unique", severity, why, column_list=[PARTITION, *summary.key])
+        yield _build_expectation(
+            "compound_columns_to_be_unique", severity, why, column_list=[DATE_COLUMN, *summary.key]
+        )
 
 
 def _draft_presence(column: ColumnSummary, rows: int) -> Iterator[Expectation]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError
-from pipelines.lake import PARTITION, Lake, connect
+from pipelines.lake import DATE_COLUMN, Lake, connect
 from pipelines.lake.partitions import make_partition
 from pipelines.partitions import HOUR_COLUMN, Partition, get_end
 from pipelines.system.duckdb_session import create_view, quote_identifier, quote_text
@@ -123,14 +123,14 @@ def _summarize_view(
     if not days:
         return None
     window_numbers = _query_window(connection, schema)
-    columns = [_build_column(connection, field, days, window_numbers) for field in schema if field.name != PARTITION]
+    columns = [_build_column(connection, field, days, window_numbers) for field in schema if field.name != DATE_COLUMN]
     return TableSummary(
         table=table,
         first=dt.date.min,
         last=dt.date.max,
         days={day[_PARTITION_KEY]: day["n"] for day in days},
         columns=columns,
-        key=[name for name in key if name != PARTITION],
+        key=[name for name in key if name != DATE_COLUMN],
         repeated_key_rows=_count_rows_with_repeated_key(connection, key),
     )
 
@@ -164,7 +164,7 @@ def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema
             expressions |= {f"{name} shortest": f"min(length({value}))", f"{name} longest": f"max(length({value}))"}
             expressions |= {f"{name} {shape}": _build_mismatch_count_sql(value, shape) for shape in SHAPES}
     selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
-    columns = ", ".join(map(quote_identifier, [PARTITION, HOUR_COLUMN] if unit == "hour" else [PARTITION]))
+    columns = ", ".join(map(quote_identifier, [DATE_COLUMN, HOUR_COLUMN] if unit == "hour" else [DATE_COLUMN]))
     query = f"SELECT {columns}, {selection} FROM {_VIEW} GROUP BY {columns} ORDER BY {columns}"  # noqa: S608
     return [{**row, _PARTITION_KEY: make_partition(row, unit)} for row in _query_rows(connection, query)]
 
@@ -244,10 +244,10 @@ def _summarize_texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 def _list_values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[str, Any]]) -> list[str]:
     """List all values of a column; none if a value first appeared in the later half, because more may follow."""
-    day, column = quote_identifier(PARTITION), quote_identifier(name)
+    day, column = quote_identifier(DATE_COLUMN), quote_identifier(name)
     query = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
     values = _query_rows(connection, query)
-    middle_day = days[len(days) // 2][PARTITION]
+    middle_day = days[len(days) // 2][DATE_COLUMN]
     is_complete = len(values) <= MAX_VALUES and all(value["day"] <= middle_day for value in values)
     return sorted(value["v"] for value in values) if is_complete else []
 
@@ -255,7 +255,7 @@ def _list_values(connection: duckdb.DuckDBPyConnection, name: str, days: list[di
 def _count_rows_with_repeated_key(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> int:
     if not key:
         return 0
-    columns = ", ".join(quote_identifier(name) for name in dict.fromkeys([PARTITION, *key]))
+    columns = ", ".join(quote_identifier(name) for name in dict.fromkeys([DATE_COLUMN, *key]))
     groups = f"SELECT count(*) AS n FROM {_VIEW} GROUP BY {columns} HAVING count(*) > 1"  # noqa: S608
     return int(_query_rows(connection, f"SELECT coalesce(sum(n), 0) AS n FROM ({groups})")[0]["n"])  # noqa: S608
 

@@ -42,7 +42,7 @@ def create_lifecycle_dags(
     schedule: str = "",
     train_schedule: str = "0 0 1 * *",
     dataset: str = "",
-    days_of: str = "",
+    rows_from: str = "",
     partition: Unit = "day",
     deploy: bool = False,
     materialize: bool = False,
@@ -58,7 +58,7 @@ def create_lifecycle_dags(
         schedule: cron expression, in UTC, of DATASET_ingest and, for days, MODEL_monitor; by default each unit's end.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
-        days_of: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
+        rows_from: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         deploy: whether there are MODEL_deploy, for a SageMaker endpoint, and MODEL_serving_monitor, for its requests.
         materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
@@ -70,16 +70,22 @@ def create_lifecycle_dags(
     """
     names = _choose_names(model, dataset, partition, drift_of, deploy)
     return [
-        *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
+        *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, rows_from=rows_from),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        *_create_scoring_dags({**names, "days_of": days_of or names["dataset"]}, start, deploy, materialize, drift_of),
+        *_create_scoring_dags(names, rows_from, start, deploy, materialize, drift_of),
     ]
 
 
 def _create_scoring_dags(
-    names: Mapping[str, str], start: dt.datetime, deploy: bool, materialize: bool, drift_of: Monitored
+    names: Mapping[str, str],
+    rows_from: str,
+    start: dt.datetime,
+    deploy: bool,
+    materialize: bool,
+    drift_of: Monitored,
 ) -> Iterator[DAG]:
     """Create the DAGs that score, roll back and serve a model."""
+    names = {**names, "rows_from": rows_from or names["dataset"]}
     is_of_requests = drift_of == "requests"
     yield create_scoring_dag(**names, start=start, has_profiles=not is_of_requests)
     yield create_rollback_dag(model=names["model"])
@@ -98,11 +104,11 @@ def _create_daily_dags(
     end: dt.datetime | None,
     schedule: str,
     partition: Unit,
-    days_of: str,
+    rows_from: str,
 ) -> Iterator[DAG]:
-    """Create DATASET_ingest, unless `days_of` names a dataset, and MODEL_monitor, unless partitions are months."""
+    """Create DATASET_ingest, unless `rows_from` names a dataset, and MODEL_monitor, unless partitions are months."""
     schedule = schedule or SCHEDULES[partition]
-    if not days_of:
+    if not rows_from:
         yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
     if partition != "month":
         daily_schedule = schedule if partition == "day" else SCHEDULES["day"]
@@ -116,7 +122,7 @@ def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deplo
     """
     require_unit(partition)
     if drift_of not in get_args(Monitored):
-        raise SpecError(f"unknown drift_of {drift_of!r}.", f"Known: {', '.join(get_args(Monitored))}.")
+        raise SpecError(f"unknown drift_of {drift_of!r}.", f"Use one of: {', '.join(get_args(Monitored))}.")
     if drift_of == "requests" and not (deploy and partition == "day"):
         raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", "Give deploy=True, too.")
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:

@@ -74,7 +74,7 @@ def create_ingestion_dag(
 def require_unit(partition: str) -> None:
     """Raise a SpecError if there are no partitions of this unit. A retry cannot help."""
     if partition not in KEYS:
-        raise SpecError(f"unknown partition {partition!r}.", f"Known: {', '.join(KEYS)}.")
+        raise SpecError(f"unknown partition {partition!r}.", f"Use one of: {', '.join(KEYS)}.")
 
 
 def _create_empty_dag(dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str, key_format: str) -> DAG:

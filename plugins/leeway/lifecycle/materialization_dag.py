@@ -13,7 +13,7 @@ from leeway.operators.materialize import MaterializeOperator
 DOC = """
 ### Write looked-up features to the online store
 
-Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
+Each event of the asset `{rows_from}` starts a run: there is one when a day is published, and one each time it is
 published again. `materialize` writes the values of the day's lookups to SageMaker Feature Store, where the model server
 reads them.
 
@@ -26,20 +26,20 @@ replaces an earlier one, and of one day the last publication counts.
 """
 
 
-def create_materialization_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime) -> DAG:
+def create_materialization_dag(*, model: str, dataset: str, rows_from: str, start: dt.datetime) -> DAG:
     """Create the DAG MODEL_materialize. An event of the asset DAYS_OF starts it when a day is published.
 
     Args:
         model: registered model whose server reads the values.
         dataset: dataset with the lookups.
-        days_of: dataset whose published days are written: `dataset` itself, or the dataset whose rows it uses.
+        rows_from: dataset whose published days are written: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
     """
     with DAG(
         dag_id=f"{model}_materialize",
-        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of),
-        description=f"Writes the looked-up features of a published day of {days_of} to the online store.",
-        schedule=build_publication_timetable(days_of),
+        doc_md=DOC.format(model=model, dataset=dataset, rows_from=rows_from),
+        description=f"Writes the looked-up features of a published day of {rows_from} to the online store.",
+        schedule=build_publication_timetable(rows_from),
         start_date=start,
         catchup=False,
         is_paused_upon_creation=True,

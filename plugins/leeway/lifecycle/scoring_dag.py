@@ -15,7 +15,7 @@ from leeway.operators.profile import ProfileOperator
 DOC = """
 ### Score a published day
 
-Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
+Each event of the asset `{rows_from}` starts a run: there is one when a day is published, and one each time it is
 published again. `score` builds the day's features as `preprocess` does, and writes the champion's predictions to the
 table `{dataset}_predictions`. `outcomes` joins the known labels to them, and writes the result to `{dataset}_outcomes`.
 {profile}
@@ -32,22 +32,24 @@ PROFILE_DOC = "`profile` counts the day's values by bins, and writes the counts 
 REQUESTS_DOC = "The scores have no profile: drift is decided on the requests, which `{model}_serving_monitor` profiles."
 
 
-def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime, has_profiles: bool = True) -> DAG:
+def create_scoring_dag(
+    *, model: str, dataset: str, rows_from: str, start: dt.datetime, has_profiles: bool = True
+) -> DAG:
     """Create the DAG MODEL_score. An event of the asset DAYS_OF starts it when a day is published.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
-        days_of: dataset whose published days are scored: `dataset` itself, or the dataset whose rows it uses.
+        rows_from: dataset whose published days are scored: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
         has_profiles: whether the scores are profiled, so that MODEL_monitor decides on them.
     """
     profile_doc = PROFILE_DOC if has_profiles else REQUESTS_DOC.format(model=model)
     with DAG(
         dag_id=f"{model}_score",
-        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of, profile=profile_doc),
-        description=f"Scores a published day of {days_of} with the champion of {model}.",
-        schedule=build_publication_timetable(days_of),
+        doc_md=DOC.format(model=model, dataset=dataset, rows_from=rows_from, profile=profile_doc),
+        description=f"Scores a published day of {rows_from} with the champion of {model}.",
+        schedule=build_publication_timetable(rows_from),
         start_date=start,
         catchup=False,
         is_paused_upon_creation=True,  # without a model, each published day would start a run that does nothing

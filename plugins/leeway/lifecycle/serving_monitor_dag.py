@@ -16,7 +16,7 @@ from leeway.operators.skew import SkewOperator
 DOC = """
 ### Monitor the requests that the endpoint answered
 
-Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
+Each event of the asset `{rows_from}` starts a run: there is one when a day is published, and one each time it is
 published again. `collect` reads the requests for the day's rows that the endpoint captured, and stores their scores in
 `{dataset}_requests`. `outcomes` joins the known labels to them, in `{dataset}_request_outcomes`. `skew` compares the
 features and scores of the requests with the lake's, and stores the result in `{dataset}_skew`.{profile}
@@ -46,23 +46,23 @@ PARAMS = {
 
 
 def create_serving_monitor_dag(
-    *, model: str, dataset: str, days_of: str, start: dt.datetime, has_profiles: bool
+    *, model: str, dataset: str, rows_from: str, start: dt.datetime, has_profiles: bool
 ) -> DAG:
     """Create the DAG MODEL_serving_monitor. An event of the asset DAYS_OF starts it when a day is published.
 
     Args:
         model: registered model that the endpoint serves.
         dataset: dataset of the model.
-        days_of: dataset whose published days are compared: `dataset` itself, or the dataset whose rows it uses.
+        rows_from: dataset whose published days are compared: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
         has_profiles: whether the requests are profiled, so that MODEL_monitor decides on them.
     """
     profile_doc = PROFILE_DOC.format(model=model) if has_profiles else ""
     with DAG(
         dag_id=f"{model}_serving_monitor",
-        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of, profile=profile_doc),
-        description=f"Compares the requests that the endpoint of {model} answered with a published day of {days_of}.",
-        schedule=build_publication_timetable(days_of),
+        doc_md=DOC.format(model=model, dataset=dataset, rows_from=rows_from, profile=profile_doc),
+        description=f"Compares the requests that the endpoint of {model} answered with a published day of {rows_from}.",
+        schedule=build_publication_timetable(rows_from),
         start_date=start,
         catchup=False,
         is_paused_upon_creation=True,  # without an endpoint, each published day would start a run that does nothing

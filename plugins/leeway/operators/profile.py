@@ -20,7 +20,8 @@ class ProfileOperator(StepOperator):
         partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
 
     Returns:
-        `ProfileResult`: partition, model_name, version, reference, rows, labelled, vanished, retyped, empty, changed.
+        `ProfileResult`: partition, model_name, version, reference, rows, labelled, missing_columns, changed_types,
+        empty, changed.
     """
 
     step = "profile"

@@ -12,7 +12,7 @@ from leeway.hooks.step import metrics
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import StepOperator
 
-EXTRA_FIELDS = ("partition", "model_name", "versions", "endpoint", "reason", "differing")
+EXTRA_FIELDS = ("partition", "model_name", "versions", "endpoint", "reason", "different_shares")
 """Fields of the result that go into the event's extra."""
 
 
@@ -36,8 +36,8 @@ class SkewOperator(StepOperator):
         asset: gets an event on skew. An asset that is only in `outlets` would get an event without skew, too.
 
     Returns:
-        `SkewResult`: table, partition, model_name, versions, endpoint, outcome, rows, unmatched, differing, reason,
-        fail, changed.
+        `SkewResult`: table, partition, model_name, versions, endpoint, outcome, rows, unmatched, different_shares,
+        reason, fail, changed.
     """
 
     step = "skew"

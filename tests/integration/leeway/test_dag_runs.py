@@ -307,7 +307,12 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     collect, skew = run.xcoms["collect"], run.xcoms["skew"]
     assert (collect["version"], collect["endpoint"], collect["scored"]) == ("1", "flights", len(rows))
     assert run.xcoms["outcomes"]["outcomes"] > 500
-    assert (skew["outcome"], skew["rows"], skew["differing"], skew["endpoint"]) == ("ok", len(rows), {}, "flights")
+    assert (skew["outcome"], skew["rows"], skew["different_shares"], skew["endpoint"]) == (
+        "ok",
+        len(rows),
+        {},
+        "flights",
+    )
     assert list_events(airflow, "flights_skew") == []
 
     # The clients' `departures_hour` is another now, as if `materialize` had been left out.
@@ -315,7 +320,7 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     until(lambda: count_captured(drydock_server) == 2 * requests)
     run = airflow.run("flights_serving_monitor", "2013-02-01", **days)
     assert run.states["skew"] == "success", run.log[-4_000:]
-    assert run.xcoms["skew"]["outcome"] == "skew" and run.xcoms["skew"]["differing"]["departures_hour"] > 0.5
+    assert run.xcoms["skew"]["outcome"] == "skew" and run.xcoms["skew"]["different_shares"]["departures_hour"] > 0.5
     assert "requests of 2013-02-01 differ from the lake: more than 1.00% of the rows differ in" in run.log
     (extra,) = list_events(airflow, "flights_skew")
     assert (extra["partition"], extra["versions"], extra["endpoint"]) == ("2013-02-01", ["1"], "flights")

@@ -362,7 +362,9 @@ from dataclasses import replace
 from pipelines.datasets.flights import DATASET as FLIGHTS
 
 FEATURES = {"distance_km": "number", "origin": "category"}
-DATASET = replace(FLIGHTS, name="our_arrivals", days_of="flights", label="state", task="multiclass", features=FEATURES)
+DATASET = replace(
+    FLIGHTS, name="our_arrivals", rows_from="flights", label="state", task="multiclass", features=FEATURES
+)
 """,
     "features": "def features(rows):\n    return rows.mutate(distance_km=rows.distance * 1.609)\n",
     "label": """

@@ -22,7 +22,7 @@ PACKAGES = {"pipelines": ROOT, "drydock": ROOT, "stack": ROOT, "leeway": ROOT / 
 DATASET = """
 from pipelines.dataset import Dataset
 
-DATASET = Dataset(name="orders", key=("date", "number"), label="returned", later_known=("returned",),
+DATASET = Dataset(name="orders", key=("date", "number"), label="returned", known_later=("returned",),
                   features={"amount": "number"})
 """
 SOURCE = """

@@ -367,7 +367,7 @@ def test_a_stage_finds_what_the_user_has_in_pythonpath(project: Path, dvc: Calla
     (tmp_path / "company_data.py").write_text(
         "from dataclasses import replace\n"
         "from pipelines.datasets.flights import DATASET as FLIGHTS\n"
-        'DATASET = replace(FLIGHTS, name="company", days_of="flights")\n'
+        'DATASET = replace(FLIGHTS, name="company", rows_from="flights")\n'
     )
     for path, text in {
         "datasets/company/__init__.py": "from company_data import DATASET\n",

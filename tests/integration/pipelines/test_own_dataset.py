@@ -29,7 +29,7 @@ DATASET = Dataset(
     name="arrivals",
     key=("date", "carrier", "flight", "origin"),
     label="late",
-    later_known=("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late"),
+    known_later=("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late"),
     features={"sched_dep_time": "number", "distance": "number", "carrier": "category", "origin": "category"},
 )
 """

@@ -12,14 +12,14 @@ from pipelines.errors import DataError, SpecError
 
 def test_finds_the_example_dataset() -> None:
     dataset = load_dataset("flights")
-    assert (dataset.staging, dataset.published, dataset.package.name) == ("flights_raw", "flights", "flights")
+    assert (dataset.staging, dataset.table, dataset.package.name) == ("flights_raw", "flights", "flights")
 
 
 @pytest.mark.parametrize(
     "name", ["nope", "", ".", "..", "../x", "steps", "lake", "flights.source", "flights/", "a b", "os"]
 )
 def test_an_unknown_dataset_is_an_error_that_names_the_known_ones(name: str) -> None:
-    with pytest.raises(SpecError, match="Known: flight_delay, flight_status, flights") as error:
+    with pytest.raises(SpecError, match="Use one of: flight_delay, flight_status, flights") as error:
         load_dataset(name)
     assert error.value.exit_code == 2
 
@@ -43,9 +43,9 @@ def test_only_packages_with_a_dataset_are_known(packages: Path) -> None:
         (packages / name / "__init__.py").write_text(content)
         (packages / name / "source.py").touch()
     (packages / "module.py").touch()
-    with pytest.raises(SpecError, match="Known: flight_delay, flight_status, flights, orders, weather") as error:
+    with pytest.raises(SpecError, match="Use one of: flight_delay, flight_status, flights, orders, weather") as error:
         load_dataset("sources")
-    assert str(error.value).endswith("Known: flight_delay, flight_status, flights, orders, weather.")
+    assert str(error.value).endswith("Use one of: flight_delay, flight_status, flights, orders, weather.")
 
 
 def test_the_only_dataset_is_chosen_and_several_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_the_only_dataset_is_chosen_and_several_are_listed(monkeypatch: pytest.M
 
 def test_a_dataset_may_use_the_rows_of_another_one() -> None:
     dataset = load_dataset("flight_delay")
-    assert (dataset.staging, dataset.published, dataset.quarantine) == ("flights_raw", "flights", "flights_quarantine")
+    assert (dataset.staging, dataset.table, dataset.quarantine) == ("flights_raw", "flights", "flights_quarantine")
     assert (dataset.predictions, dataset.label, dataset.task) == ("flight_delay_predictions", "arr_delay", "regression")
     with pytest.raises(SpecError, match=r"flight_delay uses the rows of flights\. Give `--dataset flights`\."):
         dataset.open_source()

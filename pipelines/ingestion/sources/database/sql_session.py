@@ -55,7 +55,7 @@ def parse_url(url: str, url_env: str) -> URL:
         raise SpecError(f"{name} is not a database URL.", "Use postgresql+psycopg://USER:PASSWORD@HOST/DB.") from None
     if database_url.get_backend_name() not in (POSTGRES, SQLITE):
         raise SpecError(
-            f"{name}: {database_url.get_backend_name()} is not supported.", f"Known: {POSTGRES}+psycopg, {SQLITE}."
+            f"{name}: {database_url.get_backend_name()} is not supported.", f"Use one of: {POSTGRES}+psycopg, {SQLITE}."
         )
     return database_url
 
@@ -159,7 +159,9 @@ def _translate_errors(place: str, password: Any) -> Iterator[None]:
     except NoSuchTableError:
         raise DataError(f"{place}: there is no such table.") from None
     except (NoSuchModuleError, ModuleNotFoundError):
-        raise SpecError(f"{place}: its driver is not installed.", f"Known: {POSTGRES}+psycopg, {SQLITE}.") from None
+        raise SpecError(
+            f"{place}: its driver is not installed.", f"Use one of: {POSTGRES}+psycopg, {SQLITE}."
+        ) from None
     except SQLAlchemyError as error:
         raise DataError(f"{place}: {_mask_password(error, str(password or ''))}.") from None
 

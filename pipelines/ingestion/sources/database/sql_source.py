@@ -17,7 +17,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.convert import Ambiguous, Position, Zone, add_day_column, build_array, parse_cursor
 from pipelines.ingestion.sources.database import sql_session
 from pipelines.ingestion.sources.database.sql_session import SQLITE
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.source import Description
 from pipelines.window import DAY, Days, Unit
 
@@ -47,7 +47,7 @@ class _SqlRows:
     query: str = field(default="", repr=False)
     url: str = field(default="", repr=False)
     url_env: str = ""
-    day: str = PARTITION
+    day: str = DATE_COLUMN
     columns: Mapping[str, pa.DataType] | None = None
     order_by: Sequence[str] = ()
     timezone: str = ""
@@ -155,7 +155,7 @@ class SqlSource(_SqlRows):
             statement = sa.select(*rows.c).where(*conditions).order_by(*self._list_sort_columns(connection, rows))
             for batch in self._read_batches(connection, types, statement):
                 # In SQLite, the query also returns the day before and the day after: see `_build_day_conditions`.
-                rows_of_day = batch.filter(pc.equal(batch[PARTITION], pa.scalar(day)))
+                rows_of_day = batch.filter(pc.equal(batch[DATE_COLUMN], pa.scalar(day)))
                 if rows_of_day.num_rows:
                     yield rows_of_day
 
@@ -169,7 +169,7 @@ class SqlSource(_SqlRows):
             data_type = pa.date32()
         statement = sa.select(column).where(*conditions).distinct()
         batches = self._read_batches(connection, {self.day: data_type}, statement)
-        return {day for batch in batches for day in pc.unique(batch[PARTITION]).to_pylist()}
+        return {day for batch in batches for day in pc.unique(batch[DATE_COLUMN]).to_pylist()}
 
 
 @dataclass(frozen=True)

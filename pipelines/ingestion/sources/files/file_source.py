@@ -34,7 +34,7 @@ from pipelines.ingestion.sources.partition_columns import (
     list_found_partitions,
     match_partition,
 )
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.partitions import Partition, get_date, list_partitions
 from pipelines.source import Description, Source
 from pipelines.window import Days, Unit
@@ -101,7 +101,7 @@ class FileSource:
         object.__setattr__(self, "url", os.fspath(self.url))
         if self.format not in READERS:
             raise SpecError(
-                f"{redact(self._address)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}."
+                f"{redact(self._address)}: unknown format {self.format!r}.", f"Use one of: {', '.join(READERS)}."
             )
         if not self._has_files_by_day and not self.day:
             raise SpecError(
@@ -125,7 +125,7 @@ class FileSource:
         """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
         place = redact(self._address)
         if self.partition not in FORMATS:
-            raise SpecError(f"{place}: unknown partition {self.partition!r}.", f"Known: {', '.join(FORMATS)}.")
+            raise SpecError(f"{place}: unknown partition {self.partition!r}.", f"Use one of: {', '.join(FORMATS)}.")
         if self.partition == "hour" and self.day_timezone not in ("", "UTC"):
             raise SpecError(f"{place}: day_timezone={self.day_timezone!r}, but hours are those of UTC.")
         if self.day_timezone and not self.day:
@@ -169,7 +169,7 @@ class FileSource:
         first_batch = next(batches, None)
         if first_batch is None:
             empty_batch = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
-            has_date = PARTITION in self.columns
+            has_date = DATE_COLUMN in self.columns
             first_batch = empty_batch if has_date else add_partition_columns(empty_batch, partition, "", Position(""))
         matching_batches = (
             _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
@@ -240,7 +240,7 @@ class FileSource:
 
     def _find_day_column(self, batch: pa.RecordBatch) -> str:
         """Return the column that gives the partition of a row; empty if only the name of the file gives it."""
-        return self.day or (PARTITION if PARTITION in batch.schema.names else "")
+        return self.day or (DATE_COLUMN if DATE_COLUMN in batch.schema.names else "")
 
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.source import Description, Source
 from pipelines.system.temporary_folders import make_temporary_folder
@@ -85,7 +85,7 @@ def split_file(
             for group in _group_batches(batches):
                 writer = writer or ipc.new_file(sink, group.schema, options=ipc.IpcWriteOptions(compression="lz4"))
                 if group.num_rows:
-                    days += pc.min_max(group[PARTITION]).as_py().values()
+                    days += pc.min_max(group[DATE_COLUMN]).as_py().values()
                 for number, piece in _split(group, wanted):
                     writer.write_batch(piece)
                     pieces.setdefault(number, []).append(count)
@@ -124,7 +124,7 @@ def _split(batch: pa.RecordBatch, wanted: np.ndarray[Any, Any]) -> Iterator[tupl
 
 def _number_rows(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
     """Return, for each row, the number that `_number_partition` gives its partition."""
-    numbers = np.asarray(batch[PARTITION].cast(pa.int32()), np.int64) * HOURS
+    numbers = np.asarray(batch[DATE_COLUMN].cast(pa.int32()), np.int64) * HOURS
     return numbers + np.asarray(batch[HOUR_COLUMN], np.int64) if HOUR_COLUMN in batch.schema.names else numbers
 
 

@@ -18,7 +18,7 @@ from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
 from pipelines.ingestion.sources.layouts import Extra, Layout, check_columns
 from pipelines.ingestion.sources.web.pages import OnePage, Pages
 from pipelines.ingestion.sources.web.records import MAX_BYTES, RecordReader, Records
-from pipelines.lake import PARTITION
+from pipelines.lake import DATE_COLUMN
 from pipelines.source import Description
 from pipelines.window import Days, Unit
 
@@ -122,7 +122,7 @@ class _HttpRows:
 
     def _get_day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
         """Return the column that gives the day of a row; empty if `day` is the day of all rows."""
-        name = self.day or (PARTITION if PARTITION in types or day is None else "")
+        name = self.day or (DATE_COLUMN if DATE_COLUMN in types or day is None else "")
         if name and name not in types:
             raise DataError(f"{redact(self.url)} lacks the column {name}, which gives the day of a row.")
         return name

@@ -33,16 +33,16 @@ def test_a_leak_is_found(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> Non
     assert leaks.find_leaks(*leaks.add_leak(DATASET, rows)) == [
         "leak alone predicts the label with 1.000; at most 0.99 is plausible"
     ]
-    assert leaks.find_leaks(*leaks.add_leak(DATASET, rows), known=["leak"]) == []
+    assert leaks.find_leaks(*leaks.add_leak(DATASET, rows), known_before=["leak"]) == []
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
-    dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    dataset = replace(DATASET, known_later=[name for name in DATASET.known_later if name != "dep_delay"])
     assert leaks.find_leaks(dataset, rows) == [], "a known delay is no leak, and does not predict the label alone"
 
 
 def test_a_feature_of_a_column_that_is_known_later_is_refused(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
     lines = leaks.find_leaks(DATASET, rows)
-    assert lines == ["the features cannot be built without the columns of later_known: dep_delay"]
+    assert lines == ["the features cannot be built without the columns of known_later: dep_delay"]
 
 
 @pytest.mark.parametrize(

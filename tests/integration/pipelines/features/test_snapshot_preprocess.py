@@ -1,4 +1,4 @@
-"""Test the steps snapshot and preprocess: equal days give byte-identical features, without later_known values."""
+"""Test the steps snapshot and preprocess: equal days give byte-identical features, without known_later values."""
 
 import datetime as dt
 import random
@@ -228,10 +228,10 @@ def test_a_holdout_without_labels_is_refused(publish: Callable[..., None]) -> No
     assert not Path("data/features").exists()
 
 
-def shuffle_later_known(rows: pa.Table) -> pa.Table:
-    """Shuffle the values of every later_known column among the labelled rows."""
+def shuffle_known_later(rows: pa.Table) -> pa.Table:
+    """Shuffle the values of every known_later column among the labelled rows."""
     labelled_positions = pc.indices_nonzero(rows["late"].is_valid()).to_pylist()
-    for n, name in enumerate(DATASET.later_known):
+    for n, name in enumerate(DATASET.known_later):
         values, origins = rows[name].to_pylist(), labelled_positions.copy()
         random.Random(n).shuffle(origins)
         for target, origin in zip(labelled_positions, origins, strict=True):
@@ -251,18 +251,18 @@ def read_features_without_label(folder: str) -> list[bytes]:
     return contents
 
 
-def test_shuffled_later_known_columns_change_no_feature(publish: Callable[..., None]) -> None:
+def test_shuffled_known_later_columns_change_no_feature(publish: Callable[..., None]) -> None:
     publish(*range(5, 14))
     pin_window()
     first = preprocess(PreprocessSpec(validation_days=1, features="one"))
-    publish(*range(5, 14), change=shuffle_later_known)
+    publish(*range(5, 14), change=shuffle_known_later)
     pin_window()
     second = preprocess(PreprocessSpec(validation_days=1, features="two"))
     assert first.digest != second.digest, "the negative control: the shuffled labels change the digest"
     assert read_features_without_label("one") == read_features_without_label("two")
 
 
-def test_shuffled_later_known_columns_change_a_leaking_feature(
+def test_shuffled_known_later_columns_change_a_leaking_feature(
     publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This is the negative control."""
@@ -272,13 +272,13 @@ def test_shuffled_later_known_columns_change_a_leaking_feature(
         return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
 
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: leak_departure_delay)
-    # The rows that features read contain no later_known column, so dep_delay must not be one.
-    permissive_dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    # The rows that features read contain no known_later column, so dep_delay must not be one.
+    permissive_dataset = replace(DATASET, known_later=[name for name in DATASET.known_later if name != "dep_delay"])
     monkeypatch.setattr("pipelines.datasets.flights.DATASET", permissive_dataset)
     publish(*range(5, 14))
     pin_window()
     preprocess(PreprocessSpec(validation_days=1, features="one"))
-    publish(*range(5, 14), change=shuffle_later_known)
+    publish(*range(5, 14), change=shuffle_known_later)
     pin_window()
     preprocess(PreprocessSpec(validation_days=1, features="two"))
     assert read_features_without_label("one") != read_features_without_label("two")

@@ -151,7 +151,14 @@ def record(reference: Reference, day_profile: Profile, tmp_path: Path) -> Path:
 
 def test_the_step_profiles_a_file(rows: Path, record: Path, day_profile: Profile) -> None:
     result = run_profile(rows, version="2", reference=record)
-    assert (result.rows, result.labelled, result.vanished, result.retyped, result.empty, result.changed) == (
+    assert (
+        result.rows,
+        result.labelled,
+        result.missing_columns,
+        result.changed_types,
+        result.empty,
+        result.changed,
+    ) == (
         500,
         500,
         [],
@@ -186,12 +193,12 @@ def test_reports_columns_that_vanished_changed_their_type_or_are_empty(rows: Pat
     frame = pd.read_parquet(rows)
     frame.drop(columns="x").assign(g=None).to_parquet(rows)
     result = run_profile(rows, version="2", reference=record)
-    assert (result.vanished, result.retyped, result.empty) == (["x"], {}, ["g"])
+    assert (result.missing_columns, result.changed_types, result.empty) == (["x"], {}, ["g"])
     frame.assign(x="much").to_parquet(rows)
-    assert list(run_profile(rows, version="2", reference=record).retyped) == ["x"]
+    assert list(run_profile(rows, version="2", reference=record).changed_types) == ["x"]
     frame[:0].to_parquet(rows)
     result = run_profile(rows, version="2", reference=record)
-    assert (result.rows, result.vanished, result.changed) == (0, [], True)
+    assert (result.rows, result.missing_columns, result.changed) == (0, [], True)
 
 
 def test_refuses_an_alias_with_a_reference_file(rows: Path, record: Path) -> None:
@@ -212,7 +219,7 @@ def test_the_command_profiles_a_file_and_refuses_a_missing_one(commands: Any, ro
     command = ("profile", "--model", "flights", "--version", "2", "--partition", "2013-04-01", "--rows", str(rows))
     process = commands.run_step(*command, "--reference", str(record))
     assert process.code == 0, process.err
-    assert json.loads(process.out)["rows"] == 500 and "500 rows, 500 labelled; vanished: none" in process.err
+    assert json.loads(process.out)["rows"] == 500 and "500 rows, 500 labelled; missing_columns: none" in process.err
     failed_process = commands.run_step(*command[:-1], "gone.parquet", "--reference", str(record))
     assert failed_process.code == 2 and "gone.parquet cannot be read as a Parquet file" in failed_process.err
 

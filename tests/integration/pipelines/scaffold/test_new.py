@@ -42,7 +42,7 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
     assert plan.label.texts == ("yes", "no")
     assert list_files(project) == set(creation.files)
     assert (project / ".git").is_dir()
-    make(orders, "parcels", task="regression", label="wait_min", known=["overdue_min"])
+    make(orders, "parcels", task="regression", label="wait_min", known_before=["overdue_min"])
     assert yaml.safe_load((project / "dvc.yaml").read_text())["vars"] == [{"models": ["orders", "parcels"]}]
     for command in ("check", "format --check"):
         style = subprocess.run(

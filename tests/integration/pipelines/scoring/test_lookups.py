@@ -34,7 +34,7 @@ from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server, S
 FLIGHTS = load_dataset("flights")
 (HOUR,) = FLIGHTS.lookups
 NEXT_DAY = DAY + dt.timedelta(1)
-HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known, *HOUR.features}
+HIDDEN = {FLIGHTS.label, *FLIGHTS.known_later, *HOUR.features}
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def check_skew(folder: Path, version: str) -> None:
     result = skew.run(spec)
     assert (result.outcome, result.versions, result.unmatched) == ("skew", [version], 0)
     # Of each 20 requests before `materialize` and without the store, more than 10 rows have another score.
-    assert result.rows > 1500 and 20 / result.rows < result.differing["departures_hour"] <= 60 / result.rows
-    assert {"departures_hour", "weather_temp", "score"} <= set(result.differing)
-    assert not set(result.differing) & {"distance", "weekday", "plane_age"}
+    assert result.rows > 1500 and 20 / result.rows < result.different_shares["departures_hour"] <= 60 / result.rows
+    assert {"departures_hour", "weather_temp", "score"} <= set(result.different_shares)
+    assert not set(result.different_shares) & {"distance", "weekday", "plane_age"}
     assert "departures_hour" in result.reason
     assert skew.run(spec.model_copy(update={"max_share": 0.1})).outcome == "ok"
     assert skew.run(spec.model_copy(update={"min_rows": 10_000})).outcome == "undecided"
@@ -127,7 +127,7 @@ def check_skew(folder: Path, version: str) -> None:
     found = [line for line in lines if json.loads(line)["features"]["weather_temp"] is not None]
     (found_folder / "a.jsonl").write_text("\n".join(found) + '\n{"cut')  # the server was killed while it wrote
     result = skew.run(spec.model_copy(update={"requests": found_folder}))
-    assert (result.outcome, result.rows, result.differing, result.reason) == ("ok", len(found), {}, "")
+    assert (result.outcome, result.rows, result.different_shares, result.reason) == ("ok", len(found), {}, "")
     assert 1500 < len(found) < len(lines)
 
 

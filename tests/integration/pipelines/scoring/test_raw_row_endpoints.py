@@ -32,7 +32,7 @@ from tests.tools.packages import change_package
 
 FLIGHTS = load_dataset("flights")
 LOOKED_UP = set(FLIGHTS.lookups[0].features)
-HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known}
+HIDDEN = {FLIGHTS.label, *FLIGHTS.known_later}
 MODEL = "rawrows"
 JSON = "application/json"
 ROLE = "arn:aws:iam::123456789012:role/drydock"

@@ -98,7 +98,7 @@ def test_labels_that_arrive_change_no_prediction(publish: Publish, champion: str
     """When labels arrive, the day is published again. The predictions and their time stay as they were."""
 
     def remove_later_columns(rows: pa.Table) -> pa.Table:
-        return change_columns(rows, **{name: [None] * rows.num_rows for name in FLIGHTS.later_known})
+        return change_columns(rows, **{name: [None] * rows.num_rows for name in FLIGHTS.known_later})
 
     publish(change=remove_later_columns)
     result = run()

@@ -23,7 +23,7 @@ from pipelines.steps import score
 from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server
 
 FLIGHTS = load_dataset("flights")
-HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known}
+HIDDEN = {FLIGHTS.label, *FLIGHTS.known_later}
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_requests_that_saw_the_lake_have_no_skew_and_those_with_other_values_hav
     records = read_inputs(batch_twin)
     rows = collect_rows(records)
     result = run(rows=rows)
-    assert (result.outcome, result.rows, result.unmatched, result.differing) == ("ok", len(records), 0, {})
+    assert (result.outcome, result.rows, result.unmatched, result.different_shares) == ("ok", len(records), 0, {})
     assert (result.versions, result.reason, result.fail, result.changed) == ([champion], "", False, True)
     stored = Lake.open().read_partition(SKEW_TABLE, DAY)
     assert sorted(stored["name"].to_pylist()) == sorted([*FLIGHTS.features, "score"])
@@ -67,8 +67,8 @@ def test_requests_that_saw_the_lake_have_no_skew_and_those_with_other_values_hav
     wrong = [{**row, "departures_hour": 21.5} for row in records[:30]]
     result = run(rows=collect_rows(wrong), on_skew="fail")
     assert (result.outcome, result.rows, result.fail, result.changed) == ("skew", len(records), True, True)
-    assert result.differing["departures_hour"] == 30 / len(records)
-    assert set(result.differing) == {"departures_hour", "score"} and result.differing["score"] > 0
+    assert result.different_shares["departures_hour"] == 30 / len(records)
+    assert set(result.different_shares) == {"departures_hour", "score"} and result.different_shares["score"] > 0
     assert result.reason.startswith("more than 1.00% of the rows differ in departures_hour (")
     assert not run(rows=rows).fail, "by default, skew is reported"
     assert run(rows=rows, max_share=0.05).outcome == "ok"
@@ -118,7 +118,7 @@ def test_results_of_hours_and_months_are_stored_too(home: Path, unit: Any, parti
     assert not write_skew(Lake.open(), dataset, partitions[0], origin, found, verdict, 0.01)
     history = read_history(Lake.open(), dataset, "m")
     assert [item.partition for item in history] == [str(partition) for partition in partitions]
-    assert history[0].differing == {"distance": 0.25}
+    assert history[0].different_shares == {"distance": 0.25}
 
 
 def test_wrong_requests_are_refused(

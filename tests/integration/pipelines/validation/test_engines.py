@@ -129,7 +129,7 @@ def test_a_backfill_publishes_the_other_days_and_its_error_has_both_answers(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> None:
     def make_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck:
-        unexpected_sql = "TRUE" if rows.day == DAY else "FALSE"
+        unexpected_sql = "TRUE" if rows.partition == DAY else "FALSE"
         return RowCheck([args.column], "TRUE", unexpected_sql, args.mostly, is_about_missing=True)
 
     evaluator = (arguments.ValueArguments, make_check)

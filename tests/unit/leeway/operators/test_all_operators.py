@@ -304,7 +304,7 @@ def test_guard_task_returns_its_result_if_the_retraining_may_start(write_python,
 
 
 SKEW = {"partition": "2013-01-01", "model_name": "flights", "versions": ["2"], "endpoint": "flights"}
-SKEW |= {"reason": "2 % differ in distance", "differing": {"distance": 0.02}}
+SKEW |= {"reason": "2 % differ in distance", "different_shares": {"distance": 0.02}}
 SKEW_ASSET = Asset(name="flights_skew", uri="x-leeway://skew/flights")
 
 

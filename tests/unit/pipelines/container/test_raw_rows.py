@@ -29,7 +29,7 @@ from pipelines.serving.compilation import compile_features
 # MLflow warns about its own type hints at its first import.
 pytestmark = pytest.mark.filterwarnings("ignore:.*type hint")
 
-HIDDEN = {DATASET.label, *DATASET.later_known}
+HIDDEN = {DATASET.label, *DATASET.known_later}
 FEATURES = list(DATASET.features)
 LOOKED_UP = set(DATASET.lookups[0].features)
 Load = Callable[..., PackagedModel]

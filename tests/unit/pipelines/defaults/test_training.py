@@ -52,7 +52,7 @@ def test_quantiles_are_a_list_as_text_or_as_json(text: str) -> None:
 
 @pytest.mark.parametrize("arguments", [["--nonsense", "3"], ["--num_rou", "3"], ["word"]])
 def test_an_unknown_hyperparameter_is_refused(arguments: list[str]) -> None:
-    with pytest.raises(InvalidInput, match=f"^unknown hyperparameters: {' '.join(arguments)}. Known: num_round, "):
+    with pytest.raises(InvalidInput, match=f"^unknown hyperparameters: {' '.join(arguments)}. Use one of: num_round, "):
         parse_arguments(arguments)
 
 

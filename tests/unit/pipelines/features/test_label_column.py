@@ -30,7 +30,7 @@ PARCELS = Dataset(
     name="parcels",
     key=("date", "number"),
     label="is_late",
-    later_known=("arrived", "promised"),
+    known_later=("arrived", "promised"),
     features={"weight": "number"},
 )
 FIRST, SECOND = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
@@ -118,7 +118,7 @@ def compare_with_other_days(rows: ibis.Table) -> ibis.Column:
         (lambda rows: rows.arrived + ibis.random() > 10, "depends on chance, the clock"),
         (lambda rows: rows.arrived > ibis.now().hour(), "depends on chance, the clock"),
         (lambda rows: rows.weight > rows.arrived, "is computed from weight, which features may use"),
-        (lambda rows: rows.number > 1, "is computed from no column of `later_known`"),
+        (lambda rows: rows.number > 1, "is computed from no column of `known_later`"),
         (lambda rows: rows.arived > 1, "cannot be computed: 'Table' object has no attribute 'arived'"),
         (lambda rows: rows.arrived - rows.promised, r"is int64: it must be true or false, .* the task is binary"),
         (lambda rows: rows.arrived.cast("timestamp"), "it must be true or false"),

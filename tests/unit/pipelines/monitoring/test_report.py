@@ -34,7 +34,7 @@ def build_window(day: int, psi: float, is_missing: bool = False) -> ComparedWind
         ComparedColumn("late", "label", Counts([[60, 20]]), Counts([[50, 30]])),
     )
     findings = [Finding("wind", "psi", psi, 1e-9, 0.5), Finding("wind", "wasserstein", 0.2, None, 0.5)]
-    findings += [Finding("<carrier>", "vanished", 1.0, 0.0, 0.2, "it is missing")] if is_missing else []
+    findings += [Finding("<carrier>", "missing_column", 1.0, 0.0, 0.2, "it is missing")] if is_missing else []
     performance = {"auc": Estimate(0.7, 0.6, 0.8, 0.05, 80)} if day % 2 else {}
     date = dt.date(2013, 4, day)
     return ComparedWindow(date, columns, performance, WindowResult(date.isoformat(), 2_000, tuple(findings)))

@@ -80,7 +80,7 @@ def test_an_hourly_dataset_with_a_label_has_day_and_hour_in_its_key() -> None:
     with pytest.raises(SpecError, match="the key of words lacks date or hour"):
         Dataset(name="words", key=("date", "id"), label="late", partition="hour")
     Dataset(name="words", key=("date", "hour", "id"), label="late", partition="hour")
-    with pytest.raises(SpecError, match=r"words has partitions by 'week'\. Known: hour, day, month\."):
+    with pytest.raises(SpecError, match=r"words has partitions by 'week'\. Use one of: hour, day, month\."):
         Dataset(name="words", key=("id",), partition="week")  # type: ignore[arg-type]
 
 

@@ -25,7 +25,7 @@ from pipelines.serving.app import build_app
 from pipelines.serving.compilation import compile_features
 from pipelines.serving.served_model import ServedModel
 
-HIDDEN = {DATASET.label, *DATASET.later_known}
+HIDDEN = {DATASET.label, *DATASET.known_later}
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_datasets_that_share_rows_or_compute_their_label_are_served(home: Any, d
     expected = building.build_sorted_features(dataset, ibis.memtable(day)).to_pyarrow()
     ordered = day.sort_by([(column, "ascending") for column in dataset.key])
     with open_query(dataset, day.schema) as query:
-        assert not set(query.columns) & {dataset.label, *dataset.later_known}
+        assert not set(query.columns) & {dataset.label, *dataset.known_later}
         together, first = compute(query, ordered), compute(query, ordered.slice(0, 1))
     for column in dataset.features:
         assert together[column].equals(expected[column].cast(together[column].type)), column

@@ -16,10 +16,10 @@ SPEC = SkewSpec(
 TOO_MANY = "more than 1.00% of the rows differ in distance (2.00%)"
 
 
-def compare(**differing: tuple[int, int]) -> SkewResult:
+def compare(**different_rows: tuple[int, int]) -> SkewResult:
     """Return the result for versions v1, v2, ...: each with its rows, and how many of them differ in distance."""
     comparisons = {}
-    for name, (rows, count) in differing.items():
+    for name, (rows, count) in different_rows.items():
         skew = Skew(rows, 1, {"distance": count, "leeway.score": 0})
         comparisons[name[1:]] = Comparison(skew, judge_skew(skew, SPEC.max_share, SPEC.min_rows), name == "v1")
     return summarize(SPEC, "flights_skew", comparisons)
@@ -44,5 +44,5 @@ def test_a_version_with_skew_is_not_hidden_by_another_one(
 
 def test_the_largest_share_and_all_rows_are_reported() -> None:
     result = compare(v1=(1_000, 0), v2=(200, 4))
-    assert (result.rows, result.unmatched, result.differing) == (1_200, 2, {"distance": 0.02})
+    assert (result.rows, result.unmatched, result.different_shares) == (1_200, 2, {"distance": 0.02})
     assert (result.versions, result.changed) == (["1", "2"], True)

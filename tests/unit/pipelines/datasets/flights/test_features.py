@@ -49,23 +49,23 @@ def rows(day_rows: Callable[[str], pa.Table]) -> pa.Table:
     return pa.concat_tables([day_rows("2013-01-01"), day_rows("2013-02-08"), day_rows("2013-11-03")])
 
 
-def test_every_column_is_known_before_departure_or_listed_as_later_known() -> None:
-    assert set(COLUMNS) == KNOWN_BEFORE | set(DATASET.later_known)
-    assert not KNOWN_BEFORE & set(DATASET.later_known)
-    assert DATASET.label in DATASET.later_known
-    assert not set(DATASET.features) & set(DATASET.later_known)
+def test_every_column_is_known_before_departure_or_listed_as_known_later() -> None:
+    assert set(COLUMNS) == KNOWN_BEFORE | set(DATASET.known_later)
+    assert not KNOWN_BEFORE & set(DATASET.known_later)
+    assert DATASET.label in DATASET.known_later
+    assert not set(DATASET.features) & set(DATASET.known_later)
 
 
-@pytest.mark.parametrize("column", DATASET.later_known)
-def test_permuting_a_later_known_column_changes_no_byte(column: str, rows: pa.Table, tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", DATASET.known_later)
+def test_permuting_a_known_later_column_changes_no_byte(column: str, rows: pa.Table, tmp_path: Path) -> None:
     permuted_rows = permute(rows, column)
     assert not permuted_rows[column].equals(rows[column])
     assert write_features(permuted_rows, tmp_path / "b") == write_features(rows, tmp_path / "a")
 
 
-def test_removing_all_later_known_columns_changes_no_byte(rows: pa.Table, tmp_path: Path) -> None:
+def test_removing_all_known_later_columns_changes_no_byte(rows: pa.Table, tmp_path: Path) -> None:
     known_rows = rows
-    for name in DATASET.later_known:
+    for name in DATASET.known_later:
         field = rows.schema.field(name)
         known_rows = known_rows.set_column(
             rows.schema.get_field_index(name), field, pa.nulls(rows.num_rows, field.type)
@@ -81,7 +81,7 @@ def test_the_same_check_finds_a_feature_that_leaks(
     rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: leak_delay)
-    dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    dataset = replace(DATASET, known_later=[name for name in DATASET.known_later if name != "dep_delay"])
     assert write_features(permute(rows, "dep_delay"), tmp_path / "b", dataset) != write_features(
         rows, tmp_path / "a", dataset
     )
@@ -90,8 +90,8 @@ def test_the_same_check_finds_a_feature_that_leaks(
     )
 
 
-@pytest.mark.parametrize("column", DATASET.later_known)
-def test_an_expression_over_a_later_known_column_does_not_compile(
+@pytest.mark.parametrize("column", DATASET.known_later)
+def test_an_expression_over_a_known_later_column_does_not_compile(
     column: str, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def use_column(table: ibis.Table) -> ibis.Table:
@@ -161,7 +161,7 @@ def test_a_split_has_only_labelled_rows_and_equal_bytes_for_any_batch_size(
     assert len({(tmp_path / str(size) / FILE_NAME).read_bytes() for size in (7, 1_000, 10_000)}) == 1
     file = pq.ParquetFile(tmp_path / "7" / FILE_NAME)
     assert file.metadata.row_group(0).num_rows == 1_000
-    assert b"later_known" not in file.schema_arrow.metadata
+    assert b"known_later" not in file.schema_arrow.metadata
     assert b'"label": "late"' in file.schema_arrow.metadata[b"leeway"]
 
 

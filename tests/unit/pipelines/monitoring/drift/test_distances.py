@@ -230,7 +230,7 @@ def test_a_label_is_measured_only_by_its_rate() -> None:
 def test_a_missing_column_is_a_finding_and_a_new_one_has_no_effect() -> None:
     (missing,) = examine_column(ComparedColumn("x", "numeric", Counts(REFERENCE), None, EDGES))
     assert (missing.measure, missing.effect, missing.p_value) == (
-        "vanished",
+        "missing_column",
         1,
         0,
     ) and "missing in the window" in missing.note
