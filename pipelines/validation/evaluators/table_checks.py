@@ -76,11 +76,13 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
     The check passes if fewer than `min_history` of these weeks or months are published.
     """
     is_month = isinstance(rows.partition, Month)
-    days = [shift(rows.partition, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)]
+    earlier_partitions = [
+        shift(rows.partition, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)
+    ]
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
-        row_counts = rows.lake.count_rows_of_partitions(rows.published, days)
-        history = {"history": {str(day): row_counts[day] for day in sorted(row_counts)}}
+        row_counts = rows.lake.count_rows_of_partitions(rows.published, earlier_partitions)
+        history = {"history": {str(partition): row_counts[partition] for partition in sorted(row_counts)}}
         if len(row_counts) < args.min_history:
             unit = "months" if is_month else "weeks"
             published = f"{len(row_counts)} of the last {args.weeks} {unit} are published"

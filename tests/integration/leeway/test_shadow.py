@@ -98,8 +98,8 @@ def context(context):
 class Requests:
     """Requests with rows of the dataset to an endpoint, one after the other, while the block runs."""
 
-    def __init__(self, drydock, endpoint):
-        self._ended, self.answers = threading.Event(), []
+    def __init__(self, drydock, endpoint, build_score=lambda x: x):
+        self._ended, self.answers, self._build_score = threading.Event(), [], build_score
         self._thread = threading.Thread(target=self._run, args=(drydock, endpoint))
 
     def _run(self, drydock, endpoint):
@@ -111,7 +111,8 @@ class Requests:
                 EndpointName=endpoint, ContentType="application/json", Accept="application/json",
                 Body=json.dumps(rows).encode(),
             )  # fmt: skip
-            self.answers.append(json.loads(response["Body"].read())["scores"] == [row["x"] for row in rows])
+            scores = json.loads(response["Body"].read())["scores"]
+            self.answers.append(scores == [self._build_score(row["x"]) for row in rows])
 
     def __enter__(self):
         self._thread.start()
@@ -182,6 +183,20 @@ def test_version_with_other_scores_fails_without_a_retry(drydock, served, run, e
     assert outcomes["increase of the share of errors"] == outcomes["requests that both versions answered"] == "passed"
     assert (describe(drydock, endpoint)["EndpointConfigName"], read_record(drydock, endpoint)) == (served, None)
     assert list_events(endpoint)[-1] == ("shadow_failed", "3")
+
+
+def test_versions_of_a_multiclass_model_are_compared_by_their_classes(drydock, project, run, endpoint, context):
+    package = project / "datasets" / DATASET / "__init__.py"
+    package.write_text(PACKAGE.replace('label="late"', 'label="late", task="multiclass"'))
+    for version, mode in enumerate(("classes", "classes", "classes,shift=0.4"), 1):
+        (project / "versions" / f"{version}").write_text(mode)
+    served = run(DeployOperator)["config"]
+    with Requests(drydock, endpoint, lambda x: {"late": x, "on time": 1 - x}):
+        result = run(version="2")
+        assert find_outcomes(result)["share of rows with the same class"] == "passed", result["reason"]
+        with pytest.raises(AirflowFailException, match="share of rows with the same class is 0"):
+            run(version="3")
+    assert (result["outcome"], describe(drydock, endpoint)["EndpointConfigName"]) == ("passed", served)
 
 
 def test_version_whose_inference_fails_fails_by_its_errors(drydock, served, run, endpoint, context):

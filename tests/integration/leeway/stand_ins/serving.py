@@ -26,7 +26,10 @@ def transform_fn(model, body, content_type, accept):
         time.sleep(1)
     if content_type == "application/json":
         shift = float(model[1].partition("shift=")[2] or 0)
-        return json.dumps({"scores": [min(max(row["x"] + shift, 0), 1) for row in json.loads(body)]})
+        scores = [min(max(row["x"] + shift, 0), 1) for row in json.loads(body)]
+        if model[1].startswith("classes"):
+            scores = [{"late": score, "on time": 1 - score} for score in scores]
+        return json.dumps({"scores": scores})
     return model[0]
 """
 
