@@ -19,7 +19,8 @@ Each event of the asset `{model}_champion` starts a run: a promotion by `{model}
 `serving`, says.
 
 1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and section `shadow`
-   judges its answers. If it fails, it is not deployed. Otherwise, and without an endpoint, the task is skipped.
+   judges its answers. A version that fails is not deployed. If `shadow_minutes` is 0, or there is no endpoint yet, the
+   task is skipped.
 2. `deploy`: the traffic moves in steps, alarms are watched, and an alarm moves it back. The version that served keeps
    serving meanwhile.
 
