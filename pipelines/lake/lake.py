@@ -1,4 +1,4 @@
-"""Read and write the tables of one catalog, a partition (a day) at a time."""
+"""Read and write the tables of one catalog, a partition (an hour, a day or a month) at a time."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Lake:
         Raises:
             DataError: there is no such table or snapshot. A retry cannot help.
         """
-        return self._scan_days(name, first, last, snapshot_id).to_arrow()
+        return self._scan_partitions(name, first, last, snapshot_id).to_arrow()
 
     @contextmanager
     def create_view(
@@ -164,7 +164,7 @@ class Lake:
         Raises:
             DataError: there is no such table or snapshot. A retry cannot help.
         """
-        scan = self._scan_days(name, first, last, snapshot_id)
+        scan = self._scan_partitions(name, first, last, snapshot_id)
         if excluded_partitions:
             scan = scan.filter(build_exclusion_filter(excluded_partitions))
         with views.create_scan_view(connection, view, scan):
@@ -182,7 +182,7 @@ class Lake:
         Raises:
             DataError: there is no such table or snapshot. A retry cannot help.
         """
-        scan = self._scan_days(name, first, last, snapshot_id)
+        scan = self._scan_partitions(name, first, last, snapshot_id)
         with views.open_files(scan) as paths:
             yield paths, views.read_schema(scan)
 
@@ -255,7 +255,7 @@ class Lake:
             table = load_table(self.catalog, name)
         return table
 
-    def _scan_days(self, name: str, first: Partition, last: Partition, snapshot_id: int | None) -> DataScan:
+    def _scan_partitions(self, name: str, first: Partition, last: Partition, snapshot_id: int | None) -> DataScan:
         table = load_table(self.catalog, name)
         if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
             raise DataError(f"table {name} has no snapshot {snapshot_id}: it has expired, or belongs to another lake.")
