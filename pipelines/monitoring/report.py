@@ -68,10 +68,12 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
 
 def _build_table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str, Any]:
     names = ("column", "measure", "effect", "p_value", "weight", "note")
+    bound_ratio, has_alarm = alarms.compute_bound_ratio(finding, policy), finding.column in decision.drifted_columns
     computed_values = {
         "bound": alarms.get_bound(finding, policy),
-        "bound_ratio": alarms.compute_bound_ratio(finding, policy),
-        "alarm": finding.column in decision.drifted_columns,
+        "bound_ratio": bound_ratio,
+        "alarm": has_alarm,
+        "is_large": has_alarm or bound_ratio >= 1,
     }
     return {name: getattr(finding, name) for name in names} | computed_values
 
@@ -204,7 +206,11 @@ def _draw_performance(history: DriftHistory) -> Any:
     for name, color in ((_SCORE, CANDIDATE_COLOR), (history.record.reference.label, CHAMPION_COLOR)):
         means = [_compute_mean(window, name, history.record) for window in history.windows]
         mean_axis.plot(
-            range(len(days)), means, color=color, label="mean score" if name == _SCORE else f"{statistic} of {name}"
+            range(len(days)),
+            means,
+            ".-",  # with points, since a line of a single window would be invisible
+            color=color,
+            label="mean score" if name == _SCORE else f"{statistic} of {name}",
         )
     mean_axis.legend(frameon=False, ncols=2)
     mean_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
@@ -276,4 +282,6 @@ def _draw_band(axis: Axes, estimates: Sequence[Estimate | None], color: str, lab
         positions = [position for position, _ in points]
         low, high = [estimate.low for _, estimate in points], [estimate.high for _, estimate in points]
         axis.fill_between(positions, low, high, color=color, alpha=0.15)
-        axis.plot(positions, [estimate.value for _, estimate in points], color=color, label=label)
+        if len(points) == 1:  # the band of a single window would be invisible
+            axis.vlines(positions, low, high, color=color, linewidth=4, alpha=0.3)
+        axis.plot(positions, [estimate.value for _, estimate in points], ".-", color=color, label=label)

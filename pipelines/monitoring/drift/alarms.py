@@ -14,6 +14,8 @@ from pipelines.monitoring.drift.finding import BoundedMeasure, Finding, WindowRe
 from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
+MAX_EXPLAINED = 5
+"""Largest number of columns without an alarm that a decision explains."""
 Breaches = dict[str, Finding]
 """Column to finding, for the findings of a window that are significantly over their bounds.
 
@@ -140,7 +142,7 @@ def _make_decision(
     window: WindowResult, alarm_columns: frozenset[str], recent_breaches: Sequence[Breaches], policy: Policy
 ) -> Decision:
     if not alarm_columns:
-        return Decision(window.day, "none", (_explain_no_alarm(window, recent_breaches[-1], policy),), ())
+        return Decision(window.day, "none", _explain_no_alarm(window, recent_breaches, policy), ())
     findings = sorted(
         (_find_largest_finding(window, column, policy) for column in alarm_columns),
         key=lambda finding: (-compute_bound_ratio(finding, policy), finding.column),
@@ -152,16 +154,36 @@ def _make_decision(
     return Decision(window.day, "drift", reasons, tuple(finding.column for finding in findings))
 
 
-def _explain_no_alarm(window: WindowResult, breaches: Breaches, policy: Policy) -> str:
+def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches], policy: Policy) -> tuple[str, ...]:
+    breaches = recent_breaches[-1]
     if breaches:
-        subject = _format_subject(breaches)
-        return f"{subject} significantly over the bound, but not for long enough or not important enough"
+        columns = sorted(breaches, key=lambda column: (-compute_bound_ratio(breaches[column], policy), column))
+        reasons = tuple(_explain_breach(column, recent_breaches, policy) for column in columns[:MAX_EXPLAINED])
+        return (f"{_format_subject(breaches)} significantly over the bound, which is no alarm yet", *reasons)
     large_columns = {finding.column for finding in window.findings if compute_bound_ratio(finding, policy) >= 1}
+    if large_columns:
+        return (f"{_format_subject(large_columns)} over the bound, but not significantly: it may be chance",)
+    return ("nothing drifted",)
+
+
+def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Policy) -> str:
+    """Say why the breach of a column in the newest window is no alarm, and what would make it one."""
+    newest = recent_breaches[-1]
+    count = _count_breaches(column, recent_breaches)
+    finding = f"{column}: {_describe_effect(newest[column], policy)}"
+    if count < policy.at_least:
+        windows = "1 window" if count == 1 else f"{count} windows"
+        return f"{finding}; in {windows} so far, and an alarm needs {policy.at_least} of the last {policy.of_last}"
+    lasting = [name for name in newest if _count_breaches(name, recent_breaches) >= policy.at_least]
+    weight = sum(newest[name].weight for name in lasting)
     return (
-        f"{_format_subject(large_columns)} over the bound, but not significantly"
-        if large_columns
-        else "nothing drifted"
+        f"{finding}; the importance of the columns that last is {weight:.2g}, and an alarm needs {policy.min_weight:g}"
     )
+
+
+def _describe_effect(finding: Finding, policy: Policy) -> str:
+    p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
+    return f"{finding.measure} {finding.effect:.4g}, bound {get_bound(finding, policy):.4g}{p_value}"
 
 
 def _format_subject(columns: Collection[str]) -> str:
@@ -176,12 +198,10 @@ def _find_largest_finding(window: WindowResult, column: str, policy: Policy) -> 
 def _explain_alarm(finding: Finding, breach_count: int, window_count: int, policy: Policy) -> str:
     if finding.measure == "missing_column":
         return f"{finding.column}: {finding.note}"
-    p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
     breach_summary = f"significantly over the bound in {breach_count} of {window_count} windows"
     status = (
         breach_summary
         if compute_bound_ratio(finding, policy) >= 1
         else "below the bound, but not far enough to end the alarm"
     )
-    effect = f"{finding.measure} {finding.effect:.4g}, bound {get_bound(finding, policy):.4g}{p_value}"
-    return f"{finding.column}: {effect}; {status}"
+    return f"{finding.column}: {_describe_effect(finding, policy)}; {status}"

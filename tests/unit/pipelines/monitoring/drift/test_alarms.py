@@ -102,14 +102,23 @@ def test_a_decision_names_the_worst_columns_first_with_their_numbers() -> None:
     decision = decide(windows, POLICY)
     assert decision.is_drift and decision.drifted_columns == ("y", "x")
     assert decision.reasons[1] == "x: psi 0.15, bound 0.1, p = 1e-09; significantly over the bound in 2 of 2 windows"
+
+
+def test_a_decision_without_drift_gives_the_reason_and_what_would_be_an_alarm() -> None:
+    first_line = "1 column is significantly over the bound, which is no alarm yet"
     assert decide([build_window(LARGE_PSI)], POLICY).reasons == (
-        "1 column is significantly over the bound, but not for long enough or not important enough",
+        first_line,
+        "x: psi 0.3, bound 0.1, p = 1e-09; in 1 window so far, and an alarm needs 2 of the last 3",
     )
-
-
-def test_a_decision_without_drift_gives_the_reason() -> None:
+    assert decide([build_window(LARGE_PSI, weight=0.01)] * 3, POLICY).reasons == (
+        first_line,
+        "x: psi 0.3, bound 0.1, p = 1e-09; the importance of the columns that last is 0.01, and an alarm needs 0.02",
+    )
+    many = [Finding(f"y{number}", "missing", 0.4 + number / 100, TINY_P) for number in range(9)]
+    reasons = decide([build_window(LARGE_PSI, other_findings=many)], POLICY).reasons
+    assert [reason.partition(":")[0] for reason in reasons[1:]] == [f"y{number}" for number in (8, 7, 6, 5, 4)]
     assert decide([build_window(LARGE_PSI, 0.5)], POLICY).reasons == (
-        "1 column is over the bound, but not significantly",
+        "1 column is over the bound, but not significantly: it may be chance",
     )
     assert decide([build_window(0.0, 0.5)], POLICY).reasons == ("nothing drifted",)
 
