@@ -37,17 +37,26 @@ def until(condition):
 
 
 class RecordedLog:
-    """A log that records its lines, and calls `on_line` with each."""
+    """A log that records its lines with their levels, and calls `on_line` with each."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.levels: list[str] = []
         self.on_line: Callable[[str], Any] = lambda _: None
 
     def info(self, event: Any, *args: Any, **kw: Any) -> None:
-        self.lines.append(str(event) % args if args else str(event))
-        self.on_line(self.lines[-1])
+        self._add("info", event, args)
 
-    warning = info
+    def warning(self, event: Any, *args: Any, **kw: Any) -> None:
+        self._add("warning", event, args)
+
+    def error(self, event: Any, *args: Any, **kw: Any) -> None:
+        self._add("error", event, args)
+
+    def _add(self, level: str, event: Any, args: tuple[Any, ...]) -> None:
+        self.lines.append(str(event) % args if args else str(event))
+        self.levels.append(level)
+        self.on_line(self.lines[-1])
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,10 @@ NO_PACKAGE_TEXT = "No module named pipelines"
 INSTALL_HINT = f'Run `pip install "leeway[pipelines]=={__version__}"` in its environment, or change LEEWAY_PYTHON.'
 
 
+LINE_LEVEL = re.compile(r"(?P<error>error: |E [\w.]+: )|(?P<warning>W [\w.]+: )")
+"""Begin of a line of a step that is an error or a warning: see `pipelines.system.log`."""
+
+
 class Logger(Protocol):
     """The methods of a task's logger that Leeway calls."""
 
@@ -44,6 +49,9 @@ class Logger(Protocol):
 
     def warning(self, event: Any, *args: Any, **kw: Any) -> Any:
         """Log a line about a problem."""
+
+    def error(self, event: Any, *args: Any, **kw: Any) -> Any:
+        """Log a line about an error."""
 
 
 class StepHook:
@@ -110,13 +118,19 @@ class StepHook:
             try:
                 for line in child.stdout or ():
                     self._last_line = line.rstrip()
-                    self.log.info("%s", self._last_line)
+                    self._log_line(self._last_line)
                 _kill_remaining_processes(child)
             except BaseException:
                 # A timeout of the task may be raised here. Airflow would call on_kill only after this block.
                 self.stop()
                 raise
         return child.returncode
+
+    def _log_line(self, line: str) -> None:
+        """Log a line of the step with its level, so that Airflow shows errors as errors."""
+        match = LINE_LEVEL.match(line)
+        level = (match and match.lastgroup) or "info"
+        getattr(self.log, level)("%s", line)
 
     def _start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         project = environment.get("LEEWAY_PROJECT") or os.getcwd()

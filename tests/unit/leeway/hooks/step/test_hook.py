@@ -76,6 +76,13 @@ def test_log_lines_are_streamed_while_the_step_runs(write_python, project, log, 
     assert log.lines == ["one", "two"]
 
 
+def test_errors_and_warnings_of_the_step_keep_their_levels(write_python, project, log):
+    lines = ["I leeway: 3 rows", "W leeway: slow", "E leeway: lost", "error: no such day.", "Error rates", "E: x", "W"]
+    StepHook(log, write_python(f"print(*{lines!r}, sep='\\n'); result()")).run("ingest", {})
+    assert log.lines == lines
+    assert log.levels == ["info", "warning", "error", "error", "info", "info", "info"]
+
+
 def test_large_log_and_unread_spec_do_not_block_the_step(write_python, project, log):
     python = write_python("[print('x' * 99) for _ in range(40_000)]; result(ok=True)")
     assert StepHook(log, python).run("ingest", {"big": "y" * 2_000_000})["ok"]
@@ -196,7 +203,7 @@ from leeway.hooks.step.hook import StepHook
 class Log:
     def info(self, event, *args, **kw):
         print(event % args, flush=True)
-    warning = info
+    warning = error = info
 
 print(StepHook(Log(), sys.argv[1]).run("train", json.loads(sys.argv[2])))
 """
