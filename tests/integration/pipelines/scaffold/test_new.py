@@ -97,7 +97,7 @@ def test_a_model_in_a_checkout_is_a_dependency_of_its_stages_and_passes_the_styl
     [
         ({}, {"label_rate", "auc"}, {"estimated_auc"}),
         ({"label": "depot"}, {"recall"}, {"estimated_accuracy", "estimated_macro_auc"}),
-        ({"label": "wait_min", "known": ["overdue_min"]}, {"mae"}, {"estimated_mae"}),
+        ({"label": "wait_min", "known_before": ["overdue_min"]}, {"mae"}, {"estimated_mae"}),
     ],
 )
 @pytest.mark.parametrize("delay", [1, 8])
