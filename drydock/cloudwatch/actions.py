@@ -33,10 +33,12 @@ class AlarmActions:
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
+        self._threads: dict[str, threading.Thread] = {}  # the last one of each alarm
 
     def forget_others(self, arns: Collection[str]) -> None:
         """Forget the states of all alarms but these: the others were deleted."""
         self._states = {arn: state for arn, state in self._states.items() if arn in arns}
+        self._threads = {arn: thread for arn, thread in self._threads.items() if arn in arns}
 
     def execute(self, alarm: Any, account_id: str) -> None:
         """Execute the actions of an alarm whose state has changed since the last call, in the background.
@@ -57,11 +59,16 @@ class AlarmActions:
         subject = f'{new_state}: "{alarm.name}" in {region}'[:MAX_SUBJECT_CHARS]
         message = json.dumps(_build_message(alarm, account_id, old_state, region))
         # A subscriber's HTTP server may be slow, and the other alarms must be evaluated.
-        arguments = (topics, subject, message)
-        threading.Thread(target=_publish, args=arguments, name=f"actions of {alarm.name}", daemon=True).start()
+        arguments = (self._threads.get(alarm.alarm_arn), topics, subject, message)
+        thread = threading.Thread(target=_publish, args=arguments, name=f"actions of {alarm.name}", daemon=True)
+        self._threads[alarm.alarm_arn] = thread
+        thread.start()
 
 
-def _publish(topics: Collection[str], subject: str, message: str) -> None:
+def _publish(previous: threading.Thread | None, topics: Collection[str], subject: str, message: str) -> None:
+    """Publish a message to topics, after the alarm's previous one: subscribers get the changes in their order."""
+    if previous is not None:
+        previous.join()
     for arn in topics:
         region, account_id = arn.removeprefix(TOPIC_PREFIX).split(":")[:2]
         topic = sns_backends[account_id][region].topics.get(arn)

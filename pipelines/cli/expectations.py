@@ -96,13 +96,13 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
 
     console = make_console()
     table = Table("partition", "rows", "before", "now", "bad rows", "reason")
-    for partition in partitions:
-        if partition.is_different:
-            before = partition.last_run.verdict if partition.last_run else "not validated"
-            reason = _name_failures(partition.failures)
-            outcome = partition.outcome
-            verdicts = before, partition.verdict
-            cells = str(partition.partition), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
+    for replay in partitions:
+        if replay.is_different:
+            before = replay.last_run.verdict if replay.last_run else "not validated"
+            reason = _name_failures(replay.failures)
+            outcome = replay.outcome
+            verdicts = before, replay.verdict
+            cells = str(replay.partition), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
             table.add_row(*map(escape, cells))
     if totals["differ"]:
         console.print(table)

@@ -77,7 +77,7 @@ class Schema:
     def to_array(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Convert the features to an array for `inplace_predict`, with the same values as `to_matrix`.
 
-        It holds the code of each category; missing values are NaN. For few rows it takes a twentieth of the time.
+        It holds the code of each category; missing values are NaN. For 100 rows it takes a twentieth of the time.
 
         Raises:
             KeyError: a feature column is missing.

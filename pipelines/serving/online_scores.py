@@ -78,14 +78,14 @@ class OnlineRows:
     """
 
     def __init__(self, lake: Lake, dataset: Dataset, partition: Partition, raw_rows: CapturedRawRows) -> None:
-        self._lake, self._dataset, self._day, self._raw_rows = lake, dataset, partition, raw_rows
+        self._lake, self._dataset, self._partition, self._raw_rows = lake, dataset, partition, raw_rows
         self._schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
         self._inputs = [field for field in self._schema if field.name != dataset.label]
         self._names = [field.name for field in self._inputs]
         self._checker = RawRows(pa.schema(self._inputs), dataset.key, (), self._names)
-        self._day_values: Mapping[str, Any] = {"date": get_date(partition)}
+        self._partition_values: Mapping[str, Any] = {"date": get_date(partition)}
         if isinstance(partition, Hour):
-            self._day_values = {"date": partition.day, "hour": partition.hour}
+            self._partition_values = {"date": partition.day, "hour": partition.hour}
 
     def write_answers(self, requests: Iterable[CapturedRequest | None], path: Path) -> Counts:
         """Write key, features and answer of each row to a Parquet file. A key may be there several times.
@@ -137,7 +137,7 @@ class OnlineRows:
         for values, score in zip(self._list_values(request), request.scores, strict=True):
             if values is None:
                 counts.invalid += 1
-            elif all(values[name] == value for name, value in self._day_values.items()):
+            elif all(values[name] == value for name, value in self._partition_values.items()):
                 counts.rows += 1
                 yield {**values, **event, ANSWER: json.dumps(score)}
             else:
@@ -161,7 +161,7 @@ class OnlineRows:
         dataset = self._dataset
         with (
             connect() as connection,
-            self._lake.create_view(connection, "published", dataset.table, self._day, self._day),
+            self._lake.create_view(connection, "published", dataset.table, self._partition, self._partition),
         ):
             sql = _NEWEST_SQL.format(
                 key=", ".join(map(quote_identifier, dataset.key)),

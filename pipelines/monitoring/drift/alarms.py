@@ -172,8 +172,7 @@ def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Po
     count = _count_breaches(column, recent_breaches)
     finding = f"{column}: {_describe_effect(newest[column], policy)}"
     if count < policy.at_least:
-        windows = "1 window" if count == 1 else f"{count} windows"
-        return f"{finding}; in {windows} so far, and an alarm needs {policy.at_least} of the last {policy.of_last}"
+        return f"{finding}; in {count} of the last {policy.of_last} windows, and an alarm needs {policy.at_least}"
     lasting = [name for name in newest if _count_breaches(name, recent_breaches) >= policy.at_least]
     weight = sum(newest[name].weight for name in lasting)
     return (

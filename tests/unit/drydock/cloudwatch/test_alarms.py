@@ -1,35 +1,13 @@
 """Test the evaluation of alarms: which states a metric gives, and when the current period counts."""
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from moto.cloudwatch.models import CloudWatchBackend
 
 from drydock.cloudwatch.alarms import AlarmEvaluator, compute_state
+from tests.tools.alarms import NOW, build_alarm
 
-NOW = datetime(2026, 11, 25, 10, 30, 20)
-ABOVE, BELOW = "GreaterThanOrEqualToThreshold", "LessThanThreshold"
-
-
-def build(points: dict[int, float], **fields: Any) -> tuple[CloudWatchBackend, Any]:
-    """Return a CloudWatch with data so many minutes ago (0 is the current minute), and its alarm."""
-    backend = CloudWatchBackend("us-east-1", "123456789012")
-    for minutes, value in points.items():
-        moment = NOW.replace(second=5) - timedelta(minutes=minutes)
-        data = [{"MetricName": "errors", "Value": value, "Timestamp": moment}]
-        backend.put_metric_data("mine", data)
-    backend.put_metric_data("mine", [{"MetricName": "others", "Value": 99.0, "Timestamp": NOW}])
-    values: dict[str, Any] = dict.fromkeys(
-        (
-            "metric_data_queries", "datapoints_to_alarm", "extended_statistic", "ok_actions", "treat_missing_data",
-            "insufficient_data_actions", "unit", "evaluate_low_sample_count_percentile", "threshold_metric_id", "rule",
-        )
-    )  # fmt: skip
-    values |= {"name": "a", "namespace": "mine", "metric_name": "errors", "comparison_operator": ABOVE, "period": 60}
-    values |= {"evaluation_periods": 1, "threshold": 5.0, "statistic": "Sum", "description": "", "dimensions": []}
-    values |= {"alarm_actions": [], "actions_enabled": True, "tags": []}
-    return backend, backend.put_metric_alarm(**{**values, **fields})
+BELOW = "LessThanThreshold"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +33,7 @@ def build(points: dict[int, float], **fields: Any) -> tuple[CloudWatchBackend, A
     ],
 )
 def test_state_follows_the_last_periods(points: dict[int, float], fields: dict[str, Any], state: str) -> None:
-    backend, alarm = build(points, **fields)
+    backend, alarm = build_alarm(points, **fields)
     assert compute_state(backend, alarm, NOW) == state
 
 
@@ -63,17 +41,17 @@ def test_alarm_that_is_put_again_is_evaluated_again() -> None:
     evaluator = AlarmEvaluator()
     fields = {"treat_missing_data": "breaching"}
     for _ in range(2):  # the second one has the same ARN
-        backend, alarm = build({}, **fields)
+        backend, alarm = build_alarm({}, **fields)
         evaluator.evaluate(backend, alarm)
         assert alarm.state_value == "ALARM"
 
 
 def test_alarm_on_other_dimensions_has_no_data() -> None:
-    backend, alarm = build({1: 9}, dimensions=[{"Name": "EndpointName", "Value": "e"}])
+    backend, alarm = build_alarm({1: 9}, dimensions=[{"Name": "EndpointName", "Value": "e"}])
     assert compute_state(backend, alarm, NOW) == "INSUFFICIENT_DATA"
 
 
 def test_alarm_over_more_than_a_week_is_not_evaluated() -> None:
-    backend, alarm = build({1: 9}, evaluation_periods=3_000_000, treat_missing_data="breaching")
+    backend, alarm = build_alarm({1: 9}, evaluation_periods=3_000_000, treat_missing_data="breaching")
     AlarmEvaluator().evaluate(backend, alarm)
     assert alarm.state_value == "OK"

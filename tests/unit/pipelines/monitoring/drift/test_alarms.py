@@ -108,7 +108,7 @@ def test_a_decision_without_drift_gives_the_reason_and_what_would_be_an_alarm() 
     first_line = "1 column is significantly over the bound, which is no alarm yet"
     assert decide([build_window(LARGE_PSI)], POLICY).reasons == (
         first_line,
-        "x: psi 0.3, bound 0.1, p = 1e-09; in 1 window so far, and an alarm needs 2 of the last 3",
+        "x: psi 0.3, bound 0.1, p = 1e-09; in 1 of the last 3 windows, and an alarm needs 2",
     )
     assert decide([build_window(LARGE_PSI, weight=0.01)] * 3, POLICY).reasons == (
         first_line,
