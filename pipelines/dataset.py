@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Task = Literal["binary", "multiclass", "regression"]
 """What a model predicts: whether the label is true, which of several values it has, or a number."""
 UNITS = ("hour", "day", "month")
+RESERVED_NAMES = ("models", "drift", "shadow", "loop")
+"""Folders of the data docs that have reports about models. The others have the names of datasets."""
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
 
@@ -78,11 +80,13 @@ class Dataset:
     """Features that the model server reads in the online store; the step `materialize` writes them there."""
 
     def __post_init__(self) -> None:
-        """Refuse an unknown task or unit, and columns that the tables of scores and predictions cannot have.
+        """Refuse reserved names, an unknown task or unit, and columns that the tables of predictions cannot have.
 
         Raises:
             SpecError: the message names what is wrong. A retry cannot help.
         """
+        if self.name in RESERVED_NAMES:
+            raise SpecError(f"{self.name!r} cannot be a dataset: the data docs use this name.", "Choose another name.")
         if self.task not in get_args(Task):
             raise SpecError(f"{self.name} has the task {self.task!r}.", f"Use one of: {', '.join(get_args(Task))}.")
         if self.partition not in UNITS:

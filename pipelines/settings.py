@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     """DAG run for which this process works, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
     """Address of MLflow. Empty: there is none, so nothing is registered; `dvc repro` needs none."""
+    mlflow_url: str = ""
+    """Address at which people open MLflow in a browser, for links. Empty: MLFLOW_TRACKING_URI."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
     """Address of drydock. Empty: AWS."""
     aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
@@ -96,7 +98,7 @@ class Settings(BaseSettings):
     def _check_mlflow(cls, value: str) -> str:
         return check_mlflow_address(value)
 
-    @field_validator("aws_endpoint_url", "aws_endpoint_url_s3")
+    @field_validator("aws_endpoint_url", "aws_endpoint_url_s3", "mlflow_url")
     @classmethod
     def _check_endpoint(cls, value: str) -> str:
         return check_http_address(value)
@@ -126,6 +128,20 @@ class Settings(BaseSettings):
     def build_shadow_url(self, model: str, version: str) -> str:
         """Build the address of the report of a version's last shadow."""
         return f"{self._effective_docs_url}/shadow/{quote(model, safe='')}/{quote(version, safe='')}/shadow.html"
+
+    def build_dataset_url(self, dataset: str) -> str:
+        """Build the address of the data docs' page of a dataset."""
+        return f"{self._effective_docs_url}/{quote(dataset, safe='')}/index.html"
+
+    def build_reports_url(self, kind: str, model: str) -> str:
+        """Build the address of the page that lists a model's reports of a kind: models, drift or shadow."""
+        return f"{self._effective_docs_url}/{kind}/{quote(model, safe='')}/index.html"
+
+    def build_version_url(self, model: str, version: str) -> str:
+        """Build the address of a version's page in MLflow; empty if MLflow has no web pages."""
+        address = (self.mlflow_url or self.mlflow_tracking_uri).rstrip("/")
+        is_web = address.startswith("http")
+        return f"{address}/#/models/{quote(model, safe='')}/versions/{quote(version, safe='')}" if is_web else ""
 
     @property
     def docs_index(self) -> str:

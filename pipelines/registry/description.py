@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from mlflow.entities.model_registry import ModelVersion
 
-ORIGIN_TAGS = ("as_of", "window", "table", "snapshot_id", "data_version", "features_schema", "git_commit")
+from pipelines.escaping import escape
+
+WINDOW, SEPARATOR = "window", " | "
+"""Tag with the days of the training and of the holdout, first..last | first..last, and what separates the two."""
+TRAINING_DAYS, HOLDOUT_DAYS = "training days", "holdout days"
+"""Names of these parts in descriptions."""
+ORIGIN_TAGS = ("as_of", WINDOW, "table", "snapshot_id", "data_version", "features_schema", "git_commit")
 """Tags that name the data and the code from which a version was made; without the prefix `leeway.`."""
 DESCRIPTION_TAGS = (*ORIGIN_TAGS, "dag_run", "training_job", "cost_usd")
 """Tags that describe a version to a person; without the prefix `leeway.`."""
@@ -41,5 +48,39 @@ def read_cost_usd(version: ModelVersion) -> float | None:
         return None
 
 
+def format_summary(version: ModelVersion, outcome: str, reason: str, report: str) -> str:
+    """Return the description of a judged version for MLflow's page, in Markdown.
+
+    Args:
+        version: the version with its tags.
+        outcome: outcome of the verdict.
+        reason: reason of the verdict, in words.
+        report: address of the report.
+    """
+    values = describe_version(version)
+    rows = [version.tags.get(f"leeway.rows_{part}", "?") for part in ("train", "holdout")]
+    lines = [
+        f"**{outcome}**: {_escape_markdown(reason)}. [Report]({report})",
+        f"Trained as of {values.get('as of', '?')} on {rows[0]} rows of {_escape_markdown(values.get('table', '?'))}"
+        f" ({values.get(TRAINING_DAYS, '?')}), judged on {rows[1]} rows ({values.get(HOLDOUT_DAYS, '?')}).",
+    ]
+    origin = [f"{name} {values[name]}" for name in ("git commit", "dag run", "training job") if name in values]
+    return "\n\n".join([*lines, _escape_markdown(", ".join(origin))]).strip()
+
+
+def _escape_markdown(text: str) -> str:
+    """Escape what would become a link, markup or HTML: values come from data and from people."""
+    return re.sub(r"([\\`*_\[\]<>])", r"\\\1", escape(text))
+
+
 def _read_tags(version: ModelVersion, names: tuple[str, ...]) -> dict[str, str]:
-    return {name.replace("_", " "): version.tags[tag] for name in names if version.tags.get(tag := f"leeway.{name}")}
+    """Return the values of the tags that the version has; of the window, its two parts."""
+    values: dict[str, str] = {}
+    for name in names:
+        text = version.tags.get(f"leeway.{name}", "")
+        if name == WINDOW and SEPARATOR in text:
+            training, holdout = text.replace("..", " to ").split(SEPARATOR, 1)
+            values |= {TRAINING_DAYS: training, HOLDOUT_DAYS: holdout}
+        elif text:
+            values[name.replace("_", " ")] = text
+    return values

@@ -19,12 +19,13 @@ from pipelines.registry.mlflow_errors import translate_mlflow_errors
 from pipelines.registry.package_digest import PACKAGE_TAG, compute_package_digest
 from pipelines.registry.packaging import log_package
 from pipelines.registry.versions import Registry
-from pipelines.system.files import sha256
+from pipelines.system.files import read_json, sha256
 from pipelines.system.mlflow_server import JOB_TAG
 
 CANDIDATE_TAG = "leeway.candidate"
 """Tag of a version that holds its `Candidate.digest`. It prevents a second version of the same candidate."""
-
+MAX_PARAM_LENGTH = 6_000
+"""MLflow's limit for the value of a parameter, characters."""
 FORBIDDEN_CHARACTERS = re.compile(r"[^\w\-. :/]")
 """Characters that MLflow does not allow in the name of a metric. The names of classes may contain them."""
 
@@ -43,7 +44,8 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
         existing_versions: list[ModelVersion] = registry.client.search_model_versions(query)
         if existing_versions:
             return existing_versions[0]
-        with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)):
+        with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)) as run:
+            mlflow.log_params(_find_missing_params(candidate.artifacts, run.data.params))
             mlflow.log_metrics({_build_metric_name(metric): value for metric, value in candidate.metrics.items()})
             _log_artifacts(candidate.artifacts)
             mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
@@ -88,6 +90,17 @@ def _log_artifacts(artifacts: Mapping[str, Path]) -> None:
                 mlflow.log_artifacts(str(path), name)
             else:
                 mlflow.log_artifact(str(shutil.copyfile(path, Path(folder) / name)))
+
+
+def _find_missing_params(artifacts: Mapping[str, Path], logged_params: Mapping[str, str]) -> dict[str, str]:
+    """Return the hyperparameters in the training's record that its job did not log, because MLflow did not answer."""
+    path = artifacts.get("training", Path()) / "params.json"
+    params = read_json(path, "the training script writes it") if path.is_file() else {}
+    return {
+        name: str(value)[:MAX_PARAM_LENGTH]
+        for name, value in (params.items() if isinstance(params, dict) else ())
+        if name not in logged_params
+    }
 
 
 def _find_or_create_run(registry: Registry, candidate: Candidate) -> str:

@@ -103,6 +103,14 @@ class Registry:
         for key, value in tags.items():
             write_with_retries(self.client.set_model_version_tag, name, number, key, value)
 
+    def describe(self, name: str, number: str, text: str) -> None:
+        """Set the description of a version, which MLflow's page shows; Markdown. Idempotent.
+
+        Raises:
+            ServiceError: MLflow failed. A retry can help.
+        """
+        write_with_retries(self.client.update_model_version, name, number, text)
+
     def get_metrics(self, version: ModelVersion) -> dict[str, float]:
         """Return the metrics of the version's run; empty if it has no run, because it was registered by hand."""
         with translate_mlflow_errors():

@@ -251,6 +251,7 @@ def _write_page(
 ) -> None:
     """Write the page of the decision to the folder of the data docs."""
     from pipelines.monitoring import report
+    from pipelines.pages.reports import Report, publish_report
 
     first_day = spec.partition - dt.timedelta(spec.window_days - 1)
     facts = {
@@ -260,8 +261,13 @@ def _write_page(
         "labels": f"known up to {spec.partition - dt.timedelta(spec.label_delay_days)}",
         "reference": record.reference.digest,
     }
-    folder = settings().home / "docs" / "drift" / spec.model / str(spec.partition)
-    report.write_report(folder, report.DriftHistory(record, compared_windows, decisions, spec.policy, facts))
+    decision = decisions[-1]
+    published = Report(
+        *("drift", spec.model, str(spec.partition), report.PAGE),
+        *(decision.outcome, "; ".join(decision.reasons), f"version {version}"),
+    )
+    report.write_report(published.folder, report.DriftHistory(record, compared_windows, decisions, spec.policy, facts))
+    publish_report(published)
 
 
 def _build_common_fields(spec: DriftSpec) -> dict[str, Any]:

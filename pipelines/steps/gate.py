@@ -21,6 +21,7 @@ from pipelines.settings import settings
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
+    from pipelines.dataset import Dataset
     from pipelines.evaluation.gates.holdout import Holdout
     from pipelines.evaluation.gates.judge import Evidence, Judgement
     from pipelines.registry.registered_candidate import RegisteredCandidate
@@ -85,6 +86,8 @@ class GateResult(Result):
     """SHA-256 of the whole package as it was judged, its code included; empty for a model that is not registered."""
     facts: dict[str, str] = Field(default_factory=dict)
     """Description of the candidate: name to value."""
+    hyperparameters: dict[str, str] = Field(default_factory=dict)
+    """Hyperparameters of the training: name to value; empty for a model that is not registered."""
     differences: dict[str, list[str]] = Field(default_factory=dict)
     """Tags and parameters that differ from the champion's: name to the champion's and the candidate's value."""
     champion: str = ""
@@ -111,10 +114,11 @@ def run(spec: GateSpec) -> GateResult:
     from pipelines.evaluation.gates.judge import judge
 
     with _open_candidate(spec) as candidate:
-        evidence = _collect_evidence(spec, candidate)
+        dataset = load_dataset_of_features(spec.features, spec.dataset)
+        evidence = _collect_evidence(spec, candidate, dataset)
         judgement = judge(evidence, spec.policy)
         result = _make_result(spec, candidate, evidence.holdout, judgement)
-        _write_verdict(spec, result, evidence.holdout, judgement)
+        _write_verdict(spec, result, evidence.holdout, judgement, _list_links(spec, dataset.name))
         if candidate:
             _record_verdict(spec, candidate, result)
     log.info("verdict: %s: %s", result.outcome, ". ".join([result.reason, *result.next_steps]))
@@ -129,8 +133,7 @@ def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidat
     return open_registered_candidate(spec.model, spec.version, backfill=spec.backfill)
 
 
-def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None) -> Evidence:
-    dataset = load_dataset_of_features(spec.features, spec.dataset)
+def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None, dataset: Dataset) -> Evidence:
     if candidate:
         from pipelines.registry.evidence import collect_evidence
 
@@ -165,6 +168,7 @@ def _make_result(
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,
         facts=_describe_candidate(candidate, holdout),
+        hyperparameters=candidate.registry.get_params(candidate.version) if candidate else {},
         differences=_compare_with_champion(candidate),
         champion=str(candidate.champion.version) if candidate and candidate.champion else "",
         model_name=spec.model,
@@ -203,7 +207,19 @@ def _get_report_address(spec: GateSpec) -> str:
     return str(spec.report / "report.html")
 
 
-def _write_verdict(spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judgement) -> None:
+def _list_links(spec: GateSpec, dataset: str) -> dict[str, str]:
+    """Return what the report links to: title to address."""
+    links = {"Validations of the data": settings().build_dataset_url(dataset)}
+    if spec.model:
+        links["Other evaluations"] = settings().build_reports_url("models", spec.model)
+        links["Drift"] = settings().build_reports_url("drift", spec.model)
+        links["Version in MLflow"] = settings().build_version_url(spec.model, spec.version)
+    return {title: address for title, address in links.items() if address}
+
+
+def _write_verdict(
+    spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judgement, links: Mapping[str, str]
+) -> None:
     """Write the report, then the verdict's file."""
     from pipelines.evaluation.gates import REPORTED
     from pipelines.evaluation.report.report import write_report
@@ -213,7 +229,7 @@ def _write_verdict(spec: GateSpec, result: GateResult, holdout: Holdout, judgeme
     path = spec.evaluation / "plots" / "importance.csv"
     importance = read_importance(path) if path.exists() else {}
     verdict = result.model_dump(mode="json", exclude={"verdict", "report"})
-    write_report(spec.report, verdict, holdout, judgement, spec.policy, importance)
+    write_report(spec.report, verdict, holdout, judgement, spec.policy, importance, links)
     # Measured times that have no bound are left out of the file: with them, a retry would give another digest.
     stable_checks = [check for check in result.checks if not (check.timed and check.outcome == REPORTED)]
     write_json(spec.verdict, {**verdict, "checks": [check.model_dump(mode="json") for check in stable_checks]})
@@ -222,11 +238,13 @@ def _write_verdict(spec: GateSpec, result: GateResult, holdout: Holdout, judgeme
 def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: GateResult) -> None:
     """Publish the report, and record the verdict in the version's tags and among the model's events."""
     from pipelines.registry import artifacts, lifecycle
-    from pipelines.system.files import replace_folder, sha256
+    from pipelines.registry.description import format_summary
+    from pipelines.system.files import sha256
 
     artifacts.upload_folder(candidate.registry, candidate.version, spec.report, "report")
-    with replace_folder(settings().home / "docs" / "models" / spec.model / spec.version) as folder:
-        shutil.copytree(spec.report, folder, dirs_exist_ok=True)
+    _publish_report(spec, candidate, result)
+    summary = format_summary(candidate.version, result.outcome, result.reason, result.report)
+    candidate.registry.describe(spec.model, spec.version, summary)
     digest = sha256(spec.verdict)
     tags = {"verdict": result.outcome, "verdict_reason": result.reason, "verdict_digest": digest}
     prefixed_tags = {f"leeway.{name}": value for name, value in tags.items()}
@@ -242,3 +260,15 @@ def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: Gate
         package_digest=result.package_digest,
         backfill=spec.backfill,
     )
+
+
+def _publish_report(spec: GateSpec, candidate: RegisteredCandidate, result: GateResult) -> None:
+    """Copy the report to the folder of the data docs, where pages list it."""
+    from pipelines.pages.reports import Report, publish_report
+    from pipelines.system.files import replace_folder
+
+    details = f"trained as of {candidate.version.tags.get('leeway.as_of', '?')}"
+    report = Report("models", spec.model, spec.version, "report.html", result.outcome, result.reason, details)
+    with replace_folder(report.folder) as folder:
+        shutil.copytree(spec.report, folder, dirs_exist_ok=True)
+    publish_report(report)

@@ -162,7 +162,8 @@ def _describe_traffic(metrics: VariantMetrics) -> str:
 
 
 def _write_report(spec: ShadowSpec, evidence: Evidence, judgement: Judgement, result: ShadowResult) -> None:
-    from pipelines.shadow_test.report import write_report
+    from pipelines.pages.reports import Report, publish_report
+    from pipelines.shadow_test.report import PAGE, write_report
 
     champion, challenger = evidence.champion, evidence.challenger
     facts = {
@@ -172,8 +173,12 @@ def _write_report(spec: ShadowSpec, evidence: Evidence, judgement: Judgement, re
         f"version {spec.champion} (serves)": _describe_traffic(champion),
         f"version {spec.version} (shadow)": _describe_traffic(challenger),
     }
+    report = Report(
+        *("shadow", spec.model, spec.version, PAGE, result.outcome, result.reason),
+        f"beside version {spec.champion}",
+    )
     write_report(
-        settings().home / "docs" / "shadow" / spec.model / spec.version,
+        report.folder,
         judgement.scores,
         (spec.champion, spec.version),
         judgement.checks,
@@ -182,3 +187,4 @@ def _write_report(spec: ShadowSpec, evidence: Evidence, judgement: Judgement, re
         reason=result.reason,
         facts=facts,
     )
+    publish_report(report)

@@ -34,6 +34,7 @@ def write_report(
     judgement: Judgement,
     policy: Policy,
     importance: Mapping[str, float],
+    links: Mapping[str, str],
 ) -> Path:
     """Write the page and its pictures to `folder`, replacing what was there; return the path of the page.
 
@@ -44,6 +45,7 @@ def write_report(
         judgement: tables of slices and weeks.
         policy: gives the threshold of the confusion matrix, and the column of the groups that the bootstrap draws.
         importance: feature to its share of the gain.
+        links: pages that the page links to: title to address.
     """
     content = Content(holdout, None, None, judgement.slices, judgement.weeks, importance)
     if holdout.task == "binary":
@@ -53,7 +55,7 @@ def write_report(
     content = replace(content, own_metrics=estimate_own_metrics(holdout, policy))
     with replace_folder(folder) as output:
         records = _list_records(_split_by_column(judgement.slices) | {"Weeks": judgement.weeks})
-        values = {"verdict": verdict, "facts": verdict["facts"], "signs": SIGNS, "tables": records}
+        values = {"verdict": verdict, "facts": verdict["facts"], "signs": SIGNS, "tables": records, "links": links}
         write_page(output / PAGE, "verdict.html", draw_figures(output, content), **values)
     return folder / PAGE
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from pipelines.pages.page import render
+from pipelines.pages.reports import KINDS
 from pipelines.validation.datadocs.evidence import Run
 
 SIGNS = {"passed": "✓", "warned": "!", "quarantined": "▲", "blocked": "✕"}
@@ -73,7 +74,7 @@ def render_index(datasets: Mapping[str, Sequence[Summary]]) -> str:
         for name, summaries in datasets.items()
         if summaries
     ]
-    return _render("datadocs_index.html", rows=rows)
+    return _render("datadocs_index.html", rows=rows, kinds=KINDS)
 
 
 def _render(template: str, **values: Any) -> str:

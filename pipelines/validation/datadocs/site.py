@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from pipelines.pages import reports
 from pipelines.settings import settings
 from pipelines.system.files import replace_file, write_json
 from pipelines.system.locks import hold_lock
@@ -92,10 +93,11 @@ def _write_run(run: Run) -> Path:
 
 
 def _write_indexes(changed_datasets: Sequence[str]) -> None:
-    """Write the pages of these datasets and the index of all datasets, from the summaries."""
+    """Write the pages of these datasets, the pages that list reports, and the first page, from the summaries."""
     datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
     for name in changed_datasets:
         _write(_get_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
+    reports.write_indexes()
     _write(_get_folder() / "index.html", pages.render_index(datasets))
 
 

@@ -21,6 +21,7 @@ from pipelines.evaluation.tables import write_tables
 from pipelines.registry import artifacts, lifecycle, lineage
 from pipelines.registry.lifecycle import Journal
 from pipelines.registry.versions import Registry
+from pipelines.settings import settings
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
@@ -247,9 +248,16 @@ def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str,
     result = run_gate(model, version)
     assert result.passed, result.reason
     assert result.champion == ""
-    tags = open_client(with_mlflow).get_model_version(model, version).tags
-    assert tags["leeway.verdict"] == "passed"
-    assert tags["leeway.verdict_digest"] == sha256(data / "verdict.json")
+    registered = open_client(with_mlflow).get_model_version(model, version)
+    assert registered.tags["leeway.verdict"] == "passed"
+    assert registered.tags["leeway.verdict_digest"] == sha256(data / "verdict.json")
+    assert registered.description.startswith(f"**passed**: {result.reason}. [Report]({result.report})")
+    assert f"Trained as of {registered.tags['leeway.as_of']} on" in registered.description
+    params = json.loads((data / "training/params.json").read_text())
+    assert {name: str(value) for name, value in params.items()}.items() <= result.hyperparameters.items()
+    page = (data / "report/report.html").read_text()
+    assert f'href="{with_mlflow}/#/models/{model}/versions/{version}"' in page and "<dt>max_depth</dt>" in page
+    assert f'href="{version}/report.html"' in (settings().home / f"docs/models/{model}/index.html").read_text()
     before = (data / "verdict.json").read_bytes()
     assert run_gate(model, version) == result
     assert (data / "verdict.json").read_bytes() == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.report.report import write_report
 from pipelines.evaluation.statistics.weighted import list_metrics
+from tests.tools.verdicts import build_verdict
 
 DAYS, ROWS_PER_DAY = 60, 120
 CLASSES = ("early", "late", "on time")
@@ -176,12 +176,8 @@ def test_scores_of_another_shape_are_refused() -> None:
 def test_the_report_has_the_pictures_of_a_multiclass_model(tmp_path: Path) -> None:
     holdout = build_holdout()
     judgement = judge(Evidence(holdout, ("airport",)), POLICY)
-    verdict: dict[str, Any] = {
-        "outcome": PASSED, "reason": "", "facts": {}, "differences": {}, "next_steps": [], "days_needed": None,
-        "model_name": "", "version": "", "champion": "", "needs_approval": False,
-        "checks": [check.model_dump(mode="json") for check in judgement.checks],
-    }  # fmt: skip
-    page = write_report(tmp_path / "report", verdict, holdout, judgement, POLICY, {"airport": 1.0})
+    verdict = build_verdict(checks=judgement.checks)
+    page = write_report(tmp_path / "report", verdict, holdout, judgement, POLICY, {"airport": 1.0}, {})
     assert {path.name for path in (tmp_path / "report").iterdir()} == {
         "report.html", "classes.png", "class_reliability.png", "reliability.png", "parts.png",
     }  # fmt: skip

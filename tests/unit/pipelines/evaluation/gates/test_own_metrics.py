@@ -23,6 +23,7 @@ from pipelines.evaluation.report.own_metrics import draw_own_metrics, estimate_o
 from pipelines.evaluation.report.report import write_report
 from pipelines.evaluation.statistics.bootstrap import estimate_metric
 from pipelines.pages.drawing import plt
+from tests.tools.verdicts import build_verdict
 
 DAYS, ROWS_PER_DAY = 30, 100
 ROWS = DAYS * ROWS_PER_DAY
@@ -155,11 +156,8 @@ def test_the_report_draws_it_by_week_and_slice(task: Task, tmp_path: Path) -> No
     titles = [axis.get_title() for axis in figure.axes]
     assert titles == ["cost by week", "cost by slice", "skill by week", "skill by slice"]
     plt.close(figure)
-    verdict: dict[str, Any] = {
-        "outcome": PASSED, "reason": "", "checks": [], "facts": {}, "model_name": "", "version": "", "next_steps": [],
-    }  # fmt: skip
     for number, rows in enumerate((holdout, replace(holdout, own_metrics={}))):
-        page = write_report(tmp_path / str(number), verdict, rows, judgement, policy, {"airport": 1.0})
+        page = write_report(tmp_path / str(number), build_verdict(), rows, judgement, policy, {"airport": 1.0}, {})
         has_metrics = number == 0
         assert page.with_name("metrics.png").exists() is has_metrics
         assert ("Metrics of the dataset" in page.read_text()) is has_metrics

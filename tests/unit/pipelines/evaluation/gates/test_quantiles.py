@@ -19,6 +19,7 @@ from pipelines.evaluation.gates.policy import Bound, Comparison, Policy
 from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.report.report import write_report
 from pipelines.evaluation.statistics.weighted import compute_metric, list_metrics
+from tests.tools.verdicts import build_verdict
 
 NAMES = ("0.1", "0.5", "0.9")
 METRICS = list_metrics("regression", quantiles=NAMES)
@@ -138,11 +139,9 @@ def test_quantiles_are_sorted_by_name_and_the_median_is_the_score() -> None:
 def test_the_report_has_a_plot_of_the_coverage(
     tmp_path: Path, change: Callable[[Holdout], Holdout], has_picture: bool
 ) -> None:
-    names = {"model_name": "m", "version": "1", "outcome": "passed", "reason": "simulated"}
-    verdict = {**names, "checks": [], "facts": {}, "next_steps": []}
     holdout = change(build_holdout(0.8))
     judgement = judge(Evidence(holdout), Policy(group_by="date", min_rows=1_000, serving=None))
-    page = write_report(tmp_path / "report", verdict, holdout, judgement, POLICY, {"x": 1.0})
+    page = write_report(tmp_path / "report", build_verdict(), holdout, judgement, POLICY, {"x": 1.0}, {})
     assert (tmp_path / "report/quantiles.png").exists() == has_picture
     assert ("Coverage of the quantiles" in page.read_text()) == has_picture
     assert "Predictions and residuals" in page.read_text()

@@ -18,6 +18,7 @@ from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.own_metrics import make_metric
 from pipelines.evaluation.report.own_metrics import estimate_own_metrics
 from pipelines.evaluation.report.report import write_report
+from tests.tools.verdicts import build_verdict
 
 DAYS = 60
 ROWS_PER_DAY = 120
@@ -154,16 +155,9 @@ def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
     for number, rows in enumerate((holdout, replace(holdout, champion_score=None))):
         judgement = judge(Evidence(rows, ("airport",)), POLICY)
         outcome = combine_outcomes(judgement.checks)
-        verdict = {
-            "outcome": outcome,
-            "reason": "simulated",
-            "checks": [check.model_dump() for check in judgement.checks],
-            "facts": {},
-            "model_name": "delays",
-            "version": "1",
-            "next_steps": [],
-        }
-        page = write_report(tmp_path / str(number), verdict, rows, judgement, POLICY, {"distance": 0.7, "airport": 0.3})
+        verdict = build_verdict(outcome=outcome, checks=judgement.checks)
+        importance = {"distance": 0.7, "airport": 0.3}
+        page = write_report(tmp_path / str(number), verdict, rows, judgement, POLICY, importance, {})
         assert {path.name for path in page.parent.iterdir()} == {
             "report.html",
             "predictions.png",
@@ -200,16 +194,7 @@ def test_metrics_of_the_user_are_reported_and_drawn_by_week_and_slice(tmp_path: 
     assert jfk.value == pytest.approx((errors[is_jfk] <= 10).mean())
     assert jfk.low < jfk.value < jfk.high
     assert (parts["whole"].weeks, parts["whole"].slices) == ({}, {}), "the function refuses the parts"
-    verdict = {
-        "outcome": PASSED,
-        "reason": "",
-        "checks": [],
-        "facts": {},
-        "model_name": "",
-        "version": "",
-        "next_steps": [],
-    }
-    page = write_report(tmp_path / "report", verdict, holdout, judgement, policy, {"airport": 1.0})
+    page = write_report(tmp_path / "report", build_verdict(), holdout, judgement, policy, {"airport": 1.0}, {})
     assert (tmp_path / "report/metrics.png").exists()
     assert "Metrics of the dataset" in page.read_text()
 

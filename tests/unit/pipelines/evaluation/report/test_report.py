@@ -1,5 +1,6 @@
 """Test the report of a verdict: correct curves, a page that escapes the text of the data, reproducible bytes."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.report.curves import GRID, compute_confusion, compute_curves
 from pipelines.evaluation.report.report import write_report
+from tests.tools.verdicts import build_verdict
 
 ROWS = 3_000
 POLICY = Policy(draws=100, slices={"columns": ["origin"], "min_rows": 500}, group_by="date")
@@ -33,17 +35,19 @@ def write_test_report(folder: Path, **verdict: Any) -> Path:
     """Write the report of a judged holdout; `verdict` replaces fields of the verdict."""
     rows = build_holdout()
     judgement = judge(Evidence(rows), POLICY)
-    content = {
+    fields = {
         "model_name": "flights",
         "version": "2",
-        "outcome": "passed",
         "reason": "fine",
         "next_steps": ["Set holdout_days to 60."],
         "facts": {"as of": "2013-04-01"},
-        **verdict,
+        "hyperparameters": {"eta": "0.05", SCRIPT: SCRIPT},
+        "differences": {"eta": ["0.1", SCRIPT]},
+        "champion": "1",
+        "checks": judgement.checks,
     }
-    content["checks"] = [check.model_dump() for check in judgement.checks]
-    return write_report(folder, content, rows, judgement, POLICY, {"distance": 0.7, SCRIPT: 0.3})
+    content, links = build_verdict(**fields | verdict), {"Drift": "http://127.0.0.1:8090/drift/flights/index.html"}
+    return write_report(folder, content, rows, judgement, POLICY, {"distance": 0.7, SCRIPT: 0.3}, links)
 
 
 def test_the_roc_equals_that_of_scikit_learn_within_its_bins() -> None:
@@ -80,7 +84,10 @@ def test_the_page_needs_no_other_file_and_runs_no_script(tmp_path: Path) -> None
     assert text.count("data:image/png;base64,") == 3
     assert "<script" not in text
     assert "&lt;script&gt;" in text
-    assert "http" not in text.replace("http-equiv", "")
+    assert re.findall(r'https?://[^"]*', text) == ["http://127.0.0.1:8090/drift/flights/index.html"], "only the link"
+    assert 'href="http://127.0.0.1:8090/drift/flights/index.html">Drift</a>' in text
+    assert "Hyperparameters (2)" in text and "<dt>eta</dt><dd>0.05</dd>" in text
+    assert "Differences from the champion, version 1 (1)" in text
     assert all(check.name in text for check in judge(Evidence(build_holdout()), POLICY).checks if "'" not in check.name)
 
 

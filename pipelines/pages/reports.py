@@ -1,0 +1,98 @@
+"""Publish the reports about models in the folder of the data docs, with pages that list them.
+
+The folder LEEWAY_HOME/docs/KIND/MODEL/NAME has a report and its summary. From the summaries, KIND/index.html lists the
+models, and KIND/MODEL/index.html the reports of a model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.pages.page import write_page
+from pipelines.settings import settings
+from pipelines.system.files import write_json
+from pipelines.system.locks import hold_lock
+
+KINDS = {"models": "Evaluations", "drift": "Drift", "shadow": "Shadow tests"}
+"""Folder of each kind of report to its title."""
+INDEX, SUMMARY = "index.html", "summary.json"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One published report."""
+
+    kind: str
+    """Key of `KINDS`."""
+    model: str
+    """Registered model."""
+    name: str
+    """What the report is about: the number of a version, or a day."""
+    page: str
+    """File name of the page in the report's folder."""
+    outcome: str
+    """The decision, in a word."""
+    reason: str
+    """Why, in a sentence."""
+    details: str = ""
+    """What else tells this report from the others, such as the version's as_of."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the page and the summary."""
+        return settings().home / "docs" / self.kind / self.model / self.name
+
+
+def publish_report(report: Report) -> None:
+    """List a report whose page is in its folder already. Idempotent; safe while other processes publish.
+
+    After a kill in between, the page is there and is not listed until the step is repeated.
+    """
+    write_json(report.folder / SUMMARY, asdict(report))
+    with hold_lock(settings().home / "docs.lock"):
+        _write_index_of_model(report.folder.parent)
+        _write_index_of_kind(report.kind)
+
+
+def write_indexes() -> None:
+    """Write all pages that list reports; a kind without reports gets an empty one. The caller holds the lock."""
+    for kind in KINDS:
+        for folder in _list_folders(settings().home / "docs" / kind):
+            _write_index_of_model(folder)
+        _write_index_of_kind(kind)
+
+
+def _write_index_of_model(folder: Path) -> None:
+    kind, reports = folder.parent.name, _read_reports(folder)
+    write_page(folder / INDEX, "reports_model.html", [], title=KINDS[kind], model=folder.name, reports=reports)
+
+
+def _write_index_of_kind(kind: str) -> None:
+    folder = settings().home / "docs" / kind
+    models = {model.name: reports for model in _list_folders(folder) if (reports := _read_reports(model))}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_page(folder / INDEX, "reports_kind.html", [], title=KINDS[kind], models=models)
+
+
+def _read_reports(folder: Path) -> list[dict[str, Any]]:
+    """Return the summaries of a model's reports, the newest version or day first; without those that are damaged."""
+    names = sorted((path.parent.name for path in folder.glob(f"*/{SUMMARY}")), key=lambda name: (len(name), name))
+    summaries = (_read_summary(folder / name / SUMMARY) for name in reversed(names))
+    return [summary for summary in summaries if summary]
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    """Return a report's summary; empty if it cannot be read. The step that wrote it writes it again."""
+    try:
+        summary = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    is_complete = isinstance(summary, dict) and summary.keys() >= Report.__dataclass_fields__.keys()
+    return {**summary, "name": path.parent.name} if is_complete else {}
+
+
+def _list_folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if path.is_dir())
