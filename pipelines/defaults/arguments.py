@@ -65,6 +65,9 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
     parser.add_argument("--keep_checkpoints", type=_make_number_parser(int, 1), default=2)
+    parser.add_argument(
+        "--verbose_eval", type=_make_number_parser(int, 1), default=10, help="rounds between two lines of the log"
+    )
     for name, variable, default in FOLDERS:
         parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))
     arguments, unknown_arguments = parser.parse_known_args(argv)

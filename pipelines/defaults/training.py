@@ -48,7 +48,7 @@ SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
 """Number of validation rows in `SCORES_FILE`."""
-CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
+CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints", "verbose_eval")
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 
 
@@ -123,6 +123,10 @@ class Training:
             if self.stop_signal.exit_code:
                 raise Stopped
         self._save_checkpoint(booster, state)
+        best_metrics = ", ".join(
+            f"{name} {value:g}" for name, value in self.tracker.rounds[state["best_round"]].items()
+        )
+        sys.stdout.write(f"trained {state['round']} rounds; the best on validation: {best_metrics}\n")
         return Model(booster[: state["best_round"] + 1], self.schema)
 
     def _restore_or_create(self) -> tuple[xgb.Booster, dict[str, Any]]:
@@ -146,7 +150,8 @@ class Training:
         line = booster.eval_set([(self.train_matrix, "train"), (self.validation_matrix, "validation")], number)
         metrics = {name: float(value) for name, value in (part.split(":") for part in line.split("\t")[1:])}
         self.tracker.add_round(number, metrics)
-        sys.stdout.write(f"{line}\n")
+        if number % self.args.verbose_eval == 0:
+            sys.stdout.write(f"{line}\n")
         loss = metrics[f"validation-{self.metrics[0]}"]
         if loss < state["best"]:
             state |= {"best": loss, "best_round": number}

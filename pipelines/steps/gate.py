@@ -122,6 +122,7 @@ def run(spec: GateSpec) -> GateResult:
         if candidate:
             _record_verdict(spec, candidate, result)
     log.info("verdict: %s: %s", result.outcome, ". ".join([result.reason, *result.next_steps]))
+    log.info("report: %s", result.report)
     return result
 
 

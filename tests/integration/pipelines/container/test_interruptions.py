@@ -26,11 +26,14 @@ from pipelines.feature_files import METADATA_KEY
 from pipelines.system.files import sha256
 
 ROOT = Path(__file__).parents[4]
-HYPERPARAMETERS = {"num_round": 120, "early_stopping_rounds": 120, "eta": 0.05, "nthread": 2, "checkpoint_s": 0}
+HYPERPARAMETERS = {
+    **{"num_round": 120, "early_stopping_rounds": 120, "eta": 0.05, "nthread": 2, "checkpoint_s": 0},
+    "verbose_eval": 1,
+}
 PIPE_BYTES = 4_096
 BUFFERED_ROUNDS = 2 * PIPE_BYTES // 130 + 1
 """Number of rounds whose lines, of about 130 bytes, fit into the pipe and into the reader's buffer."""
-ENDLESS = {"num_round": 100_000, "early_stopping_rounds": 100_000, "eta": 0.001}
+ENDLESS = {"num_round": 100_000, "early_stopping_rounds": 100_000, "eta": 0.001, "verbose_eval": 1}
 
 
 class Job:
@@ -261,7 +264,9 @@ def test_resumes_from_no_checkpoint_of_other_hyperparameters_or_data(
 def test_resumes_after_a_change_of_the_checkpoint_options(make_job: Callable[[str], Job]) -> None:
     """The negative control: options that do not change the model may change between two runs."""
     job = make_job("job")
-    job.run(HYPERPARAMETERS | {"num_round": 20})
+    log = job.run(HYPERPARAMETERS | {"num_round": 20, "verbose_eval": 7})
+    assert re.findall(r"^\[(\d+)\]\ttrain", log, re.MULTILINE) == ["0", "7", "14"], "every seventh round is in the log"
+    assert "trained 20 rounds; the best on validation: round " in log
     log = job.run(HYPERPARAMETERS | {"num_round": 20, "checkpoint_s": 7, "keep_checkpoints": 5})
     assert read_restored_round(log) == 20
 

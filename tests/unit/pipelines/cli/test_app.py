@@ -66,6 +66,17 @@ def test_option_out_writes_the_result_to_a_file_and_not_to_stdout(call: Callable
     assert gate.GateResult.model_validate_json((project / "deep/result.json").read_text()).passed
 
 
+def test_a_stage_of_dvc_writes_its_result_only_to_option_out(
+    call: Callable[..., Any], project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("DVC_STAGE", "gate@flights")
+    result = call("gate")
+    assert (result.code, result.out) == (0, "")
+    assert caplog.messages[-2:] == ["verdict: passed: all 4 checks passed", "report: data/report/report.html"]
+    assert call("gate", "--out", "result.json").out == ""
+    assert gate.GateResult.model_validate_json((project / "result.json").read_text()).passed
+
+
 def test_a_step_takes_the_only_dataset_and_asks_for_one_of_several(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
