@@ -133,6 +133,9 @@ def test_outputs_add_no_further_edges(bag):
     for task, next_task in itertools.pairwise(tasks):
         assert next_task.task_id in task.downstream_task_ids
     assert tasks[0].downstream_task_ids == {"preprocess", "record_outcome"}
+    promote = bag.dags["flights_train"].get_task("promote")
+    assert promote.trigger_rule == "none_failed_min_one_success", "`approve` is skipped if nobody has to approve"
+    assert promote.upstream_task_ids == {"evaluate", "gate", "approve"}
     profile = bag.dags["flights_score"].get_task("profile")
     assert profile.upstream_task_ids == {"score"}
     tasks = [bag.dags["flights_serving_monitor"].get_task(name) for name in ("outcomes", "skew")]

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 from airflow.sdk.definitions.context import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ResultOutputMixin
@@ -25,7 +26,9 @@ REASON_PARAM = Param("", type="string", title="Why", description="Reason; it is 
 
 
 class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
-    """Ask a person whether a candidate may be promoted, if its verdict requires an approval; else succeed at once.
+    """Ask a person whether a candidate may be promoted, if its verdict requires an approval; else the task is skipped.
+
+    PromoteOperator after it runs in both cases.
 
     The form (Airflow's Required Actions) shows the table of checks, links to the report, facts about the candidate, and
     its differences from the champion. The decision, its reason and the person are recorded as an event of the version.
@@ -38,7 +41,7 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
             the interpreter that runs Airflow.
 
     Returns:
-        `DecideResult` if a person was asked: model_name, version, approved, who, changed; else approval_required only.
+        `DecideResult`: model_name, version, approved, who, changed. A skipped task returns nothing.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "verdict", "python")
@@ -63,11 +66,14 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
         self.verdict, self.python = verdict, python
 
     def execute(self, context: Context) -> Any:
-        """Return if nobody has to approve; else wait for a person's answer."""
+        """Wait for a person's answer.
+
+        Raises:
+            AirflowSkipException: nobody has to approve.
+        """
         verdict = self.verdict
         if not verdict["needs_approval"]:
-            self.log.info("nobody has to approve: %s", verdict["reason"])
-            return {"approval_required": False}
+            raise AirflowSkipException(f"nobody has to approve: {verdict['reason']}")
         self.subject = escape(f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})")
         self.body = render_body(verdict)
         self.defaults = [ANSWERS[verdict["approval_default"]]]

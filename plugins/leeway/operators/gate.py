@@ -31,8 +31,8 @@ class GateOperator(StepOperator, SkipMixin):
 
     Returns:
         `GateResult`: passed, outcome, reason, checks, days_needed, next_steps, needs_approval, approval_timeout_h,
-        approval_default, facts, differences, champion, model_digest, package_digest, model_name, version, verdict,
-        report.
+        approval_default, facts, hyperparameters, differences, champion, model_digest, package_digest, model_name,
+        version, verdict, report.
     """
 
     step = "gate"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, TriggerRule
 from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.champion_events import prepare_champion_event, register_champion_asset
@@ -16,6 +16,9 @@ class PromoteOperator(StepOperator):
 
     In a backfill, the version is promoted only if `promote_in_backfill` allows it. Otherwise the task succeeds, and a
     tag of the version names the champion that it would have replaced.
+
+    The trigger rule is `none_failed_min_one_success`. So the task also runs if PromotionApprovalOperator before it was
+    skipped, because nobody has to approve: GateOperator, whose output it uses, is a task before it, too.
 
     Args:
         model: registered model (templated).
@@ -49,6 +52,7 @@ class PromoteOperator(StepOperator):
         asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("trigger_rule", TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
         super().__init__(**kwargs)
         self.model, self.version, self.verdict = model, version, verdict
         self.promote_in_backfill, self.backfill = promote_in_backfill, backfill

@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk import DAG
 from airflow.sdk.definitions.context import Context
-from airflow.sdk.exceptions import DownstreamTasksSkipped, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped, TaskAwaitingInput
 from airflow.sdk.timezone import utcnow
 from leeway.operators.approval import PromotionApprovalOperator, render_body
 from leeway.operators.promote import PromoteOperator
@@ -53,10 +53,11 @@ def make_answer(option: str, user_name: str | None = "ada", why: str = "looks go
     return {**answer, "responded_by_user": user, "timedout": False}
 
 
-def test_verdict_that_needs_no_approval_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_is_skipped_if_the_verdict_needs_no_approval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **_: pytest.fail("the task asked for an approval"))
     task = make_task()
-    assert task.execute(make_context(task, needs_approval=False)) == {"approval_required": False}
+    with pytest.raises(AirflowSkipException, match="nobody has to approve: "):
+        task.execute(make_context(task, needs_approval=False))
 
 
 def test_task_waits_with_a_filled_form(monkeypatch: pytest.MonkeyPatch) -> None:
