@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -36,8 +37,8 @@ BOUND_MS = 25
 """A server keeps up with a rate if 99 % of the requests are answered within this time, milliseconds."""
 RATES = (20, 30, 40, 50, 60, 80, 100, 125, 150, 175, 200, 225, 250, 275, 300, 350)
 """Rates that are tried, requests a second."""
-RATE_S = 4
-"""Seconds for which each of these rates is tried."""
+RATE_S, TRIES, MAX_MISSES = 4, 3, 2
+"""Seconds for which each of these rates is tried, how often, and after how many misses in a row a server is out."""
 LEEWAY = ["-m", "pipelines", "serve", "--model", "flights", "--version", "1"]
 COMMANDS = {
     "leeway": ([*LEEWAY, "--no-lookups"], "raw.json"),
@@ -95,8 +96,7 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
         for label, server in cases.items():
             row = f"{label}: {RATE} requests/s for {ROUND_S:g} s, round {number}"
             facts[row] = _describe(server.send(RATE, ROUND_S))
-    for label, server in cases.items():
-        rate, load = _find_highest_rate(server)
+    for label, (rate, load) in _find_highest_rates(cases).items():
         facts[f"{label}: highest rate with p99 up to {BOUND_MS} ms"] = rate
         facts[f"{label}: at that rate"] = _describe(load) if load else "none of the rates"
     with urllib.request.urlopen(f"http://127.0.0.1:{cases['leeway with lookups'].port}/ping") as answer:
@@ -105,22 +105,23 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
     return facts
 
 
-def _find_highest_rate(server: Server) -> tuple[int, Load | None]:
-    """Return the highest rate with which the server keeps up, and the measurements; (0, None) if it keeps up with none.
+def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load | None]]:
+    """Return for each server the highest rate with which it keeps up, and the measurements; (0, None) if with none.
 
-    Other work on the machine can disturb a try. So a rate has three tries, and the search ends after two rates in a row
-    without a good one.
+    The servers take turns at each rate, so that the load of the machine is the same for all of them. Other work can
+    disturb a try: a rate has three tries, and a server is out after two rates in a row without a good one.
     """
-    best: tuple[int, Load | None] = (0, None)
-    misses = 0
+    best: dict[str, tuple[int, Load | None]] = dict.fromkeys(cases, (0, None))
+    misses: Counter[str] = Counter()
     for rate in RATES:
-        tries = (server.send(rate, RATE_S) for _ in range(3))
-        if load := next((load for load in tries if load.p99_ms <= BOUND_MS), None):
-            best, misses = (rate, load), 0
-        else:
-            misses += 1
-        if misses == 2:
-            break
+        waiting = [label for label in cases if misses[label] < MAX_MISSES]
+        for _ in range(TRIES):
+            loads = {label: cases[label].send(rate, RATE_S) for label in waiting}
+            good_loads = {label: load for label, load in loads.items() if load.p99_ms <= BOUND_MS}
+            best |= {label: (rate, load) for label, load in good_loads.items()}
+            waiting = [label for label in waiting if label not in good_loads]
+        misses.update(waiting)
+        misses.subtract({label: misses[label] for label in cases if best[label][0] == rate})
     return best
 
 
