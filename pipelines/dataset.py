@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 Task = Literal["binary", "multiclass", "regression"]
 """What a model predicts: whether the label is true, which of several values it has, or a number."""
 UNITS = ("hour", "day", "month")
-RESERVED_NAMES = ("models", "drift", "shadow", "loop")
-"""Folders of the data docs that have reports about models. The others have the names of datasets."""
+RESERVED_NAMES = ("models", "drift", "shadow", "loop")  # folders of the data docs: the others are those of datasets
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
 
@@ -248,10 +247,9 @@ def load_dataset(name: str) -> Dataset:
     try:
         dataset = getattr(import_module(module), "DATASET", None)
     except Exception as error:  # a package may raise any error when it is imported
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            dataset = None
-        else:
+        if not isinstance(error, ModuleNotFoundError) or not f"{module}.".startswith(f"{error.name}."):
             raise explain_import_error(f"the dataset {name!r} cannot be loaded", error) from None
+        dataset = None
     if not isinstance(dataset, Dataset):
         raise SpecError(f"there is no dataset {name!r}.", f"Use one of: {', '.join(list_datasets())}.")
     return dataset
@@ -271,9 +269,7 @@ def choose_dataset() -> Dataset:
     Raises:
         SpecError: the project has several datasets, or none. A retry cannot help.
     """
-    names = list_datasets()
-    own_names = [name for name in names if _find_packages(name)[0].parent != EXAMPLES]
-    candidates = own_names or names
+    candidates = [name for name in list_datasets() if _find_packages(name)[0].parent != EXAMPLES] or list_datasets()
     if len(candidates) != 1:
         message = f"Give one of this project's datasets: {', '.join(candidates) or 'it has none'}."
         raise SpecError("no dataset is named.", message)

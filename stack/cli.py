@@ -64,7 +64,7 @@ def down() -> None:
 
 
 @app.command()
-def status() -> None:
+def services() -> None:
     """Print the services' URLs, and whether each answers. The exit code is 0 when all services answer, else 75."""
     with _report_errors():
         layout = Layout.from_environment()

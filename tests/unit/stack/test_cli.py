@@ -29,5 +29,5 @@ def test_debug_variable_shows_the_traceback(monkeypatch):
 
 def test_down_succeeds_where_nothing_runs(tmp_path):
     assert CliRunner().invoke(cli.app, ["down"]).output == "Nothing was running.\n"
-    assert CliRunner().invoke(cli.app, ["status"]).exit_code == 75
+    assert CliRunner().invoke(cli.app, ["services"]).exit_code == 75
     assert list(tmp_path.iterdir()) == []

@@ -111,7 +111,7 @@ def test_down_stops_a_start_whose_command_and_supervisor_were_killed(project, fo
     first.communicate()
     project.kill("supervisor")
     assert project.list_processes()
-    result = project.run("status")
+    result = project.run("services")
     assert result.returncode == 75
     assert "The stack's supervisor was killed; start the stack again." in result.stdout
     result = project.run("down")
@@ -152,7 +152,7 @@ def test_repeated_up_leaves_the_stack_as_it_is(project):
     assert result.returncode == 0
     assert "The stack runs already" in result.stdout
     assert before <= {process.pid for process in project.list_processes()}
-    assert project.run("status").returncode == 0
+    assert project.run("services").returncode == 0
 
 
 def test_all_services_are_in_one_session_and_bind_loopback_only(project):
@@ -244,7 +244,7 @@ def test_refuses_a_day_in_the_future(project):
 
 
 def test_demo_leaves_a_stack_up_that_was_up_before(project):
-    assert project.run("status").returncode == 0
+    assert project.run("services").returncode == 0
 
 
 @pytest.mark.soak
@@ -273,7 +273,7 @@ def test_service_that_is_killed_starts_again(project, wait_for):
     project.kill("mlflow")
     wait_for(lambda: project.record["restarts"].get("mlflow") == 1)
     assert "The stack runs already" in project.run("up").stdout, "it waits until MLflow answers again"
-    result = project.run("status")
+    result = project.run("services")
     assert result.returncode == 0
     assert "Restarts of services that ended: mlflow 1;" in result.stdout
     after = project.record["services"]

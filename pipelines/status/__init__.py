@@ -1,0 +1,1 @@
+"""The state of each model, collected for people."""

@@ -1,0 +1,129 @@
+"""Collect the state of a model from the lake: champion, health, drift, data, trainings, endpoints and cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pyiceberg.expressions import EqualTo
+
+from pipelines import params
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.ledger import Ledger, get_current_month
+from pipelines.dataset import Dataset
+from pipelines.lake import DATE_COLUMN, Lake
+from pipelines.loop import events as loop_events
+from pipelines.loop.journal import Journal as LoopJournal
+from pipelines.monitoring import results_table
+from pipelines.registry.lifecycle import Journal, Kind, State
+from pipelines.settings import settings
+
+Health = Literal["ok", "drift", "failed", "held back", "no champion"]
+
+
+@dataclass(frozen=True)
+class DriftState:
+    """The last decision about drift."""
+
+    day: dt.date
+    """Last day of its window."""
+    outcome: str
+    """`drift` or `none`."""
+    reasons: str
+    """Why, with a semicolon between the reasons."""
+
+
+@dataclass(frozen=True)
+class ModelStatus:
+    """The state of a model."""
+
+    model: str
+    """Registered model."""
+    health: Health
+    """What a person should know first."""
+    reason: str
+    """Why, in a sentence; empty for `ok`."""
+    champion: str
+    """Version that is champion; empty if there is none."""
+    champion_since: dt.datetime | None
+    """When it became champion; None if there is none."""
+    challenger: str
+    """Newest version that passed the gate after the champion; empty if there is none."""
+    drift: DriftState | None
+    """None if drift was never decided."""
+    newest_partition: str
+    """Newest published partition of the model's dataset; empty if there is none."""
+    last_training: str
+    """as_of and outcome of the last training; empty if there was none."""
+    endpoints: Mapping[str, str]
+    """Endpoint to the version that it serves."""
+    month_usd: float
+    """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
+    budget_usd: float | None
+    """Budget of the month for the model's project, USD; None if there is none."""
+
+
+def read_status(model: str, dataset: Dataset) -> ModelStatus:
+    """Read the state of a model of a dataset.
+
+    Raises:
+        SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
+        ConflictError: the lake's catalog stayed locked. A retry can help.
+    """
+    lake, state, history = Lake.open(), Journal.open().read_state(model), LoopJournal.open().read_state(model)
+    drift = _read_drift(lake, model)
+    health, reason = _judge_health(state, history, drift)
+    last_training = max(history.trainings.values(), key=lambda training: training.at, default=None)
+    return ModelStatus(
+        model=model,
+        health=health,
+        reason=reason,
+        champion=state.champion,
+        champion_since=state.last_change.at if state.champion and state.last_change else None,
+        challenger=state.challenger,
+        drift=drift,
+        newest_partition=_find_newest_partition(lake, dataset),
+        last_training=f"{last_training.as_of} {last_training.outcome or 'runs'}" if last_training else "",
+        endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served.items())},
+        month_usd=_sum_cost_usd(model),
+        budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
+    )
+
+
+def _judge_health(state: State, history: loop_events.History, drift: DriftState | None) -> tuple[Health, str]:
+    """Return the most serious finding about a model, and why."""
+    if not state.champion:
+        judged = [event for event in state.events if event.kind is Kind.JUDGED]
+        last_verdict = f"; the last verdict, on version {judged[-1].version}: {judged[-1].why}" if judged else ""
+        return "no champion", f"no version is champion{last_verdict}"
+    deployments = [event for event in state.events if event.kind in (Kind.DEPLOYED, Kind.DEPLOYMENT_FAILED)]
+    if deployments and deployments[-1].kind is Kind.DEPLOYMENT_FAILED:
+        return "failed", f"version {deployments[-1].version} was not deployed: {deployments[-1].why}"
+    last = history.events[-1] if history.events else None
+    if last and last.kind is loop_events.Kind.ENDED and last.outcome == "failed":
+        return "failed", f"the training {last.run} failed"
+    if last and last.kind is loop_events.Kind.HELD_BACK and last.alert:
+        return "held back", f"trainings are held back by {last.guard}: {last.why}"
+    if drift and drift.outcome == "drift":
+        return "drift", f"up to {drift.day}: {drift.reasons}"
+    return "ok", ""
+
+
+def _read_drift(lake: Lake, model: str) -> DriftState | None:
+    rows = lake.read_rows(results_table.TABLE, EqualTo("model_name", model))
+    if rows is None or not rows.num_rows:
+        return None
+    last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]
+    return DriftState(last[DATE_COLUMN], last["outcome"], last["reasons"].replace("\n", "; "))
+
+
+def _find_newest_partition(lake: Lake, dataset: Dataset) -> str:
+    partitions = lake.count_rows_by_partition(dataset.table, dataset.partition)
+    return str(max(partitions)) if partitions else ""
+
+
+def _sum_cost_usd(model: str) -> float:
+    rows = [*Ledger.open().read_rows(get_current_month()), *EndpointLedger.open().read_rows(get_current_month())]
+    return float(sum(row["cost_usd"] for row in rows if row["model"] == model))
