@@ -40,8 +40,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         InvalidInput: a hyperparameter is unknown, or its value is wrong.
     """
     parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
-    parse_count, parse_amount = _make_number_parser(int, 0), _make_number_parser(float, 0)
-    parser.add_argument("--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of rounds")
+    parse_count, parse_positive, parse_amount = map(_make_number_parser, (int, int, float), (0, 1, 0))
+    parser.add_argument("--num_round", type=parse_positive, default=400, help="largest number of rounds")
     parser.add_argument(
         "--early_stopping_rounds",
         type=parse_count,
@@ -64,10 +64,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--checkpoint_s", type=parse_amount, default=30.0, help="seconds between checkpoints; 0: each round"
     )
     parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
-    parser.add_argument("--keep_checkpoints", type=_make_number_parser(int, 1), default=2)
-    parser.add_argument(
-        "--verbose_eval", type=_make_number_parser(int, 1), default=10, help="rounds between two lines of the log"
-    )
+    parser.add_argument("--keep_checkpoints", type=parse_positive, default=2)
+    parser.add_argument("--verbose_eval", type=parse_positive, default=10, help="rounds between two lines of the log")
     for name, variable, default in FOLDERS:
         parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))
     arguments, unknown_arguments = parser.parse_known_args(argv)
