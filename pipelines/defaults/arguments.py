@@ -60,9 +60,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         help="quantiles that a regression predicts instead of the mean, with 0.5: 0.1,0.5,0.9",
     )
     parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
-    parser.add_argument(
-        "--checkpoint_s", type=parse_amount, default=30.0, help="seconds between checkpoints; 0: each round"
-    )
+    parser.add_argument("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: each round")
     parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
     parser.add_argument("--keep_checkpoints", type=parse_positive, default=2)
     parser.add_argument("--verbose_eval", type=parse_positive, default=10, help="rounds between two lines of the log")
