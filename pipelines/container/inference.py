@@ -48,6 +48,8 @@ class PackagedModel:
     """Name and type of the features, in the order of the model's signature."""
     row_features: Any = None
     """A `RowFeatures`; None if the version was registered without what raw rows need."""
+    score_table: Any = None
+    """Scores a table of features; None like `row_features`."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while features are computed: only one thread may use DuckDB's connection."""
 
@@ -85,12 +87,13 @@ def model_fn(model_dir: str) -> PackagedModel:
     # A version that was registered without compiled features need not have DuckDB.
     from pipelines.container.serving.feature_query import connect
     from pipelines.container.serving.row_features import open_row_features
+    from pipelines.container.serving.table_scorer import open_table_scorer
 
-    packaged_model = PackagedModel(model, features, open_row_features(compiled, connect()))
+    names = [feature.name for feature in features]
+    row_features, score_table = open_row_features(compiled, connect()), open_table_scorer(model, names)
     with suppress(Exception):  # what the libraries load at their first call does not slow down the first request
-        names = [feature.name for feature in features]
-        model.predict(packaged_model.row_features.warm_up(names).to_pandas(use_threads=False))
-    return packaged_model
+        score_table(row_features.warm_up(names))
+    return PackagedModel(model, features, row_features, score_table)
 
 
 def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
@@ -129,7 +132,7 @@ def _score_raw_rows(table: Table, model: PackagedModel, names: Sequence[str]) ->
     with model.lock:
         rows = row_features.compute(table)
     looked_up = row_features.look_up(rows)
-    scores = model.model.predict(row_features.join(rows, looked_up, names).to_pandas(use_threads=False))
+    scores = model.score_table(row_features.join(rows, looked_up, names))
     if looked_up is None:
         return scores
     values = {name: column.to_pylist() for name, column in looked_up.columns.items()}

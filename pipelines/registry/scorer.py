@@ -10,9 +10,11 @@ from typing import Any
 
 import mlflow
 import pandas as pd
+import pyarrow as pa
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.types import DataType
 
+from pipelines.container.serving.table_scorer import open_table_scorer
 from pipelines.errors import DataError, ServiceError
 from pipelines.registry.artifacts import download_package
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
@@ -20,6 +22,8 @@ from pipelines.system.error_translation import describe_reason
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes rows of features; returns their scores, shape (rows,), or a frame with a column for each class or quantile."""
+TableScorer = Callable[[pa.Table], Any]
+"""The same for a table of features in Arrow's format."""
 
 
 def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
@@ -35,6 +39,28 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
             retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
+    model, columns, folder = _load_model(version, package)
+
+    def score(rows: pd.DataFrame) -> Any:
+        with translate_mlflow_errors():
+            return model.predict(rows if list(rows.columns) == columns else rows[columns])
+
+    # Keep the folder as long as the function: a model may import a module of its package when it scores.
+    weakref.finalize(score, folder.cleanup)
+    return score
+
+
+def load_table_scorer(version: ModelVersion, package: Path) -> TableScorer:
+    """Load the packaged model of a version; return the function that scores tables of features, a few rows faster.
+
+    Args and errors: see `load_scorer`. The package must exist as long as the function is used.
+    """
+    model, columns, _ = _load_model(version, package)
+    return open_table_scorer(model, columns)
+
+
+def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[str], Any]:
+    """Return the model, the names of its features in the order of its signature, and the folder of a download."""
     folder = tempfile.TemporaryDirectory(prefix="leeway-")
     package = package or download_package(version, Path(folder.name))
     try:
@@ -53,11 +79,4 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
     # takes 1 ms a call.
     if all(column.type in (DataType.double, DataType.string) for column in inputs):
         model.metadata.signature = None
-
-    def score(rows: pd.DataFrame) -> Any:
-        with translate_mlflow_errors():
-            return model.predict(rows if list(rows.columns) == columns else rows[columns])
-
-    # Keep the folder as long as the function: a model may import a module of its package when it scores.
-    weakref.finalize(score, folder.cleanup)
-    return score
+    return model, columns, folder

@@ -48,9 +48,10 @@ class Endpoint:
 
     def __init__(self, model: ServedModel) -> None:
         self._model, self._pending = model, 0
-        # One thread: a model need not be thread-safe, and DuckDB's connection is not. The event loop reads and answers
-        # other requests meanwhile.
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="score")
+        # One thread for each: a model need not be thread-safe, and DuckDB's connection is not. So the features of a
+        # request are computed while another one is scored, and the event loop reads and answers others.
+        self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")
+        self._score_worker = ThreadPoolExecutor(1, thread_name_prefix="score")
         # Lookups wait for the online store, so several threads make them.
         self._lookup_workers = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="look-up")
 
@@ -81,14 +82,12 @@ class Endpoint:
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
         loop, model = asyncio.get_running_loop(), self._model
         content: dict[str, Any] = {"model": model.name, "version": model.version, "request_id": request_id}
-        if model.lookups is None:
-            scores = await loop.run_in_executor(self._worker, lambda: model.score(model.compute(body, content_type)))
-            return _answer({**content, "scores": scores}, headers=headers)
-        rows = await loop.run_in_executor(self._worker, model.compute, body, content_type)
-        looked_up = await loop.run_in_executor(self._lookup_workers, model.look_up, rows)
-        scores = await loop.run_in_executor(self._worker, model.score, rows, looked_up)
-        lookups = looked_up.count() if looked_up else {}
-        return _answer({**content, "scores": scores, "lookups": lookups}, headers=headers)
+        rows = await loop.run_in_executor(self._feature_worker, model.compute, body, content_type)
+        looked_up = await loop.run_in_executor(self._lookup_workers, model.look_up, rows) if model.lookups else None
+        content["scores"] = await loop.run_in_executor(self._score_worker, model.score, rows, looked_up)
+        if model.lookups:
+            content["lookups"] = looked_up.count() if looked_up else {}
+        return _answer(content, headers=headers)
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:

@@ -23,7 +23,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.online.store import is_configured, require_configuration
 from pipelines.registry.artifacts import open_package, read_package_features
-from pipelines.registry.scorer import Scorer, load_scorer
+from pipelines.registry.scorer import TableScorer, load_table_scorer
 from pipelines.registry.versions import CHAMPION, Registry
 from pipelines.scoring.batch import list_features
 from pipelines.scoring.scores import check_scores
@@ -39,7 +39,10 @@ TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": l
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A loaded version, and what computes its features. Only one thread may use it, but for `look_up`."""
+    """A loaded version, and what computes its features.
+
+    One thread may compute while another one scores; several may look up.
+    """
 
     name: str
     """Registered model."""
@@ -47,7 +50,7 @@ class ServedModel:
     """Number of the version."""
     row_features: RowFeatures
     """Checks the rows of a request, and computes and looks up their features."""
-    scorer: Scorer
+    scorer: TableScorer
     """Scores the features."""
     recorder: Recorder | None = None
     """Records what requests saw; None if nothing is recorded."""
@@ -96,7 +99,7 @@ class ServedModel:
             self._score_features(self.row_features.warm_up(self.row_features.compiled.features))
 
     def _score_features(self, features: pa.Table) -> list[Any]:
-        return list_scores(check_scores(self.scorer(features.to_pandas(use_threads=False))))
+        return list_scores(check_scores(self.scorer(features)))
 
     def _list_recorded(self, rows: ComputedRows, features: pa.Table, scores: Sequence[Any]) -> list[dict[str, Any]]:
         values, chars = features.to_pylist(), TIME_CHARS[self.row_features.compiled.partition]
@@ -146,7 +149,7 @@ def open_model(
         lookups = _open_lookups(compiled, label, has_lookups=has_lookups)
         row_features = _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to))
         recorder = Recorder(record_to) if record_to else None
-        model = ServedModel(name, str(version.version), row_features, load_scorer(version, package), recorder)
+        model = ServedModel(name, str(version.version), row_features, load_table_scorer(version, package), recorder)
         model.warm_up()
         yield model
 

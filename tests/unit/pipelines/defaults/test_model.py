@@ -1,11 +1,13 @@
 """Test the trained model: its scores do not depend on the number of threads or rows of a call."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import xgboost as xgb
 
@@ -34,6 +36,39 @@ def test_few_rows_and_many_have_the_same_scores(model: Model, rows: pd.DataFrame
     assert len(np.unique(all_scores)) > 10
     for count in (1, 7, SERIAL_ROWS, SERIAL_ROWS + 1, len(rows)):
         assert model.score(rows.head(count)).tobytes() == all_scores[:count].tobytes(), count
+
+
+@pytest.mark.parametrize("task", ["binary", "quantiles", "multiclass"])
+def test_columns_of_values_have_the_scores_of_a_frame(rows: pd.DataFrame, task: str) -> None:
+    frame = rows.head(50).copy()
+    frame.loc[3:9, "distance"] = np.nan
+    frame.loc[20, "carrier"] = "new"
+    schema, options = Schema.fit(rows, DESCRIPTION), {"objective": "binary:logistic"}
+    if task == "quantiles":
+        schema, options = (
+            replace(schema, quantiles=[0.1, 0.9]),
+            {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]},
+        )
+    if task == "multiclass":
+        rows = rows.assign(late=np.where(rows.late, "late", np.where(rows.distance > 1, "far", "no")))
+        schema = Schema.fit(rows, {**DESCRIPTION, "task": "multiclass"})
+        options = {"objective": "multi:softprob", "num_class": 3}
+    model = Model(xgb.train(options, schema.to_matrix(rows), 5), schema)
+    columns = pa.Table.from_pandas(frame[["carrier", "distance"]], preserve_index=False).to_pydict()
+    assert None in columns["carrier"] and None in columns["distance"]
+    expected, scores = model.score(frame), model.score_columns(columns)
+    assert type(scores) is type(expected) and np.asarray(scores).tobytes() == np.asarray(expected).tobytes()
+    assert list(getattr(scores, "columns", [])) == list(getattr(expected, "columns", []))
+    one_row = {name: values[:1] for name, values in columns.items()}
+    assert np.asarray(model.score_columns(one_row)).tobytes() == np.asarray(expected[:1]).tobytes()
+
+
+def test_columns_that_are_missing_or_infinite_are_refused(model: Model) -> None:
+    assert len(model.score_columns({"distance": [3e38], "carrier": ["AA"]})) == 1
+    with pytest.raises(ValueError, match="infinite, or too large"):
+        model.score_columns({"distance": [1e300], "carrier": ["AA"]})
+    with pytest.raises(KeyError, match="carrier"):
+        model.score_columns({"distance": [1.0]})
 
 
 def test_a_category_with_the_text_of_a_missing_value_is_a_category(

@@ -74,7 +74,8 @@ def tiny_model() -> Callable[[pa.Table, pa.Table], Model]:
 def served_model(query: FeatureQuery, row_features: RowFeatures, day: pa.Table, tiny_model: Any) -> ServedModel:
     """Return the served model."""
     features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
-    return ServedModel("flights", "7", row_features, tiny_model(features, day).score)
+    model = tiny_model(features, day)
+    return ServedModel("flights", "7", row_features, lambda table: model.score_columns(table.to_pydict()))
 
 
 class Client:
@@ -124,4 +125,4 @@ def rows(day: pa.Table) -> list[dict[str, Any]]:
 def scores_of_day(served_model: ServedModel, day: pa.Table, query: FeatureQuery) -> np.ndarray[Any, Any]:
     """Return the scores of the day, which no request was needed for."""
     features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
-    return np.asarray(served_model.scorer(features.to_pandas()))
+    return np.asarray(served_model.scorer(features))
