@@ -1,3 +1,3 @@
-"""drydock: a SageMaker-compatible server that executes training, processing and transform jobs on this machine."""
+"""drydock: a SageMaker-compatible server that runs training, processing and transform jobs, and endpoints, here."""
 
 __version__ = "0.1.0"
