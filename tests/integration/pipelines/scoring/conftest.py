@@ -136,8 +136,12 @@ def champion(make_champion: Callable[[str], str]) -> str:
 @pytest.fixture
 def start_drydock(
     commands: Any, tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch, until: Any
-) -> StartDrydock:
-    """Return the function that starts drydock, each time at the same address and with the same data."""
+) -> Iterator[StartDrydock]:
+    """Return the function that starts drydock, each time at the same address and with the same data.
+
+    At the end SIGTERM stops it: after a kill, the processes of its endpoints would stay.
+    """
+    children: list[Any] = []
     port, folder = free_port(), tmp_path / "drydock"
     folder.mkdir()
     for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
@@ -151,9 +155,14 @@ def start_drydock(
         child = commands.start(sys.executable, "-m", "drydock", *arguments)
         until(lambda: port_file.exists() or child.poll() is not None)
         assert child.poll() is None, child.stderr.read()
+        children.append(child)
         return child
 
-    return start
+    yield start
+    for child in children:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(60)
 
 
 class CaptureFolder:
