@@ -3,9 +3,9 @@
 A field's value comes from its option, else from `--spec`, else from the step's section of the model's params.yaml, else
 from this section of the project's params.yaml, else from the default. In a project with one dataset, this dataset is
 the default of every step that needs one. Log lines go to stderr, the Result as JSON to `--out`. Without `--out` it goes
-to stdout; a stage of `dvc repro` does not write it, since the stage's files have it. Exit codes: 0 done; 2 the request
-or the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
-traceback of any error is written.
+to stdout, but a stage of `dvc repro` does not write it to a terminal. Exit codes: 0 done; 2 the request or the data is
+wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the traceback of any
+error is written.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         create_home()
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = load_run_function(step)(request)
-        if out or not os.environ.get("DVC_STAGE"):  # the stages of `dvc repro` write files, and each logs a line
+        # The stages of `dvc repro` log what a person reads. A program, or a file of the stage, still gets the result.
+        if out or not (os.environ.get("DVC_STAGE") and sys.stdout.isatty()):
             _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -6,14 +6,14 @@ models, and KIND/MODEL/index.html the reports of a model.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipelines.pages.page import write_page
 from pipelines.settings import settings
-from pipelines.system.files import write_json
+from pipelines.system.files import read_json_object, write_json
 from pipelines.system.locks import hold_lock
 
 KINDS = {"models": "Evaluations", "drift": "Drift", "shadow": "Shadow tests"}
@@ -57,6 +57,13 @@ def publish_report(report: Report) -> None:
         _write_index_of_kind(report.kind)
 
 
+def create_missing_indexes() -> None:
+    """Write the page of each kind that has none, so that links to it work. The caller holds the lock."""
+    for kind in KINDS:
+        if not (settings().home / "docs" / kind / INDEX).exists():
+            _write_index_of_kind(kind)
+
+
 def write_indexes() -> None:
     """Write all pages that list reports; a kind without reports gets an empty one. The caller holds the lock."""
     for kind in KINDS:
@@ -66,31 +73,30 @@ def write_indexes() -> None:
 
 
 def _write_index_of_model(folder: Path) -> None:
-    kind, reports = folder.parent.name, _read_reports(folder)
+    kind, reports = folder.parent.name, list(_iterate_reports(folder))
     write_page(folder / INDEX, "reports_model.html", [], title=KINDS[kind], model=folder.name, reports=reports)
 
 
 def _write_index_of_kind(kind: str) -> None:
     folder = settings().home / "docs" / kind
-    models = {model.name: reports for model in _list_folders(folder) if (reports := _read_reports(model))}
+    newest_reports = {model.name: next(_iterate_reports(model), None) for model in _list_folders(folder)}
+    models = {model: report for model, report in newest_reports.items() if report}
     folder.mkdir(parents=True, exist_ok=True)
     write_page(folder / INDEX, "reports_kind.html", [], title=KINDS[kind], models=models)
 
 
-def _read_reports(folder: Path) -> list[dict[str, Any]]:
-    """Return the summaries of a model's reports, the newest version or day first; without those that are damaged."""
+def _iterate_reports(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the summaries of a model's reports, the newest version or day first; without those that are damaged."""
     names = sorted((path.parent.name for path in folder.glob(f"*/{SUMMARY}")), key=lambda name: (len(name), name))
-    summaries = (_read_summary(folder / name / SUMMARY) for name in reversed(names))
-    return [summary for summary in summaries if summary]
+    for name in reversed(names):
+        if summary := _read_summary(folder / name / SUMMARY):
+            yield summary
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
     """Return a report's summary; empty if it cannot be read. The step that wrote it writes it again."""
-    try:
-        summary = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    is_complete = isinstance(summary, dict) and summary.keys() >= Report.__dataclass_fields__.keys()
+    summary = read_json_object(path)
+    is_complete = summary.keys() >= Report.__dataclass_fields__.keys()
     return {**summary, "name": path.parent.name} if is_complete else {}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import And, EqualTo
 
 from pipelines import params
 from pipelines.costs.endpoints.ledger import EndpointLedger
@@ -25,7 +25,7 @@ Health = Literal["ok", "drift", "failed", "held back", "no champion"]
 
 @dataclass(frozen=True)
 class DriftState:
-    """The last decision about drift."""
+    """The last decision about drift of the champion."""
 
     day: dt.date
     """Last day of its window."""
@@ -52,7 +52,7 @@ class ModelStatus:
     challenger: str
     """Newest version that passed the gate after the champion; empty if there is none."""
     drift: DriftState | None
-    """None if drift was never decided."""
+    """None if drift of the champion was never decided."""
     newest_partition: str
     """Newest published partition of the model's dataset; empty if there is none."""
     last_training: str
@@ -73,7 +73,7 @@ def read_status(model: str, dataset: Dataset) -> ModelStatus:
         ConflictError: the lake's catalog stayed locked. A retry can help.
     """
     lake, state, history = Lake.open(), Journal.open().read_state(model), LoopJournal.open().read_state(model)
-    drift = _read_drift(lake, model)
+    drift = _read_drift(lake, model, state.champion)
     health, reason = _judge_health(state, history, drift)
     last_training = max(history.trainings.values(), key=lambda training: training.at, default=None)
     return ModelStatus(
@@ -111,8 +111,9 @@ def _judge_health(state: State, history: loop_events.History, drift: DriftState 
     return "ok", ""
 
 
-def _read_drift(lake: Lake, model: str) -> DriftState | None:
-    rows = lake.read_rows(results_table.TABLE, EqualTo("model_name", model))
+def _read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
+    where = And(EqualTo("model_name", model), EqualTo("model_version", version))
+    rows = lake.read_rows(results_table.TABLE, where)
     if rows is None or not rows.num_rows:
         return None
     last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]

@@ -209,12 +209,18 @@ def _get_report_address(spec: GateSpec) -> str:
 
 
 def _list_links(spec: GateSpec, dataset: str) -> dict[str, str]:
-    """Return what the report links to: title to address."""
-    links = {"Validations of the data": settings().build_dataset_url(dataset)}
-    if spec.model:
-        links["Other evaluations"] = settings().build_reports_url("models", spec.model)
-        links["Drift"] = settings().build_reports_url("drift", spec.model)
-        links["Version in MLflow"] = settings().build_version_url(spec.model, spec.version)
+    """Return what the report links to: title to address.
+
+    Without a registry there are no links: the report is an output of DVC then, which must be the same on each machine.
+    """
+    if not spec.model:
+        return {}
+    links = {
+        "Validations of the data": settings().build_dataset_url(dataset),
+        "Other evaluations": settings().build_reports_url("models", spec.model),
+        "Drift": settings().build_reports_url("drift", spec.model),
+        "Version in MLflow": settings().build_version_url(spec.model, spec.version),
+    }
     return {title: address for title, address in links.items() if address}
 
 

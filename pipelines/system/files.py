@@ -86,6 +86,15 @@ def read_json(path: Path, origin: str) -> Any:
         raise DataError(f"{path} is not JSON ({error}): {origin}.") from None
 
 
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if the file is missing or damaged, or has something else."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def digest_files(folder: Path) -> dict[str, str]:
     """Return relative name to SHA-256 for every file of a folder, sorted by name."""
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())

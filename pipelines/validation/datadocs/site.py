@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from pipelines.pages import reports
 from pipelines.settings import settings
-from pipelines.system.files import replace_file, write_json
+from pipelines.system.files import read_json_object, replace_file, write_json
 from pipelines.system.locks import hold_lock
 from pipelines.validation.datadocs import pages
 from pipelines.validation.datadocs.evidence import Run, read_run
@@ -62,6 +61,7 @@ def build_site() -> int:
         for path in evidence_paths:
             _write_run(read_run(path))
         _write_indexes(sorted({path.parent.name for path in evidence_paths}))
+        reports.write_indexes()
     return len(evidence_paths)
 
 
@@ -93,11 +93,11 @@ def _write_run(run: Run) -> Path:
 
 
 def _write_indexes(changed_datasets: Sequence[str]) -> None:
-    """Write the pages of these datasets, the pages that list reports, and the first page, from the summaries."""
+    """Write the pages of these datasets, and the first page, from the summaries; and pages that it links to."""
     datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
     for name in changed_datasets:
         _write(_get_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
-    reports.write_indexes()
+    reports.create_missing_indexes()
     _write(_get_folder() / "index.html", pages.render_index(datasets))
 
 
@@ -109,12 +109,9 @@ def _read_summaries(folder: Path) -> list[dict[str, Any]]:
 
 def _read_summary(path: Path) -> dict[str, Any]:
     """Read a summary; empty if it cannot be read. The command `docs build` writes it again."""
-    try:
-        summary = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
+    summary = read_json_object(path)
     texts = ("partition", "at", "verdict")
-    is_summary = isinstance(summary, dict) and all(isinstance(summary.get(name), str) for name in texts)
+    is_summary = all(isinstance(summary.get(name), str) for name in texts)
     is_summary = is_summary and isinstance(summary.get("failures"), list)
     return summary if is_summary else {}
 

@@ -40,9 +40,9 @@ def add_loop_event(kind: loop_events.Kind, run: str, **fields: Any) -> None:
     LoopJournal.open().append_event("flights", lambda _: event)
 
 
-def write_drift(day: dt.date, outcome: str, reasons: str) -> None:
-    """Write a decision about drift."""
-    row = {"date": day, "model_name": "flights", "model_version": "1", "name": "distance", "measure": "psi"}
+def write_drift(day: dt.date, outcome: str, reasons: str, version: str = "2") -> None:
+    """Write a decision about drift of a version."""
+    row = {"date": day, "model_name": "flights", "model_version": version, "name": "distance", "measure": "psi"}
     row |= {"outcome": outcome, "reasons": reasons, "effect": 0.3, "rows": 100}
     Lake.open().write_partition(
         results_table.TABLE, day, pa.Table.from_pylist([row], schema=results_table.SCHEMA), ("date", "name")
@@ -70,6 +70,7 @@ def test_health_names_the_most_serious_finding(home: Any, source: Any) -> None:
     write_drift(DAY, "none", "")
     status = read()
     assert (status.health, status.reason) == ("drift", "up to 2013-01-04: distance drifted; auc fell")
+    write_drift(DAY + dt.timedelta(3), "drift", "another version drifted", version="1")
     write_drift(DAY + dt.timedelta(2), "none", "nothing drifted")
     assert read().health == "ok", "the last decision counts"
     add_loop_event(loop_events.Kind.HELD_BACK, "r/1", guard="breaker", why="three failed", alert=True)

@@ -58,6 +58,8 @@ def test_stdout_has_the_result_and_nothing_else(call: Callable[..., Any]) -> Non
     assert result.code == 0
     assert json.loads(result.out)["passed"] is True
     assert result.errors == []
+    report = Path("data/report/report.html").read_text()
+    assert "href=" not in report, "without a registry, the report is the same on each machine"
 
 
 def test_option_out_writes_the_result_to_a_file_and_not_to_stdout(call: Callable[..., Any], project: Path) -> None:
@@ -66,10 +68,12 @@ def test_option_out_writes_the_result_to_a_file_and_not_to_stdout(call: Callable
     assert gate.GateResult.model_validate_json((project / "deep/result.json").read_text()).passed
 
 
-def test_a_stage_of_dvc_writes_its_result_only_to_option_out(
+def test_a_stage_of_dvc_does_not_write_its_result_to_a_terminal(
     call: Callable[..., Any], project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("DVC_STAGE", "gate@flights")
+    assert json.loads(call("gate").out)["passed"], "a program or a file gets the result"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     result = call("gate")
     assert (result.code, result.out) == (0, "")
     assert caplog.messages[-2:] == ["verdict: passed: all 4 checks passed", "report: data/report/report.html"]
