@@ -2,7 +2,7 @@
 
 DrydockError
 ├── CannotStart    the server cannot start: exit code 75, a retry can help
-├── InvalidSetting an option or the configuration file is wrong: exit code 2, a retry cannot help
+├── InvalidSetting an option or the configuration file is not valid: exit code 2, a retry cannot help
 ├── JobFailed      a job ends as Failed, with a FailureReason
 └── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 
@@ -22,7 +22,7 @@ class CannotStart(DrydockError):
 
 
 class InvalidSetting(DrydockError):
-    """An option or a key of the configuration file is wrong. A retry cannot help."""
+    """An option or a key of the configuration file is not valid. A retry cannot help."""
 
 
 class JobFailed(DrydockError):

@@ -188,7 +188,7 @@ def _invoke(client: Any, body: str) -> str:
             EndpointName=ENDPOINT, Body=body, ContentType="application/json", Accept="application/json"
         )["Body"].read()
     except ClientError as error:
-        return FAULT if "drydock lets this variant fail" in str(error) else str(error)
+        return FAULT if "drydock makes this variant fail" in str(error) else str(error)
     except Exception as error:  # no connection: the benchmark counts it
         return f"{type(error).__name__}: {error}"
     return "score"

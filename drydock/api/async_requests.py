@@ -38,13 +38,13 @@ def read_async_request(
     """Return the asynchronous invocation that a request contains.
 
     Args:
-        environ: The request.
-        body: Its body.
+        environ: The WSGI environment of the request.
+        body: The body of the request.
         endpoint: EndpointName.
         config: AsyncInferenceConfig of the endpoint.
 
     Raises:
-        InvocationError: The request is wrong. A retry cannot help.
+        InvocationError: The request is not valid. A retry cannot help.
     """
     members = _read_members(environ, endpoint)
     if bool(body) is ("InputLocation" in members):
@@ -73,7 +73,7 @@ def _read_members(environ: Mapping[str, Any], endpoint: str) -> dict[str, Any]:
     """Return the members of the request that are headers, by name.
 
     Raises:
-        InvocationError: One of the members is wrong. A retry cannot help.
+        InvocationError: One of the members is not valid. A retry cannot help.
     """
     members: dict[str, Any] = {name: text for name in _TEXT_MEMBERS if (text := _read_header(environ, name))}
     for name in _NUMBER_MEMBERS:

@@ -124,7 +124,7 @@ class EndpointsBackend(ModelsBackend):
 
         Raises:
             AWSValidationException: The endpoint is not InService, the configuration, a model or an alarm does not
-                exist, or the DeploymentConfig is wrong. A retry can help only if the endpoint is being changed.
+                exist, or the DeploymentConfig is not valid. A retry can help only if the endpoint is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
         plan = self._build_plan(request["EndpointConfigName"])

@@ -1,8 +1,8 @@
 """Define what drydock does with each operation of SageMaker: run it, only store its content, or refuse it.
 
 moto invents the answers of some operations: a tuning job is Completed as soon as it is created, and an endpoint that
-does not exist predicts a constant. drydock refuses such an operation, unless a person asks for moto's answers
-(`--invented-answers`). An operation that is not listed is refused, too: a new version of moto adds no invented answer.
+does not exist predicts a constant. drydock refuses such an operation, unless the option `--invented-answers`
+allows moto's answers. An operation that is not listed is refused, too: a new version of moto adds no invented answer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,13 +51,13 @@ def _build_operation_names(verbs: str, resource: str, plural: str | None = None)
     return [f"{verb}{name}" for verb, name in names.items()]
 
 
-_JOB, _DEFINITION = "Create Describe Stop List", "Create Describe Delete List"
+_JOB_VERBS, _DEFINITION_VERBS = "Create Describe Stop List", "Create Describe Delete List"
 
 OPERATION_GROUPS = (
-    OperationGroup("training jobs", Answer.RUN, _build_operation_names(_JOB, "TrainingJob")),
-    OperationGroup("processing jobs", Answer.RUN, _build_operation_names(_JOB, "ProcessingJob")),
-    OperationGroup("transform jobs", Answer.RUN, _build_operation_names(_JOB, "TransformJob")),
-    OperationGroup("endpoint configurations", Answer.RUN, _build_operation_names(_DEFINITION, "EndpointConfig")),
+    OperationGroup("training jobs", Answer.RUN, _build_operation_names(_JOB_VERBS, "TrainingJob")),
+    OperationGroup("processing jobs", Answer.RUN, _build_operation_names(_JOB_VERBS, "ProcessingJob")),
+    OperationGroup("transform jobs", Answer.RUN, _build_operation_names(_JOB_VERBS, "TransformJob")),
+    OperationGroup("endpoint configurations", Answer.RUN, _build_operation_names(_DEFINITION_VERBS, "EndpointConfig")),
     OperationGroup(
         "endpoints",
         Answer.RUN,
@@ -72,12 +72,12 @@ OPERATION_GROUPS = (
         "feature groups and their records",
         Answer.RUN,
         (
-            *_build_operation_names(_DEFINITION, "FeatureGroup"),
+            *_build_operation_names(_DEFINITION_VERBS, "FeatureGroup"),
             *("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord"),
         ),
     ),
     OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
-    OperationGroup("models", Answer.STORED, _build_operation_names(_DEFINITION, "Model")),
+    OperationGroup("models", Answer.STORED, _build_operation_names(_DEFINITION_VERBS, "Model")),
     OperationGroup(
         "model packages",
         Answer.STORED,
@@ -100,8 +100,8 @@ OPERATION_GROUPS = (
         "experiments and trials",
         Answer.STORED,
         (
-            *_build_operation_names(_DEFINITION, "Experiment"),
-            *_build_operation_names(_DEFINITION, "Trial"),
+            *_build_operation_names(_DEFINITION_VERBS, "Experiment"),
+            *_build_operation_names(_DEFINITION_VERBS, "Trial"),
             *_build_operation_names("Create Describe Update Delete List Associate Disassociate", "TrialComponent"),
         ),
     ),
@@ -112,7 +112,7 @@ OPERATION_GROUPS = (
         [
             name
             for kind in ("DataQuality", "ModelBias", "ModelExplainability", "ModelQuality")
-            for name in _build_operation_names(_DEFINITION, f"{kind}JobDefinition")
+            for name in _build_operation_names(_DEFINITION_VERBS, f"{kind}JobDefinition")
         ],
     ),
     OperationGroup(
@@ -129,13 +129,13 @@ OPERATION_GROUPS = (
             "ListPipelineParametersForExecution",
         ),
     ),
-    OperationGroup("tuning jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "HyperParameterTuningJob")),
+    OperationGroup("tuning jobs", Answer.REFUSED, _build_operation_names(_DEFINITION_VERBS, "HyperParameterTuningJob")),
     OperationGroup(
         "AutoML jobs",
         Answer.REFUSED,
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
-    OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "CompilationJob")),
+    OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION_VERBS, "CompilationJob")),
     OperationGroup(
         "notebook instances",
         Answer.REFUSED,
@@ -144,9 +144,12 @@ OPERATION_GROUPS = (
     OperationGroup(
         "clusters",
         Answer.REFUSED,
-        (*_build_operation_names(_DEFINITION, "Cluster"), *_build_operation_names("Describe List", "ClusterNode")),
+        (
+            *_build_operation_names(_DEFINITION_VERBS, "Cluster"),
+            *_build_operation_names("Describe List", "ClusterNode"),
+        ),
     ),
-    OperationGroup("Studio domains", Answer.REFUSED, _build_operation_names(_DEFINITION, "Domain")),
+    OperationGroup("Studio domains", Answer.REFUSED, _build_operation_names(_DEFINITION_VERBS, "Domain")),
 )
 """The operations that moto or drydock implements. All others of SageMaker are refused."""
 

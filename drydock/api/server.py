@@ -24,7 +24,7 @@ from drydock.api.runtime import Runtime
 from drydock.autoscaling import backend as autoscaling
 from drydock.autoscaling.scaler import Scaler
 from drydock.cloudwatch import backend as cloudwatch
-from drydock.cloudwatch.alarms import AlarmEvaluator, find_alarm
+from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
 from drydock.errors import CannotStart, JobFailed
@@ -139,7 +139,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     store = _open_store(settings.data)
     logs = JobLogs(store)
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), logs)
-    endpoints = Endpoints(store, settings, executor, logs, find_alarm)
+    endpoints = Endpoints(store, settings, executor, logs, find_rollback_reason)
     server = LimitedServer(listener, _build_application(settings, store, queue, endpoints))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()

@@ -89,7 +89,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         """Register a scalable target, or change it.
 
         Raises:
-            AWSValidationException: The variant does not exist, or the range of its number of instances is wrong. A
+            AWSValidationException: The variant does not exist, or the range of its number of instances is not valid. A
                 retry cannot help.
         """
         if dimension == DIMENSION:

@@ -29,22 +29,22 @@ MAX_SUBJECT_CHARS = 100
 
 
 class AlarmActions:
-    """Knows the last state of each alarm, and executes the actions of a change."""
+    """Stores the last state of each alarm, and executes the actions of a change of state."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
         self._threads: dict[str, threading.Thread] = {}  # the last one of each alarm
 
-    def forget_others(self, arns: Collection[str]) -> None:
-        """Forget the states of all alarms but these: the others were deleted."""
-        self._states = {arn: state for arn, state in self._states.items() if arn in arns}
-        self._threads = {arn: thread for arn, thread in self._threads.items() if arn in arns}
+    def forget_deleted(self, existing_arns: Collection[str]) -> None:
+        """Forget the states of the alarms that no longer exist."""
+        self._states = {arn: state for arn, state in self._states.items() if arn in existing_arns}
+        self._threads = {arn: thread for arn, thread in self._threads.items() if arn in existing_arns}
 
     def execute(self, alarm: Any, account_id: str) -> None:
         """Execute the actions of an alarm whose state has changed since the last call, in the background.
 
         Args:
-            alarm: moto's alarm. One that was put again has the state of before, as on AWS.
+            alarm: moto's alarm. An alarm that a client has replaced keeps its state, as on AWS.
             account_id: Its account.
         """
         if alarm.state_reason == FIRST_REASON:

@@ -1,4 +1,4 @@
-"""Evaluate CloudWatch's alarms on one metric, which moto only stores."""
+"""Evaluate CloudWatch's alarms on one metric. moto only stores alarms, and never evaluates them."""
 
 import logging
 import threading
@@ -42,8 +42,8 @@ class AlarmEvaluator:
     def __init__(self) -> None:
         self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
-        # The last result of each alarm, and the beginning of the period in which it was computed. If a client puts an
-        # alarm again, moto creates a new object, which has no result yet.
+        # The last result of each alarm, and the beginning of the period in which it was computed. If a client
+        # replaces an alarm, moto creates a new object, which has no result yet.
         self._results: weakref.WeakKeyDictionary[Any, tuple[str, datetime]] = weakref.WeakKeyDictionary()
         self._actions = AlarmActions()
 
@@ -62,10 +62,10 @@ class AlarmEvaluator:
                 for _, _, backend in list(cloudwatch_backends.iter_backends())
                 for alarm in list(backend.alarms.values())
             ]
-            self._actions.forget_others({alarm.alarm_arn for _, alarm in alarms})
+            self._actions.forget_deleted({alarm.alarm_arn for _, alarm in alarms})
             for backend, alarm in alarms:
                 try:
-                    self._actions.execute(alarm, backend.account_id)  # of a state that SetAlarmState has set
+                    self._actions.execute(alarm, backend.account_id)  # the state may come from SetAlarmState
                     self.evaluate(backend, alarm)
                     self._actions.execute(alarm, backend.account_id)
                 except Exception:  # the other alarms must be evaluated
@@ -94,8 +94,8 @@ class AlarmEvaluator:
                 alarm.update_state(_explain(alarm, state), "{}", state)
 
 
-def find_alarm(owner: Owner, names: Sequence[str]) -> str | None:
-    """Return why an update must end: one of its alarms is in the state ALARM, or does not exist. None if all are well.
+def find_rollback_reason(owner: Owner, names: Sequence[str]) -> str | None:
+    """Return why an update must be rolled back: one of its alarms is in the state ALARM, or does not exist; else None.
 
     Args:
         owner: Account and region of the alarms.
@@ -122,9 +122,9 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
     begin = _floor(now, period_s)
     values = [_read_value(backend, alarm, begin - timedelta(seconds=period_s * n)) for n in range(count + 1)]
     breaches = [None if value is None else _is_breaching(alarm, value) for value in values]
-    can_count = alarm.statistic in GROWING_STATISTICS and alarm.comparison_operator.startswith("Greater")
+    is_current_usable = alarm.statistic in GROWING_STATISTICS and alarm.comparison_operator.startswith("Greater")
     # The first value is that of the current period, which is not complete.
-    breaches = breaches[:count] if breaches[0] and can_count else breaches[1:]
+    breaches = breaches[:count] if breaches[0] and is_current_usable else breaches[1:]
     if alarm.treat_missing_data in ("breaching", "notBreaching"):
         breaches = [alarm.treat_missing_data == "breaching" if item is None else item for item in breaches]
     if sum(item is True for item in breaches) >= int(alarm.datapoints_to_alarm or count):
@@ -135,7 +135,7 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
 
 
 def read_last_value(backend: CloudWatchBackend, alarm: Any) -> float | None:
-    """Return the newest value of an alarm's metric, in the current period or the evaluated ones; None without data."""
+    """Return the newest value of an alarm's metric in the current and the evaluated periods; None if there is none."""
     begin, period_s = _floor(utcnow(), int(alarm.period)), int(alarm.period)
     for number in range(int(alarm.evaluation_periods) + 1):
         value = _read_value(backend, alarm, begin - timedelta(seconds=period_s * number))
@@ -147,7 +147,7 @@ def read_last_value(backend: CloudWatchBackend, alarm: Any) -> float | None:
 def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> float | None:
     """Return the statistic of the alarm's metric in the period that begins at a moment; None without data.
 
-    The dimensions must be those of the data: all of them, and no others.
+    The alarm's dimensions must equal the dimensions of the data.
     """
     end = begin + timedelta(seconds=int(alarm.period))
     statistic = _get_statistic(alarm)

@@ -48,7 +48,7 @@ class StoredCloudWatch(CloudWatchBackend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The paths at which moto serves CloudWatch, with the handler that knows percentiles."""
+        """The paths at which moto serves CloudWatch, with the handler that supports percentiles."""
         return {"/$": PercentileResponse.dispatch}
 
     def reset(self) -> None:

@@ -30,7 +30,7 @@ class Histogram:
 
 
 def find_percentile(counted_values: Iterable[tuple[float, float]], percent: float) -> float | None:
-    """Return the smallest value such that at least `percent` percent of all values are not above it; None without any.
+    """Return the smallest value with at least `percent` percent of all values not above it; None without values.
 
     Args:
         counted_values: Values, and how often each occurs.

@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 CHECK_S = 0.1
 
-FindAlarm = Callable[[Sequence[str]], str | None]
+FindRollbackReason = Callable[[Sequence[str]], str | None]
 
 
 class RolledBack(DrydockError):
-    """An update ends early, and the old instances serve again. The message is the FailureReason."""
+    """An update ended early, and the old instances must serve again. The message is the FailureReason."""
 
 
 class Deployment:
@@ -28,7 +28,7 @@ class Deployment:
         old_fleet: The instances that serve.
         new_fleet: The instances that replace them; none is started yet.
         set_share: Sets the share of the requests that the new instances get.
-        find_alarm: Returns why one of several alarms ends the update; None if none does.
+        find_rollback_reason: Returns why one of several alarms ends the update; None if no alarm does.
         closed: Set when the server or the endpoint ends.
     """
 
@@ -38,11 +38,11 @@ class Deployment:
         old_fleet: Fleet,
         new_fleet: Fleet,
         set_share: Callable[[float], None],
-        find_alarm: FindAlarm,
+        find_rollback_reason: FindRollbackReason,
         closed: threading.Event,
     ) -> None:
         self._traffic, self._old, self._new = traffic, old_fleet, new_fleet
-        self._set_share, self._find_alarm, self._closed = set_share, find_alarm, closed
+        self._set_share, self._find_rollback_reason, self._closed = set_share, find_rollback_reason, closed
         self._share = 0.0
         self._ends_at = time.monotonic() + traffic.timeout_s
 
@@ -90,7 +90,7 @@ class Deployment:
     def _watch_alarms(self, wait_s: float) -> None:
         deadline = time.monotonic() + wait_s
         while True:
-            if reason := self._find_alarm(self._traffic.alarms):
+            if reason := self._find_rollback_reason(self._traffic.alarms):
                 raise RolledBack(f"The update was rolled back because {reason}.")
             if time.monotonic() >= self._ends_at:
                 limit = self._traffic.timeout_s

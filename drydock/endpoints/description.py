@@ -1,4 +1,4 @@
-"""What the API shows of one endpoint."""
+"""Describe an endpoint in the responses of the API."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ class EndpointDescription:
     """An endpoint, as DescribeEndpoint and ListEndpoints show it.
 
     Args:
-        record: Its record.
+        record: The endpoint's stored record.
     """
 
     def __init__(self, record: EndpointRecord) -> None:
@@ -31,7 +31,7 @@ class EndpointDescription:
 
     @property
     def min_instances(self) -> int:
-        """How many instances a variant must have at least: asynchronous requests can wait until there is one."""
+        """The smallest allowed number of instances of a variant. Only asynchronous requests can wait for the first."""
         return 0 if self.record.plan.asynchronous else 1
 
     @property
@@ -99,7 +99,7 @@ def _describe_variant(variant: Variant, fleet: Fleet) -> dict[str, Any]:
 
 
 def _describe_capture(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the summary of a DataCaptureConfig; None without one."""
+    """Return the summary of a DataCaptureConfig; None if `config` is None."""
     if config is None:
         return None
     is_on = bool(config.get("EnableCapture"))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drydock.endpoints.deployment import Deployment, FindAlarm, RolledBack
+from drydock.endpoints.deployment import Deployment, FindRollbackReason, RolledBack
 from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
@@ -32,19 +32,24 @@ class Endpoint(EndpointDescription):
     """One endpoint. Safe for several threads.
 
     Args:
-        owner: Its account and region.
-        record: Its record, which is stored by `save`.
+        owner: The endpoint's account and region.
+        record: The endpoint's record, which `save` stores.
         resources: Storage of the record.
-        make_fleet: Creates the instances of a plan, which are not started.
-        find_alarm: Returns why one of several alarms ends an update; None if none does.
+        make_fleet: Creates the instances of a plan, and does not start them.
+        find_rollback_reason: Returns why one of several alarms ends an update; None if no alarm does.
     """
 
     def __init__(
-        self, owner: Owner, record: EndpointRecord, resources: Resources, make_fleet: MakeFleet, find_alarm: FindAlarm
+        self,
+        owner: Owner,
+        record: EndpointRecord,
+        resources: Resources,
+        make_fleet: MakeFleet,
+        find_rollback_reason: FindRollbackReason,
     ) -> None:
         super().__init__(record)
         self.owner, self.faults = owner, VariantFaults()
-        self._resources, self._make_fleet, self._find_alarm = resources, make_fleet, find_alarm
+        self._resources, self._make_fleet, self._find_rollback_reason = resources, make_fleet, find_rollback_reason
         self._lock = threading.RLock()
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
@@ -63,7 +68,7 @@ class Endpoint(EndpointDescription):
         return self._fleet
 
     def list_fleets(self) -> list[Fleet]:
-        """Return the instances that serve, and those that begin to."""
+        """Return the instances that serve, and those that an update is starting."""
         return [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
 
     def save(self) -> None:
@@ -73,11 +78,11 @@ class Endpoint(EndpointDescription):
             self._resources.write(self.owner, self.record.name, self.record.dump())
 
     def create(self) -> None:
-        """Start the instances of a new endpoint in the background: InService follows, or Failed."""
+        """Start the instances of a new endpoint in the background. The status becomes InService or Failed."""
         self._run_in_background(self._create)
 
     def update(self, plan: Plan, deployment: dict[str, Any] | None) -> bool:
-        """Replace the instances by those of another plan in the background. Return False if it is not InService."""
+        """Replace the instances by those of another plan in the background. Return False if not InService."""
         with self._lock:
             if not self._is_in_service:
                 return False
@@ -113,7 +118,7 @@ class Endpoint(EndpointDescription):
             return True
 
     def abandon(self) -> None:
-        """Store nothing any more: the record is deleted. The caller closes the endpoint later."""
+        """Stop storing the record, because it was deleted. The caller closes the endpoint later."""
         self._closed.set()
         with self._lock:  # a change that is being stored ends first
             pass
@@ -125,7 +130,10 @@ class Endpoint(EndpointDescription):
             fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
-        """Go on after a restart of the server, which ended all instances. The server must answer already."""
+        """Start the instances again after a restart of the server, and repeat an update that was in progress.
+
+        The server must answer already.
+        """
         status = self.record.status
         if status is EndpointStatus.CREATING:
             self.create()
@@ -164,7 +172,7 @@ class Endpoint(EndpointDescription):
 
     def _set_status(self, status: EndpointStatus, reason: str | None = None) -> None:
         with self._lock:
-            # After `close`, the next server goes on from the stored status. A deletion is never taken back.
+            # After `close`, the next server resumes from the stored status. A deletion is never undone.
             if self._closed.is_set() or self.record.status is EndpointStatus.DELETING:
                 return
             self.record.status, self.record.reason = status, reason
@@ -177,7 +185,7 @@ class Endpoint(EndpointDescription):
                 self.save()
 
     def _create(self) -> None:
-        fleet = self._begin_fleet(self.record.plan)
+        fleet = self._make_next_fleet(self.record.plan)
         try:
             fleet.scale(starts_serverless=True)
         except JobFailed as error:
@@ -187,8 +195,8 @@ class Endpoint(EndpointDescription):
             self._fleet, self._next_fleet = fleet, None
             self._set_status(EndpointStatus.IN_SERVICE)
 
-    def _begin_fleet(self, plan: Plan) -> Fleet:
-        """Return the next instances, which are not started. If the endpoint is closed, they cannot start any more."""
+    def _make_next_fleet(self, plan: Plan) -> Fleet:
+        """Create the next instances, and do not start them. If the endpoint is closed, they can no longer start."""
         fleet = self._make_fleet(plan, self._count_restart)
         with self._lock:
             self._next_fleet = fleet
@@ -200,9 +208,11 @@ class Endpoint(EndpointDescription):
         plan = self.record.next_plan
         if plan is None or self._fleet is None:
             return
-        new_fleet, old_fleet = self._begin_fleet(plan), self._fleet
+        new_fleet, old_fleet = self._make_next_fleet(plan), self._fleet
         traffic = build_traffic_plan(self.record.deployment, plan.count_instances())
-        deployment = Deployment(traffic, old_fleet, new_fleet, self._set_share, self._find_alarm, self._closed)
+        deployment = Deployment(
+            traffic, old_fleet, new_fleet, self._set_share, self._find_rollback_reason, self._closed
+        )
         try:
             deployment.run()
         except (JobFailed, RolledBack) as error:

@@ -7,22 +7,22 @@ from fnmatch import fnmatchcase
 
 from drydock.endpoints.instances.connection_pool import Answer
 
-FAILURE = b'{"error": "drydock lets this variant fail, by its command `variant`"}'
+FAILURE = b'{"error": "drydock makes this variant fail, as its command `variant` requested"}'
 
 
 @dataclass(frozen=True)
 class VariantFault:
-    """What is wrong with the answers of a variant.
+    """How the answers of a variant fail or slow down.
 
     Attributes:
         variant: VariantName; "" for every variant of the endpoint.
-        config_name: Only while the endpoint serves this configuration, or one whose name matches this pattern, such as
-            `flights-2-*`; "" for any. During an update, the old and the new configuration usually have variants of the
-            same names.
+        config_name: Name of the endpoint configuration that has the fault, or a pattern of names, such as
+            `flights-2-*`; "" for any. It is needed during an update: the old and the new configuration usually have
+            variants of the same names.
         error_rate: Share of the requests that fail, from 0 to 1.
         status: HTTP status of these failures.
-        latency_s: Seconds that each answer takes longer.
-        ends_at: When the fault ends, as `time.monotonic` counts.
+        latency_s: Seconds by which each answer is delayed.
+        ends_at: When the fault ends, in seconds of `time.monotonic`.
     """
 
     variant: str
@@ -40,11 +40,11 @@ class VariantFaults:
         self._faults: dict[tuple[str, str], VariantFault] = {}
 
     def add(self, fault: VariantFault) -> None:
-        """Begin a fault."""
+        """Add a fault, which begins at once."""
         self._faults = {**self._faults, (fault.variant, fault.config_name): fault}
 
     def apply(self, variant: str, config_name: str) -> Answer | None:
-        """Wait as long as the faults of a variant say, and return the failure if the request fails."""
+        """Delay a request to a variant by its faults. Return the error answer if the request must fail, else None."""
         for fault in self._faults.values():
             is_match = fault.variant in ("", variant) and fnmatchcase(config_name, fault.config_name or "*")
             if not is_match or time.monotonic() > fault.ends_at:

@@ -26,7 +26,7 @@ from drydock.transfer.objects import ObjectStore
 FOLDER = "endpoints"
 """Folder of the instances' trees, below the server's data folder: endpoints/ACCOUNT/REGION/ENDPOINT/INSTANCE."""
 
-FindAlarm = Callable[[Owner, Sequence[str]], str | None]
+FindRollbackReason = Callable[[Owner, Sequence[str]], str | None]
 
 
 class Endpoints:
@@ -37,17 +37,22 @@ class Endpoints:
         settings: The server's settings.
         executor: Runs the instances.
         logs: Moves the instances' logs to CloudWatch Logs.
-        find_alarm: Returns why one of several alarms ends an update; None if none does.
+        find_rollback_reason: Returns why one of several alarms ends an update; None if no alarm does.
     """
 
     def __init__(
-        self, store: Store, settings: Settings, executor: Executor, logs: ProcessLogs, find_alarm: FindAlarm
+        self,
+        store: Store,
+        settings: Settings,
+        executor: Executor,
+        logs: ProcessLogs,
+        find_rollback_reason: FindRollbackReason,
     ) -> None:
         self.store, self.executor, self.metrics = store, executor, EndpointMetrics()
         self.capture, self.shadow = DataCapture(settings), ShadowRequests()
         self._utilization = Utilization(self.metrics, self.iterate)
         self.async_invocations = AsyncInvocations(store, settings, self.metrics, self._find, self.record)
-        self.settings, self._logs, self._find_alarm = settings, logs, find_alarm
+        self.settings, self._logs, self._find_rollback_reason = settings, logs, find_rollback_reason
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
         self._lock = threading.Lock()
@@ -173,10 +178,10 @@ class Endpoints:
             )
             return Fleet(plan, options)
 
-        def find_alarm(names: Sequence[str]) -> str | None:
-            return self._find_alarm(owner, names)
+        def find_rollback_reason(names: Sequence[str]) -> str | None:
+            return self._find_rollback_reason(owner, names)
 
-        endpoint = Endpoint(owner, record, self._resources, make_fleet, find_alarm)
+        endpoint = Endpoint(owner, record, self._resources, make_fleet, find_rollback_reason)
         self._by_owner[owner][record.name] = endpoint
         return endpoint
 

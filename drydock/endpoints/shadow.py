@@ -22,7 +22,7 @@ class ShadowRequests:
     def submit(self, send: Callable[[], None]) -> None:
         """Send a copy in the background, unless too many copies run or wait already."""
         if not self._places.acquire(blocking=False):
-            log.warning("a copy of a request is left out: the shadow variant is too slow")
+            log.warning("a request was not copied to the shadow variant, which is too slow")
             return
         try:
             self._threads.submit(self._run, send)
@@ -37,6 +37,6 @@ class ShadowRequests:
         try:
             send()
         except Exception:  # a copy has no client that could get the error
-            log.exception("a copy of a request failed")
+            log.exception("the copy of a request to the shadow variant failed")
         finally:
             self._places.release()

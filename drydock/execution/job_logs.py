@@ -182,7 +182,9 @@ class JobLogs:
             except sqlite3.Error:
                 raise
             except Exception:  # neither the other logs nor the end of the job may wait for this log
-                log.exception("the log of job %s is left to the next server: internal error", forwarder.job.name)
+                log.exception(
+                    "the log of job %s will be stored after a restart of drydock: internal error", forwarder.job.name
+                )
                 forwarder.is_done = True
         with self._condition:
             self._forwarders = [forwarder for forwarder in self._forwarders if not forwarder.is_done]

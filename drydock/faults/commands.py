@@ -70,11 +70,11 @@ def break_variant(
     config: Annotated[str, typer.Option(help="Only for this configuration; may contain *.")] = "",
     errors: Annotated[float, typer.Option(min=0, max=1, help="Share of the requests that fail.")] = 0.0,
     status: Annotated[int, typer.Option(help="HTTP status of the failures.")] = 500,
-    latency: Annotated[float, typer.Option(min=0, help="Seconds that each answer takes longer.")] = 0.0,
+    latency: Annotated[float, typer.Option(min=0, help="Seconds by which each answer is delayed.")] = 0.0,
     for_s: Duration = None,
     url: Url = "",
 ) -> None:
-    """Make a variant of an endpoint answer with errors or slowly; normally again without --errors and --latency."""
+    """Make a variant of an endpoint fail or answer slowly. Without --errors and --latency, end this fault."""
     body = {"endpoint": endpoint, "variant": variant, "config": config, "error_rate": errors, "status": status}
     _post(url, "variant", {**body, "latency_s": latency, "for_s": for_s})
 

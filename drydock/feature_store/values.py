@@ -17,7 +17,7 @@ _INTEGER_BITS = 63
 
 
 class InvalidRecord(Exception):
-    """A request about a record is wrong: Feature Store's ValidationError. A retry cannot help."""
+    """A request about a record is not valid: Feature Store's ValidationError. A retry cannot help."""
 
 
 def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tuple[str, int, dict[str, str]]:

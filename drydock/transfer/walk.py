@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 
 class EntryKind(StrEnum):
-    """The kinds of entries."""
+    """What an entry of a folder is."""
 
     FILE = "file"
     """A regular file, or a link to one inside the folder."""
@@ -68,7 +68,7 @@ def _classify(path: Path, root: Path) -> tuple[EntryKind, Path]:
     mode = path.lstat().st_mode
     if not stat.S_ISLNK(mode):
         return _classify_mode(mode), path
-    # Not strict: a link to nothing, or a circle of links, becomes OTHER and raises nothing.
+    # Not strict: a link to nothing, or a cycle of links, becomes OTHER and raises nothing.
     real_path = Path(os.path.realpath(path))
     if not real_path.is_relative_to(root) or not real_path.exists():
         return EntryKind.OTHER, path

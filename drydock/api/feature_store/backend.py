@@ -41,7 +41,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         """Store a feature group.
 
         Raises:
-            AWSValidationException: The request is wrong, or needs something that drydock lacks. A retry cannot help.
+            AWSValidationException: The request is not valid, or needs what drydock lacks. A retry cannot help.
             ResourceInUseException: A group of this name exists. A retry cannot help.
         """
         _check_request(request)

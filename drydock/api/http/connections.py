@@ -1,7 +1,7 @@
 """Limit the HTTP server's connections: their number at a time, and the time for which a client may be silent or slow.
 
 Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or one byte a
-minute, would keep threads for ever.
+minute, would keep threads forever.
 """
 
 import contextlib

@@ -15,7 +15,7 @@ DEFAULT_TTL_S, DEFAULT_TIMEOUT_S = 21_600, 900
 
 @dataclass(frozen=True)
 class AsyncRequest:
-    """An asynchronous invocation. All of it is stored.
+    """An asynchronous invocation. All fields are stored.
 
     Attributes:
         endpoint: EndpointName.
@@ -23,11 +23,11 @@ class AsyncRequest:
         headers: The headers that the model gets.
         output: URI of the answer.
         failure: URI of the error; "" without S3FailurePath.
-        input: URI of the body; "" if the request has it.
+        input: URI of the body; "" if the request itself contains the body.
         body: The body, base64; used if `input` is empty.
-        ttl_s: Seconds in the queue after which it expires.
+        ttl_s: Seconds in the queue after which the request expires.
         timeout_s: Seconds within which the model must answer.
-        submitted_at: When the request came, seconds of the epoch.
+        submitted_at: When the request arrived, in seconds since the epoch.
         id: Unique id.
     """
 
@@ -45,7 +45,7 @@ class AsyncRequest:
 
     @property
     def is_expired(self) -> bool:
-        """Whether it has waited for too long."""
+        """Whether the request has waited longer than `ttl_s`."""
         return time.time() - self.submitted_at > self.ttl_s
 
     def dump(self) -> str:
@@ -63,7 +63,7 @@ def build_locations(config: Mapping[str, Any], request_id: str, filename: str, e
 
     Args:
         config: AsyncInferenceConfig.
-        request_id: Names the objects.
+        request_id: Id of the request, used in the names of the objects.
         filename: Filename of the request; "" without one.
         extension: S3OutputPathExtension of the request; "" without one.
     """
