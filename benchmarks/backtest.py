@@ -78,7 +78,7 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
     if moments_of_versions != [str(moment) for moment in moments]:
         faults["versions as of"] = moments_of_versions
     if state["champion"]:
-        faults["champion, though no alias may move"] = state["champion"]
+        faults["champion, although a backtest must not promote"] = state["champion"]
     # Each version has to be compared with the newest earlier version that passed.
     last_passed = "none"
     for version in state["versions"]:
@@ -107,7 +107,7 @@ def find_repetition_faults(state_before: Mapping[str, Any], state_after: Mapping
 
 def _raise_if_faulty(faults: Mapping[str, Any]) -> None:
     if faults:
-        raise RuntimeError(f"the backfill of {DAG} left {faults}")
+        raise RuntimeError(f"the registry is wrong after the backfill of {DAG}: {faults}")
 
 
 def _run_backtest(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list[float]], dict[str, Any], list[str]]:

@@ -119,7 +119,9 @@ def _run(command: list[str], home: str, cwd: Path = PROJECT) -> None:
     }
     result = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise SystemExit(f"error: {' '.join(command[:6])} ended with {result.returncode}: {result.stderr[-2_000:]}")
+        raise SystemExit(
+            f"error: {' '.join(command[:6])} ended with exit code {result.returncode}: {result.stderr[-2_000:]}"
+        )
 
 
 def _build_lake_case(write: Callable[[str, int], None]) -> Callable[[], None]:

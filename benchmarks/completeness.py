@@ -1,7 +1,7 @@
 """Count the days that validation refuses because they end early: real days of 2013, and days that were truncated.
 
 Each real day of flights and of weather is compared with the days before it, and then published to a temporary lake. Of
-each fourth day, the first 25, 50, 75 and 90 % of the rows are also judged. Flights are in the order of departure
+every fourth day, the first 25, 50, 75 and 90 % of the rows are also judged. Flights are in the order of departure
 (cancelled flights last), weather is in the order of its file, by station. The seconds are those of one judgement, with
 its queries. LEEWAY_BENCH_DAYS sets a smaller number of days than the year's 365.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_DAY, DAYS = dt.date(2013, 1, 1), int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
 CUT_INTERVAL_DAYS = 4
-"""Of this number of days in a row, one is also judged in truncated form."""
+"""One of this number of consecutive days is also judged with fewer rows."""
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Shares of a day's rows that a truncated day has."""
 

@@ -85,7 +85,9 @@ def _measure(
             cwd=code, env={**os.environ, **variables}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if process.returncode:
-            raise SystemExit(f"error: the backfill ended with {process.returncode}: {process.stderr[-2_000:]}")
+            raise SystemExit(
+                f"error: the backfill ended with exit code {process.returncode}: {process.stderr[-2_000:]}"
+            )
         seconds.setdefault(row, []).append(time.monotonic() - start_s)
         cpu_s = round(_read_cpu_seconds() - start_cpu_s, 1)
         facts[f"{row}: published"] = json.loads(process.stdout)["published"]

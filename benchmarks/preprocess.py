@@ -147,7 +147,7 @@ def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise SystemExit(f"error: {command[:4]} ended with {child.returncode}")
+        raise SystemExit(f"error: {command[:4]} ended with exit code {child.returncode}")
     return time.perf_counter() - start_s, usage.ru_maxrss
 
 

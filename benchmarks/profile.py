@@ -131,5 +131,5 @@ def _run_command(command: list[str], folder: Path, variables: Mapping[str, str])
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise SystemExit(f"error: a process of the benchmark ended with {child.returncode}")
+        raise SystemExit(f"error: a process of the benchmark ended with exit code {child.returncode}")
     return time.perf_counter() - start_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024

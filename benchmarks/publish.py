@@ -88,7 +88,7 @@ def run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.publish", step, str(folder)]
     process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
-        raise SystemExit(f"error: {step} ended with {process.returncode}: {process.stderr[-2_000:]}")
+        raise SystemExit(f"error: {step} ended with exit code {process.returncode}: {process.stderr[-2_000:]}")
     result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return result
 

@@ -56,7 +56,9 @@ def _run_child(reader: str, path: Path) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(path.parent / "home")}
     process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
-        raise SystemExit(f"error: {reader} of {path.name} ended with {process.returncode}: {process.stderr[-2_000:]}")
+        raise SystemExit(
+            f"error: {reader} of {path.name} ended with exit code {process.returncode}: {process.stderr[-2_000:]}"
+        )
     result: dict[str, Any] = json.loads(process.stdout)
     return result
 

@@ -97,7 +97,7 @@ def _run_child(variant: str, home: str) -> dict[str, Any]:
         check=False,
     )
     if process.returncode:
-        raise SystemExit(f"error: {variant} ended with {process.returncode}: {process.stderr[-2_000:]}")
+        raise SystemExit(f"error: {variant} ended with exit code {process.returncode}: {process.stderr[-2_000:]}")
     result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return result
 

@@ -106,7 +106,7 @@ def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[
     failed_count = sum(task["state"] != "success" for task in tasks)
     faults = count_faults(state, count_source_rows(days)) | {"tasks failed": failed_count}
     if any(faults.values()):
-        raise RuntimeError(f"the backfill of {days} days left {faults}")
+        raise RuntimeError(f"the lake is wrong after the backfill of {days} days: {faults}")
     retries = sum(task["try_number"] - 1 for task in tasks)
     return {"days": len(state["flights"]["rows"]), "rows": state["rows"], "retries": retries, **faults}
 

@@ -1,7 +1,7 @@
 """All errors of the stack that a user sees, in one tree.
 
 StackError              exit code
-├── RequestError        2    the request is wrong: a retry cannot help
+├── RequestError        2    the request is not valid: a retry cannot help
 ├── UnavailableError    75   a service, the disk or another process failed or is busy: a retry can help
 └── TaskFailedError     the exit code of the failed task's step; 1 if its log names none
 """
@@ -31,7 +31,7 @@ class StackError(Exception):
 
 
 class RequestError(StackError):
-    """The request is wrong. A retry cannot help."""
+    """The request is not valid. A retry cannot help."""
 
     exit_code = 2
 

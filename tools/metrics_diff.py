@@ -108,9 +108,8 @@ def run_command(folder: Path, home: Path, *command: str) -> str:
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", os.defpath)])
     result = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise CommandFailedError(
-            f"{' '.join(command[:4])} ended with {result.returncode}: {find_reason(result.stdout + result.stderr)}"
-        )
+        reason = find_reason(result.stdout + result.stderr)
+        raise CommandFailedError(f"{' '.join(command[:4])} ended with exit code {result.returncode}: {reason}")
     return result.stdout
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmarks.decisions.simulation import KINDS, Array, Misses, draw_day_values, format_share, measure_cases
+from benchmarks.decisions.simulation import CORRELATIONS, Array, Misses, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
@@ -84,7 +84,7 @@ def _measure_intervals(kind: str, days: int) -> dict[str, str]:
     truth = {name: _compute_truth(equal_models, name) for name in ("auc", "ece")}
     misses, rejections = Misses(), 0
     for number in range(INTERVALS):
-        rows = simulate(equal_models, days, INTERVAL_ROWS, KINDS[kind], np.random.default_rng([days, number]))
+        rows = simulate(equal_models, days, INTERVAL_ROWS, CORRELATIONS[kind], np.random.default_rng([days, number]))
         options: dict[str, Any] = {"alpha": 0.025, "seed": 1, "groups": rows.day}
         for name, value in truth.items():
             misses.add(name, bootstrap.estimate_metric(rows.label, rows.candidate, name, **options), value)
@@ -104,7 +104,7 @@ def _measure_verdicts(kind: str, days: int, case: Case) -> dict[str, str]:
     outcome_counts: dict[str, Counter[str]] = {}
     for number in range(VERDICTS):
         random = np.random.default_rng([days, number, 1])
-        holdout = build_holdout(simulate(case, days, ROWS_PER_DAY[days], KINDS[kind], random), random)
+        holdout = build_holdout(simulate(case, days, ROWS_PER_DAY[days], CORRELATIONS[kind], random), random)
         checks = judge(Evidence(holdout), policy).checks
         for check in checks:
             outcome_counts.setdefault(check.name, Counter())[check.outcome] += 1

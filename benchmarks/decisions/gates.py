@@ -26,7 +26,7 @@ DRAWS = 5_000
 RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
 """Number of draws that scipy makes, by the number of rows."""
-SCIPY_CELLS = 10_000_000
+SCIPY_BATCH_VALUES = 10_000_000
 """Largest number of values in a batch of scipy. By default, all draws are one batch: an array of 400 MB at 10,000 rows.
 """
 METRICS = ("auc", "log_loss")
@@ -43,7 +43,7 @@ def run() -> dict[str, Any]:
                 row = f"{rows:,} rows, {metric}, {implementation}, {draws:,} draws"
                 seconds[row] = [result["seconds"] for result in results]
                 facts[f"{row}: memory"] = (
-                    f"{max(result['grown_mb'] for result in results):.0f} MB beyond imports and input"
+                    f"{max(result['growth_mb'] for result in results):.0f} MB beyond imports and input"
                 )
                 facts[f"{row}: interval"] = "{:.6f} to {:.6f}".format(*results[0]["interval"])
                 if draws < DRAWS:
@@ -58,7 +58,7 @@ def _run_child(implementation: str, metric: str, rows: int, draws: int) -> dict[
     process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
         raise SystemExit(
-            f"error: {implementation} of {metric} ended with {process.returncode}: {process.stderr[-2_000:]}"
+            f"error: {implementation} of {metric} ended with exit code {process.returncode}: {process.stderr[-2_000:]}"
         )
     result: dict[str, Any] = json.loads(process.stdout)
     return result
@@ -96,7 +96,7 @@ def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draw
         (np.arange(len(positives)), np.arange(len(negatives))),
         compute_difference,
         n_resamples=draws,
-        batch=max(1, SCIPY_CELLS // len(label)),
+        batch=max(1, SCIPY_BATCH_VALUES // len(label)),
         confidence_level=0.9,
         method="percentile",
         rng=1,
@@ -121,7 +121,7 @@ def _measure(implementation: str, metric: str, rows: int, draws: int) -> dict[st
     interval = {"Leeway": _bootstrap_with_pipelines, "scipy": _bootstrap_with_scipy}[implementation](
         metric, holdout, draws
     )
-    return {"seconds": time.perf_counter() - start_s, "grown_mb": read_peak_mb() - start_mb, "interval": interval}
+    return {"seconds": time.perf_counter() - start_s, "growth_mb": read_peak_mb() - start_mb, "interval": interval}
 
 
 if __name__ == "__main__":

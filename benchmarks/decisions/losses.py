@@ -30,7 +30,8 @@ LOSSES = {
     "AUC falls by 0.06, labels show it": Drift(slope=-0.31),
     "AUC falls by 0.06, scores show it": Drift(spread=0.68),
 }
-"""Name of each loss, and the change of the window that causes it."""
+"""Name of each loss, and the change of the window that causes it. The estimates without labels find only a loss
+that the scores show."""
 
 
 def simulate_loss_p_values(
@@ -48,7 +49,8 @@ def simulate_loss_p_values(
         window_days: length of a window, days.
         correlation: correlation of the weather of consecutive days.
         drift: what differs in the window.
-        shuffle: whether the days of each sample are put in random order, which hides that the weather lasts.
+        shuffle: whether the days of each sample are put in random order, which removes the
+            correlation of consecutive days.
         seed: seed of the generator.
     """
     random = np.random.default_rng([seed, windows, window_days, round(100 * correlation)])
@@ -82,7 +84,7 @@ def _simulate_losses(
 
 
 def run() -> dict[str, Any]:
-    """Return the share of windows with p-values up to each level, without a loss and with one, as facts."""
+    """Return the share of windows with p-values not above each level, without a loss and with one, as facts."""
     facts: dict[str, str] = {
         "simulated windows of each line without a loss, and with one": f"{WINDOWS}, {WINDOWS // 4}"
     }
@@ -101,7 +103,7 @@ def run() -> dict[str, Any]:
 
 
 def _describe_shares(p_values: Array) -> str:
-    """Describe the shares of p-values up to each level, with the standard errors of the simulation."""
+    """Describe the shares of p-values that are not above each level, with the standard errors of the simulation."""
     shares = [float((p_values <= level).mean()) for level in LEVELS]
     errors = [
         np.sqrt(max(share, level) * (1 - share) / len(p_values)) for share, level in zip(shares, LEVELS, strict=True)

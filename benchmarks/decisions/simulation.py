@@ -34,15 +34,15 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.estimate import Estimate
 
 Array = np.ndarray[Any, Any]
-KINDS = {"independent days": 0.0, "lasting weather": 0.5}
+CORRELATIONS = {"independent days": 0.0, "lasting weather": 0.5}
 """Name of each kind of weather, and its correlation with the day before."""
 DAYS = (14, 28, 60)
 ROWS = 80
 """Rows of a simulated day."""
 PROCESSES = 6
 """Number of cases that run at a time."""
-SHARE = "LEEWAY_BENCH_SHARE"
-"""Variable with the share of the simulations of a task that run: 0.5 for half of them. By default, all do."""
+SHARE_VARIABLE = "LEEWAY_BENCH_SHARE"
+"""Environment variable with the share of a task's simulations to run: 0.5 for half of them. By default, all run."""
 LAST_WEEK = 7
 """Days before the holdout from which a trivial model takes its mean: the last week of the training."""
 Choose = Callable[[Any], Any]
@@ -96,7 +96,7 @@ class Misses:
         self.counts[name, "above"] += truth > estimate.high
 
     def describe(self, names: Iterable[str], total: int) -> dict[str, str]:
-        """Describe the share of intervals that contain the truth, of this number of intervals for each name."""
+        """Describe for each metric the share of its `total` intervals that contain the truth."""
         facts = {}
         for name in names:
             below, above = self.counts[name, "below"], self.counts[name, "above"]
@@ -109,9 +109,9 @@ class Misses:
 def run(simulation: Simulation) -> dict[str, Any]:
     """Simulate all cases of a task for each number of days and both kinds of weather.
 
-    The environment variable `SHARE` lowers the numbers of simulations.
+    The environment variable LEEWAY_BENCH_SHARE lowers the numbers of simulations.
     """
-    share = float(os.environ.get(SHARE, "1"))
+    share = float(os.environ.get(SHARE_VARIABLE, "1"))
     counts = {
         name: math.ceil(share * getattr(simulation, name)) for name in ("intervals", "checks", "gains", "verdicts")
     }
@@ -130,7 +130,7 @@ def run(simulation: Simulation) -> dict[str, Any]:
 def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     """Simulate intervals, the checks against the champion and the trivial models, and verdicts."""
     worse, better = "candidate worse by exactly the tolerated loss", f"candidate {simulation.gain}"
-    correlation = KINDS[kind]
+    correlation = CORRELATIONS[kind]
     facts = measure_intervals(simulation, days, correlation)
     for title, choose, total in (
         (worse, simulation.worse, simulation.checks),
@@ -173,7 +173,7 @@ def measure_champion_checks(
 def measure_baseline_check(
     simulation: Simulation, choose: Choose, trivial_model: str, days: int, correlation: float
 ) -> int:
-    """Count how often a candidate passes the comparison with a trivial model, whose name ends the name of the check."""
+    """Count how often a candidate passes the check whose name ends with that of the trivial model."""
     policy, total = simulation.policy, simulation.checks
     passes = _count_passes(
         simulation, choose, days, correlation, total, lambda holdout: check_against_baselines(holdout, policy)
@@ -237,9 +237,10 @@ def measure_cases(
 
     Args:
         day_counts: numbers of days.
-        totals: for the facts: number of simulations of an interval, a check or a verdict, and the expected share.
-        measure: returns the facts of a case, from a key of `KINDS` and a number of days. Other processes call it, so it
-            must be a function that can be pickled.
+        totals: for an interval, a check and a verdict: number of simulations, and the expected share of
+            intervals that contain the truth, or of passes.
+        measure: returns the facts of a case, from a key of `CORRELATIONS` and a number of days. It must be picklable,
+            because other processes call it.
     """
     facts = {
         f"simulations of {'an' if name[0] in 'aeiou' else 'a'} {name}": (
@@ -247,7 +248,7 @@ def measure_cases(
         )
         for name, (total, share) in totals.items()
     }
-    cases = list(itertools.product(KINDS, day_counts))
+    cases = list(itertools.product(CORRELATIONS, day_counts))
     seconds: dict[str, list[float]] = {}
     with ProcessPoolExecutor(PROCESSES) as pool:
         results = pool.map(partial(_time_case, measure), cases)
@@ -265,7 +266,7 @@ def _time_case(measure: Callable[[str, int], dict[str, str]], case: tuple[str, i
 
 
 def number_days(days: int, rows: int) -> tuple[Array, Array]:
-    """Return for each row of a holdout and of the week before it: number of its day, and whether it is in the holdout.
+    """Return the day's number, and whether it is in the holdout, for the rows of a holdout and of the week before it.
 
     The days of that week have the numbers 0 to 6.
     """

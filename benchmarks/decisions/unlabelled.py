@@ -47,7 +47,7 @@ SimulateRows = Callable[[int, np.random.Generator], pd.DataFrame]
 
 
 def run() -> dict[str, Any]:
-    """Simulate both tasks, and count the p-values up to each level."""
+    """Simulate both tasks, and count the p-values that are not above each level."""
     p_values: dict[str, list[float]] = {}
     seconds = {}
     for task, simulate in {"regression": simulate_regression, "multiclass": simulate_classes}.items():

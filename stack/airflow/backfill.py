@@ -1,4 +1,4 @@
-"""Complete one run of a DAG for each day, even if an earlier run failed, or ended with an earlier stack."""
+"""Complete one run of a DAG for each day, even if an earlier run failed, or was killed with an earlier stack."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ class Backfill:
         missing_days = [day for day in self.days if day.isoformat() not in runs]
         if self._is_requested:
             listing = ", ".join(day.isoformat() for day in missing_days[:5])
-            raise RequestError(f"{self.dag_id} has no run for {listing}: check its dates and schedule.")
+            raise RequestError(
+                f"{self.dag_id} has no run for {listing}: check the DAG's start date, end date and schedule."
+            )
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing_days[0], missing_days[-1]))
         self._is_requested = self.client.start_backfill(self.dag_id, start, end, self.max_active_runs, self.conf)
 

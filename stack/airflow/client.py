@@ -156,7 +156,7 @@ class AirflowClient:
         return value if isinstance(value, dict) else {}
 
     def read_log(self, task: Json) -> list[str]:
-        """Return the log lines of the last try of a task instance."""
+        """Return the log lines of a task instance's last try."""
         path = f"/dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
         query = {"full_content": "true", "map_index": task["map_index"]}
         response = self.request("GET", f"{path}/logs/{task['try_number']}", params=query)

@@ -14,21 +14,21 @@ _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
 """The exit code for each class of errors that Leeway's operators raise. A retry can help only after the second."""
 
 
-def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> TaskFailedError:
+def explain_failure(client: AirflowClient, run: dict[str, Any], day: str) -> TaskFailedError:
     """Build the error for a failed run. It names the task that failed first, with the end of its log and its exit code.
 
     Args:
         client: the session with Airflow.
         run: the failed run, as Airflow describes it.
-        key: the day of the run, for the message.
+        day: the day of the run (YYYY-MM-DD), for the message.
     """
     dag_id, run_id = run["dag_id"], run["dag_run_id"]
     failed_tasks = [task for task in client.list_task_instances(dag_id, run_id) if task["state"] == "failed"]
     if not failed_tasks:
-        return TaskFailedError(f"Run {run_id} of {dag_id} for {key} failed, although none of its tasks did.")
+        return TaskFailedError(f"Run {run_id} of {dag_id} for {day} failed, although none of its tasks did.")
     task = min(failed_tasks, key=lambda task: task["end_date"] or "")
     lines = client.read_log(task)[-LOG_LINES:]
-    summary = f"Task {task['task_id']} of {dag_id} failed for {key} (run {run_id}, try {task['try_number']})."
+    summary = f"Task {task['task_id']} of {dag_id} failed for {day} (run {run_id}, try {task['try_number']})."
     return TaskFailedError(f"{summary} The end of its log is above.", "\n".join(lines), find_exit_code(lines))
 
 

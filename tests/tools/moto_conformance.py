@@ -190,7 +190,9 @@ def _run_tests(tests: Path, suite: str, url: str, report: Path) -> dict[str, tup
     except subprocess.TimeoutExpired:
         raise SystemExit(f"error: {suite} has not ended after {RUN_TIMEOUT_S:.0f} s") from None
     if result.returncode not in (0, 1):
-        raise SystemExit(f"error: pytest ended with {result.returncode}: {(result.stdout + result.stderr)[-2000:]}")
+        raise SystemExit(
+            f"error: pytest ended with exit code {result.returncode}: {(result.stdout + result.stderr)[-2000:]}"
+        )
     return {
         f"{case.get('classname')}.{case.get('name')}": _read_outcome(case) for case in ET.parse(report).iter("testcase")
     }

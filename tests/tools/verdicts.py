@@ -7,7 +7,7 @@ from pipelines.steps.gate import GateResult
 
 
 def build_verdict(**fields: Any) -> dict[str, Any]:
-    """Return the fields of a verdict that passed, with other values for some of them."""
+    """Return the fields of a verdict that passed. `fields` replaces the values of some of them."""
     values = {
         "passed": True,
         "outcome": "passed",

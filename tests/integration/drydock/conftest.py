@@ -265,7 +265,7 @@ def start_server(folder: Path, *options: str, environment: Mapping[str, str] | N
             finally:
                 process.kill()
             is_correct = was_ended_by_test or (not has_ended and process.returncode == 0)
-            assert is_correct, f"drydock ended with {process.returncode}:\n{path.read_text()[-10_000:]}"
+            assert is_correct, f"drydock ended with exit code {process.returncode}:\n{path.read_text()[-10_000:]}"
 
 
 @pytest.fixture(scope="session")

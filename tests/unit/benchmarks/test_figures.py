@@ -62,7 +62,7 @@ FIGURES = [
     Figure(GATES, "0.9 s and {0.5} s", "gates", ("seconds", "10,000 rows, log_loss, Leeway, 5,000 draws", "median")),
     Figure(GATES, "takes {13} s and 1.5 s", "gates", ("seconds", "10,000 rows, auc, scipy, 5,000 draws", "median")),
     Figure(GATES, "13 s and {1.5} s", "gates", ("seconds", "10,000 rows, log_loss, scipy, 5,000 draws", "median")),
-    Figure(GATES, "lasting weather, {12.0} % of the intervals", "regression",
+    Figure(GATES, "At 28 correlated days, {12.0} % of the intervals", "regression",
            ("facts", "lasting weather, 28 days: coverage/0.1-0.9: 95 % interval contains the truth", "2")),
     Figure(GATES, "passes in {37}, 57, 89 %", "regression",
            ("facts", f"{FEW_DAYS}: candidate 0.05 R2 above the champion: r2 against the champion's: passed")),
@@ -105,7 +105,7 @@ FIGURES = [
             ("error in 96.4 to {98.6} %", "independent days, 28 days: ece: 95 % interval contains the truth"),
             ("promotes one in {38} % at 28 independent days",
              "independent days, 28 days: equal models: verdict of the shipped policy is passed"),
-            ("independent days, {25} % where weather lasts",
+            ("independent days, {25} % where days are correlated",
              "lasting weather, 28 days: equal models: verdict of the shipped policy is passed"),
         )
     ),

@@ -11,7 +11,7 @@ RESULTS = {
     name: json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())["facts"]
     for name in ("regression", "multiclass")
 }
-KINDS = {"independent days": "independent", "lasting weather": "lasting"}
+KINDS = {"independent days": "independent", "lasting weather": "correlated"}
 HEADERS = {"regression": "regression", "multiclass": "classes"}
 AGAINST_CHAMPION = "against the champion's: passed"
 ROWS = {

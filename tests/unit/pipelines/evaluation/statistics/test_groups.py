@@ -102,7 +102,7 @@ def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
 
 @pytest.mark.parametrize(("days", "correlation"), [(10, 0.0), (14, 0.0), (28, 0.0), (14, 0.3), (28, 0.5), (60, 0.5)])
 def test_a_bound_at_the_truth_passes_in_alpha_of_the_cases(days: int, correlation: float) -> None:
-    """A percentile bootstrap of the days passes in 8 to 17 % of these cases: in 17 % where weather lasts."""
+    """A percentile bootstrap of the days passes in 8 to 17 % of these cases: in 17 % where days are correlated."""
     random, trials = np.random.default_rng(days), 4_000
     steps = random.normal(size=(trials, days))
     values = [steps[:, 0]]

@@ -67,7 +67,7 @@ def test_the_level_holds_where_days_of_the_window_have_another_size(rows: int) -
 
 
 def test_correlation_between_days_raises_false_alarms_only_little() -> None:
-    # False alarms are a little more frequent: five weeks are too few to estimate how long weather lasts.
+    # False alarms are a little more frequent: five weeks are too few to estimate the correlation of days.
     # The correlation is that of flights' delays.
     reference, window = simulate_pairs(0.2, memory=0.25)
     p_values = compute_p_values(reference, window)

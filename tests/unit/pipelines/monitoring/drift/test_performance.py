@@ -163,7 +163,7 @@ def test_a_loss_is_as_rare_as_its_p_value_says_where_weather_lasts(correlation: 
     assert set(p_values) == {"auc", "brier", "log_loss", "ece", "estimated_auc"}
     for name, values in p_values.items():
         significant = int((values <= 0.05).sum())
-        # The level is a little higher where the weather lasts: some 40 days do not tell how long it does.
+        # The level is a little higher where days are correlated: some 40 days are too few to estimate the correlation.
         assert stats.binomtest(significant, windows, 0.06, alternative="greater").pvalue > 0.003, (name, significant)
         # A test that never finds anything is no test. ECE is cautious: its error is not symmetric.
         least = limit.get(name, 0.04)
@@ -172,7 +172,7 @@ def test_a_loss_is_as_rare_as_its_p_value_says_where_weather_lasts(correlation: 
 
 
 def test_days_taken_as_independent_raise_false_losses() -> None:
-    """Negative control: the same days in random order, which hides that the weather lasts."""
+    """Negative control: the same days in random order, which removes their correlation."""
     p_values = simulate_loss_p_values(150, 14, 0.7, shuffle=True)
     for name in ("auc", "brier", "log_loss", "estimated_auc"):
         assert (p_values[name] <= 0.05).mean() > 0.12, name
