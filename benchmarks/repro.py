@@ -190,7 +190,7 @@ def find_faults(
     """
     faults = {
         "failed": {name: code for name, code in codes.items() if code},
-        "locked": sorted({text for text in ERROR_TEXTS for log in logs if text in log}),
+        "errors in logs": sorted({text for text in ERROR_TEXTS for log in logs if text in log}),
         "stage_counts": {} if stage_counts == expected_counts else dict(stage_counts),
         "different": {name: paths for name, paths in differences.items() if paths},
     }

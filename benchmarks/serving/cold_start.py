@@ -37,8 +37,8 @@ class Cases:
     """The requests to one running drydock.
 
     Args:
-        url: Its URL.
-        pid: Its process.
+        url: URL of the server.
+        pid: Process id of the server.
         folder: The folder with the model and the requests.
     """
 

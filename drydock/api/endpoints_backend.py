@@ -78,7 +78,7 @@ class EndpointsBackend(ModelsBackend):
         """Return an endpoint configuration.
 
         Raises:
-            AWSValidationException: It does not exist. A retry cannot help.
+            AWSValidationException: The configuration does not exist. A retry cannot help.
         """
         config: EndpointConfig | None = self.endpoint_configs.get(name)
         if config is None:
@@ -96,7 +96,7 @@ class EndpointsBackend(ModelsBackend):
         """Return an endpoint.
 
         Raises:
-            AWSValidationException: It does not exist. A retry cannot help.
+            AWSValidationException: The endpoint does not exist. A retry cannot help.
         """
         endpoint: Endpoint | None = self.endpoints.get(name)
         if endpoint is None:

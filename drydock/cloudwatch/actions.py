@@ -22,7 +22,7 @@ ACTIONS = {
     "ALARM": "alarm_actions",
     "INSUFFICIENT_DATA": "insufficient_data_actions",
 }
-# An alarm begins without data. In moto, it begins with another state, and this reason.
+# A new alarm has insufficient data on AWS. In moto, it has another state, and this reason.
 FIRST_STATE, FIRST_REASON = "INSUFFICIENT_DATA", "Unchecked: Initial alarm creation"
 TOPIC_PREFIX = "arn:aws:sns:"
 MAX_SUBJECT_CHARS = 100
@@ -45,7 +45,7 @@ class AlarmActions:
 
         Args:
             alarm: moto's alarm. An alarm that a client has replaced keeps its state, as on AWS.
-            account_id: Its account.
+            account_id: Id of the alarm's account.
         """
         if alarm.state_reason == FIRST_REASON:
             return

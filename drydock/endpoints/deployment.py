@@ -59,7 +59,7 @@ class Deployment:
         for share in traffic.shares:
             if traffic.is_rolling:
                 self._new.scale(share)
-            self._move(share)
+            self._move_traffic(share)
             self._watch_alarms(traffic.wait_s)
             if traffic.is_rolling and share < 1:
                 self._old.scale(1 - share)
@@ -77,12 +77,12 @@ class Deployment:
             except JobFailed as error:  # those that run must take the traffic
                 log.warning("an instance does not start during a rollback: %s", error.reason)
                 break
-            self._move(share)
+            self._move_traffic(share)
             if share > 0:
                 self._new.scale(share)
-        self._move(0.0)
+        self._move_traffic(0.0)
 
-    def _move(self, share: float) -> None:
+    def _move_traffic(self, share: float) -> None:
         self._share = share
         self._set_share(share)
         log.info("the new instances get %.0f %% of the requests", 100 * share)

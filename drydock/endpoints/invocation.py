@@ -135,7 +135,7 @@ def check_answer(answer: Answer, endpoint: str, account_id: str) -> None:
     """Check that a model has answered a request.
 
     Args:
-        answer: Its answer.
+        answer: The model's answer.
         endpoint: The endpoint's name.
         account_id: Id of the endpoint's account.
 

@@ -1,4 +1,4 @@
-"""Recovery of the jobs that had not ended when their server ended."""
+"""Recover the jobs that had not ended when their server ended."""
 
 import time
 from datetime import datetime
@@ -38,10 +38,10 @@ class Heartbeat:
 
 
 def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
-    """Bring a job of an earlier server into a consistent state. All of its processes must have ended.
+    """Recover a job that had not ended when its server ended. All processes of the job must have ended.
 
-    Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only its
-    results must still be uploaded.
+    Running spot jobs become Interrupted, and other running jobs fail. If the job's command has
+    ended by itself, the job does not run again: only its results must still be uploaded.
 
     Args:
         job: The job, which has not ended.
@@ -62,7 +62,7 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
     elif job.phase in (Phase.STARTING, Phase.INTERRUPTED):
         pass  # the job was waiting, and waits again
     elif job.phase is Phase.TRAINING and command_exit is not None:
-        return _end_command(job, command_exit)
+        return _set_command_end(job, command_exit)
     elif job.is_spot:
         job.enter_phase(Phase.INTERRUPTED, since=max(last_alive_at, job.record.transitions[-1].start))
     elif job.phase is Phase.DOWNLOADING:
@@ -72,7 +72,7 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
     return None
 
 
-def _end_command(job: Job, command_exit: CommandExit) -> RunEnd:
+def _set_command_end(job: Job, command_exit: CommandExit) -> RunEnd:
     """Set when the command of a running job ended, and return how the run ended."""
     started_at = job.record.transitions[-1].start
     job.set_phase_end(min(max(command_exit.ended_at, started_at), get_now()))

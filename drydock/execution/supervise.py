@@ -1,4 +1,4 @@
-"""Supervision of a job's running hosts: wait for their end, and end them early on a stop, a limit or a failure."""
+"""Supervise a job's running hosts: wait for their end, and end them early on a stop, a limit or a failure."""
 
 import threading
 import time

@@ -86,7 +86,7 @@ class Policy:
 
 @dataclass
 class _JobState:
-    """What the market knows about one job: requested interruptions, and when capacity is back (monotonic clock)."""
+    """The market's state of one job: requested interruptions, and when it gets capacity again (`time.monotonic`)."""
 
     requested_interruptions: list[Interruption] = field(default_factory=list)
     capacity_back_at: float = 0.0
@@ -114,7 +114,7 @@ class SpotMarket:
             self._get_state(job).requested_interruptions.append(interruption)
 
     def set_capacity(self, instance_types: str, available: bool, for_s: float | None = None) -> None:
-        """Make spot instances available or unavailable, from now on.
+        """Make spot instances available or unavailable, for a duration or permanently.
 
         Args:
             instance_types: Shell pattern of instance types.

@@ -41,7 +41,7 @@ class S3Tables:
     def __init__(self, store: Store, blobs: BlobFolder) -> None:
         self._store, self.blobs = store, blobs
         self._thread_data = threading.local()
-        # The record of each bucket as the store has it, by the bucket's name.
+        # The stored record of each bucket, by the bucket's name.
         self._bucket_records: dict[str, str] = {}
         store.create_tables(SCHEMA)
 
@@ -61,7 +61,7 @@ class S3Tables:
 
     def create_keys(self, bucket_name: str) -> StoredKeys:
         """Return an empty container for the objects of a bucket."""
-        return StoredKeys(bucket_name, self.blobs, self._record_versions, self._record_created_version)
+        return StoredKeys(bucket_name, self.blobs, self._add_earlier_versions, self._add_created_version)
 
     def commit(self, transaction: Transaction) -> None:
         """Store the changes of a request, and delete files that no version needs any more.
@@ -132,10 +132,10 @@ class S3Tables:
             for name, record in bucket_changes.items():
                 _write_bucket(db, transaction.buckets[name], record)
 
-    def _record_versions(self, keys: StoredKeys, name: str) -> None:
-        self.transaction.record_versions(keys, name)
+    def _add_earlier_versions(self, keys: StoredKeys, name: str) -> None:
+        self.transaction.add_earlier_versions(keys, name)
 
-    def _record_created_version(self, key: StoredKey) -> None:
+    def _add_created_version(self, key: StoredKey) -> None:
         self.transaction.created_versions.append(key)
 
     def _find_bucket_change(self, bucket: FakeBucket) -> str | None:

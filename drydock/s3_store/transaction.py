@@ -26,8 +26,8 @@ class Transaction:
     accessed_versions: dict[int, StoredKey] = field(default_factory=dict)
     buckets: dict[str, FakeBucket] = field(default_factory=dict)
 
-    def record_versions(self, keys: StoredKeys, name: str) -> None:
-        """Record the versions of a name before its first change."""
+    def add_earlier_versions(self, keys: StoredKeys, name: str) -> None:
+        """Remember the versions of a name before its first change. Later changes of the name add nothing."""
         self.earlier_versions.setdefault((keys.bucket_name, name), (keys, list(keys.getlist(name, []))))
 
     def list_differences(self) -> Iterator[tuple[str, str, list[Any], list[Any]]]:

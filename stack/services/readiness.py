@@ -102,7 +102,9 @@ def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
     # checked again, because a service may have ended in between.
     used_ports = [port for port in stack.ports.model_dump().values() if is_listening(port)]
     if taken_ports := [port for port in find_unserved_ports(layout.home, used_ports) if is_listening(port)]:
-        raise UnavailableError(f"Another program took port {', '.join(map(str, taken_ports))} meanwhile; start again.")
+        raise UnavailableError(
+            f"Another program took port {', '.join(map(str, taken_ports))} while the stack started; start again."
+        )
 
 
 def read_log_end(log: Path, lines: int = LOG_LINES) -> str:

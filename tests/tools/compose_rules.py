@@ -19,7 +19,7 @@ Service = Mapping[str, Any]
 
 
 def find_violations(content: Mapping[str, Any]) -> list[str]:
-    """List the violations of all rules in the file, whose variables are not replaced."""
+    """List the violations of all rules in the file. Its variables, such as ${NAME}, must not be replaced yet."""
     services = content["services"].items()
     return [f"{name}: {text}" for name, service in services for text in _check_service(name, service, content)]
 
@@ -79,7 +79,7 @@ def _check_image(name: str, service: Service, content: Mapping[str, Any]) -> Ite
 def _check_secrets(name: str, service: Service, content: Mapping[str, Any]) -> Iterator[str]:
     for variable, value in (service.get("environment") or {}).items():
         if SECRET_NAME_PATTERN.search(variable) and _is_literal(variable, str(value)):
-            yield f"{variable} is written out"
+            yield f"{variable} is a literal value"
     for text in map(str, [*service.get("command", []), *service.get("healthcheck", {}).get("test", [])]):
         if URL_PASSWORD_PATTERN.search(text) or any(
             SECRET_NAME_PATTERN.search(match[1] or "") for match in VARIABLE_PATTERN.finditer(text)
@@ -109,7 +109,7 @@ def _check_volumes(name: str, service: Service, content: Mapping[str, Any]) -> I
     for volume in service.get("volumes", []):
         source, *options = str(volume).split(":")
         if "docker.sock" in volume:
-            yield "has the engine's socket"
+            yield "mounts the engine's socket"
         if source.startswith((".", "/")):
             if options[-1] != "ro":
                 yield f"may write to the host's {source}"

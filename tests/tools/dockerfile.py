@@ -39,10 +39,10 @@ def parse_dockerfile(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
 
 
 def is_sent(path: str, ignore: str) -> bool:
-    """Return whether the path is sent to the engine. The last pattern that matches it or a folder above it decides.
+    """Return whether a path is in the build context. The last pattern that matches it or a folder above it decides.
 
     Args:
-        path: path in the build context.
+        path: path below the folder of .dockerignore.
         ignore: text of .dockerignore.
     """
     parts, is_included = path.split("/"), True
@@ -63,7 +63,7 @@ def is_sent(path: str, ignore: str) -> bool:
 def find_violations(
     text: str, ignore: str, paths: "set[str]", selections: "set[str]", targets: "set[str]"
 ) -> list[str]:
-    """List the faults of a Dockerfile, as sentences.
+    """List the violations of the rules for a Dockerfile, as sentences.
 
     Args:
         text: text of the Dockerfile.

@@ -61,7 +61,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         """Return a feature group.
 
         Raises:
-            ResourceNotFound: It does not exist. A retry cannot help.
+            ResourceNotFound: The feature group does not exist. A retry cannot help.
         """
         group = self._feature_groups.find(self._owner, name_or_arn)
         if group is None:

@@ -58,7 +58,12 @@ class TrainingJob(Job):
         return bool(self._metric_definitions)
 
     def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
-        """Update and store FinalMetricDataList from lines of the log."""
+        """Update and store FinalMetricDataList from lines of the log.
+
+        Args:
+            lines: New lines of the log.
+            printed_ms: When the lines were printed, in milliseconds since the epoch.
+        """
         printed_at = datetime.fromtimestamp(printed_ms / 1000, UTC)
         metrics = self._final_metrics
         values_before = metrics.last_values

@@ -13,7 +13,7 @@ CORRECT = {
 }
 WRONG = {
     "failed": ({"codes": {"run0": 75}}, {"run0": 75}),
-    "locked": ({"logs": ["ERROR: Unable to acquire lock."]}, ["Unable to acquire lock"]),
+    "errors in logs": ({"logs": ["ERROR: Unable to acquire lock."]}, ["Unable to acquire lock"]),
     "stage_counts": ({"stage_counts": {"train": 2}}, {"train": 2}),
     "different": ({"differences": {"run0": ["verdict.json"]}}, {"run0": ["verdict.json"]}),
 }

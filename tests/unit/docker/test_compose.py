@@ -88,14 +88,14 @@ def delete(*path: str) -> Callable[[dict[str, Any]], None]:
         (set_value("redis", "image", value="redis"), "redis: image redis is not pinned"),
         (set_value("redis", "image", value="redis:latest"), "redis: image redis:latest is not pinned"),
         (set_value("redis", "image", value="redis:7"), "redis: image redis:7 is not pinned"),
-        (set_value(*PASSWORD, value="hunter2"), "postgres: POSTGRES_PASSWORD is written out"),
+        (set_value(*PASSWORD, value="hunter2"), "postgres: POSTGRES_PASSWORD is a literal value"),
         (
             set_value(*PASSWORD, value="${POSTGRES_PASSWORD:-hunter2}"),
-            "postgres: POSTGRES_PASSWORD is written out",
+            "postgres: POSTGRES_PASSWORD is a literal value",
         ),
         (
             set_value("mlflow", "environment", "MLFLOW_BACKEND_STORE_URI", value="postgresql://mlflow:hunter2@postgres/mlflow"),
-            "mlflow: MLFLOW_BACKEND_STORE_URI is written out",
+            "mlflow: MLFLOW_BACKEND_STORE_URI is a literal value",
         ),
         (
             set_value("redis", "command", value=["redis-cli", "-u", "redis://:x@redis"]),
@@ -110,7 +110,7 @@ def delete(*path: str) -> Callable[[dict[str, Any]], None]:
         (set_value("docs", "networks", value=["missing"]), "docs: network missing does not exist"),
         (set_value("docs", "volumes", value=["other:/x"]), "docs: volume other does not exist"),
         (set_value("docs", "volumes", value=["./docs:/x"]), "docs: may write to the host's ./docs"),
-        (set_value("drydock", "volumes", value=["/var/run/docker.sock:/s:ro"]), "drydock: has the engine's socket"),
+        (set_value("drydock", "volumes", value=["/var/run/docker.sock:/s:ro"]), "drydock: mounts the engine's socket"),
         (set_value("scheduler", "depends_on", value=["postgres"]), "scheduler: does not wait until postgres is ready"),
         (
             set_value("scheduler", "depends_on", "init", "condition", value="service_started"),

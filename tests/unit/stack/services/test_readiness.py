@@ -40,7 +40,7 @@ def test_service_that_ends_during_the_check_is_not_taken_for_another_program(
         if ends:
             readiness.raise_if_port_is_taken(layout, stack)
         else:
-            with pytest.raises(UnavailableError, match=f"Another program took port {stack.ports.mlflow} meanwhile"):
+            with pytest.raises(UnavailableError, match=f"Another program took port {stack.ports.mlflow} while"):
                 readiness.raise_if_port_is_taken(layout, stack)
 
 
