@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pyiceberg.expressions import And, EqualTo
 
@@ -14,6 +14,7 @@ from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.ledger import Ledger, get_current_month
 from pipelines.dataset import Dataset
 from pipelines.lake import DATE_COLUMN, Lake
+from pipelines.lake.catalog import find_table
 from pipelines.loop import events as loop_events
 from pipelines.loop.journal import Journal as LoopJournal
 from pipelines.monitoring import results_table
@@ -21,6 +22,8 @@ from pipelines.registry.lifecycle import Journal, Kind, State
 from pipelines.settings import settings
 
 Health = Literal["ok", "drift", "failed", "held back", "no champion"]
+HEALTHS: tuple[Health, ...] = get_args(Health)
+"""All values of `Health`."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,12 @@ class ModelStatus:
     """None if drift of the champion was never decided."""
     newest_partition: str
     """Newest published partition of the model's dataset; empty if there is none."""
+    published_at: dt.datetime | None
+    """When a partition of the dataset was last published, UTC; None if there is none."""
     last_training: str
     """as_of and outcome of the last training; empty if there was none."""
+    last_training_at: dt.datetime | None
+    """When the last training was started, UTC; None if there was none."""
     endpoints: Mapping[str, str]
     """Endpoint to the version that it serves."""
     month_usd: float
@@ -85,7 +92,9 @@ def read_status(model: str, dataset: Dataset) -> ModelStatus:
         challenger=state.challenger,
         drift=drift,
         newest_partition=_find_newest_partition(lake, dataset),
+        published_at=_find_publication_time(lake, dataset),
         last_training=f"{last_training.as_of} {last_training.outcome or 'runs'}" if last_training else "",
+        last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served.items())},
         month_usd=_sum_cost_usd(model),
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
@@ -123,6 +132,12 @@ def _read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
 def _find_newest_partition(lake: Lake, dataset: Dataset) -> str:
     partitions = lake.count_rows_by_partition(dataset.table, dataset.partition)
     return str(max(partitions)) if partitions else ""
+
+
+def _find_publication_time(lake: Lake, dataset: Dataset) -> dt.datetime | None:
+    table = find_table(lake.catalog, dataset.table)
+    snapshot = table.current_snapshot() if table else None
+    return dt.datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, dt.UTC) if snapshot else None
 
 
 def _sum_cost_usd(model: str) -> float:

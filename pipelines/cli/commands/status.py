@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,16 +34,22 @@ def run_command(
     """
     from pipelines.status.model_status import read_status
 
-    names = models or params.list_model_names(settings().project)
-    if not names:
-        raise SpecError(
-            "the project has no folder models/.", "Name the models, or create one: python -m pipelines new."
-        )
-    statuses = [read_status(name, find_dataset_of_model(name, "")) for name in names]
+    statuses = [read_status(name, find_dataset_of_model(name, "")) for name in list_models(models)]
     if as_json:
         write_json([asdict(status) for status in statuses])
     else:
         _print_table(statuses)
+
+
+def list_models(models: Sequence[str] | None) -> Sequence[str]:
+    """Return the given models; without any, all models of the project.
+
+    Raises:
+        SpecError: no model is given, and the project has none. A retry cannot help.
+    """
+    if names := models or params.list_model_names(settings().project):
+        return names
+    raise SpecError("the project has no folder models/.", "Name the models, or create one: python -m pipelines new.")
 
 
 def _print_table(statuses: Iterable[ModelStatus]) -> None:

@@ -1,0 +1,76 @@
+"""`python -m pipelines metrics`: describe the state of every model as metrics of Prometheus."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli.commands.status import list_models
+from pipelines.cli.options import find_dataset_of_model
+from pipelines.errors import ConflictError, SpecError
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.status.metrics import StatusCollector
+
+
+def run_command(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Models (default: all of the project).")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Serve the metrics over HTTP on this port (default: print them once).")
+    ] = 0,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on (default: 127.0.0.1). The server has no authentication."),
+    ] = None,
+    interval_s: Annotated[
+        float | None,
+        typer.Option("--interval", min=1, help="Seconds between two readings of the lake (default: 60)."),
+    ] = None,
+) -> None:
+    """Print the state of each model as metrics in Prometheus' text format, or serve them until SIGTERM.
+
+    It reads the lake only: MLflow and AWS need not answer.
+    """
+    from pipelines.status.metrics import StatusCollector, format_metrics
+    from pipelines.status.model_status import read_status
+
+    datasets = {name: find_dataset_of_model(name, "") for name in list_models(models)}
+    collector = StatusCollector(datasets, lambda name: read_status(name, datasets[name]))
+    if port:
+        _serve(collector, host or "127.0.0.1", port, interval_s or 60)
+        return
+    if host or interval_s:
+        raise SpecError("--host and --interval are for a server.", "Give its --port, too.")
+    collector.refresh()
+    sys.stdout.write(format_metrics(collector))
+
+
+def _serve(collector: StatusCollector, host: str, port: int, interval_s: float) -> None:
+    """Serve the metrics of a collector until SIGTERM or SIGINT."""
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    closed, registry = threading.Event(), CollectorRegistry()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: closed.set())
+    collector.refresh()
+    registry.register(collector)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            hint = "Stop the other process, or give another --port."
+            raise ConflictError(f"port {port} of {host} is in use.", hint) from None
+        raise SpecError(f"{host} port {port} cannot be used: {error.strerror}.", "Give another.") from None
+    log.info("metrics: http://%s:%s/metrics", host, port)
+    collector.refresh_until(closed, interval_s)
+    server.shutdown()
+    server.server_close()
+    thread.join()

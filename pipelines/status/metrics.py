@@ -1,0 +1,124 @@
+"""Describe the states of models as metrics in Prometheus' text format."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from pipelines.partitions import get_date, parse_partition
+from pipelines.status.model_status import HEALTHS, ModelStatus
+from pipelines.system.error_translation import translate_error
+from pipelines.system.log import log
+
+READ_AT = "leeway_models_read_timestamp_seconds"
+"""Name of the metric that says when the states were read. An alert on it notices that nobody reads them any more."""
+
+
+class StatusCollector(Collector):
+    """Collect metrics from the states that were read last.
+
+    Args:
+        models: registered models.
+        read: returns the state of a model. If it raises an error, the error is logged, and the model has only the
+            metric `leeway_model_status_readable`, with the value 0.
+    """
+
+    def __init__(self, models: Iterable[str], read: Callable[[str], ModelStatus]) -> None:
+        self._models, self._read = list(models), read
+        self._statuses: Mapping[str, ModelStatus | None] = {}
+        self._read_at: dt.datetime | None = None
+
+    def refresh(self) -> None:
+        """Read the states of all models again."""
+        self._statuses = {model: self._read_or_report(model) for model in self._models}
+        self._read_at = dt.datetime.now(dt.UTC)
+
+    def refresh_until(self, closed: threading.Event, interval_s: float) -> None:
+        """Read the states every `interval_s` seconds, until `closed` is set."""
+        while not closed.wait(interval_s):
+            self.refresh()
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the metrics of all models."""
+        metrics = _create_metrics()
+        if self._read_at:
+            metrics[READ_AT].add_metric([], self._read_at.timestamp())
+        for model, status in self._statuses.items():
+            metrics["leeway_model_status_readable"].add_metric([model], float(status is not None))
+            if status:
+                _add_status(metrics, status)
+        return metrics.values()
+
+    def _read_or_report(self, model: str) -> ModelStatus | None:
+        try:
+            return self._read(model)
+        except Exception as error:  # a lake that does not answer must not end the server of the metrics
+            log.error("the state of model %s cannot be read: %s", model, translate_error(error))
+            return None
+
+
+def format_metrics(collector: Collector) -> str:
+    """Return the metrics in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode()
+
+
+def _create_metrics() -> dict[str, GaugeMetricFamily]:
+    """Create all metrics, without values."""
+    metrics = [
+        GaugeMetricFamily(READ_AT, "When the states of the models were read."),
+        _create("status_readable", "1 if the state of the model could be read, else 0."),
+        _create("health", "1 for the health of the model, 0 for the others.", "health"),
+        _create("champion", "1 for the version that is champion.", "version"),
+        _create("champion_since_timestamp_seconds", "When the version became champion."),
+        _create("drifted", "1 if the last decision about the champion is drift, else 0."),
+        _create("newest_partition_timestamp_seconds", "Begin of the day of the newest published partition, UTC."),
+        _create("last_publication_timestamp_seconds", "When a partition was last published."),
+        _create("last_training_timestamp_seconds", "When the last training was started."),
+        _create("endpoint", "1 for the version that an endpoint serves.", "endpoint", "version"),
+        _create("month_cost_usd", "Cost of the model in the current month, USD."),
+        _create("month_budget_usd", "Budget of the current month for the model's project, USD."),
+    ]
+    return {metric.name: metric for metric in metrics}
+
+
+def _create(name: str, description: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"leeway_model_{name}", description, labels=("model", *labels))
+
+
+def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelStatus) -> None:
+    """Add the values of a model. What is not known has no value: a 0 would be a statement about the model."""
+    values = {
+        "champion_since_timestamp_seconds": _get_seconds(status.champion_since),
+        "drifted": float(status.drift.outcome == "drift") if status.drift else None,
+        "newest_partition_timestamp_seconds": _get_seconds(_get_begin(status.newest_partition)),
+        "last_publication_timestamp_seconds": _get_seconds(status.published_at),
+        "last_training_timestamp_seconds": _get_seconds(status.last_training_at),
+        "month_cost_usd": status.month_usd,
+        "month_budget_usd": status.budget_usd,
+    }
+    for name, value in values.items():
+        if value is not None:
+            metrics[f"leeway_model_{name}"].add_metric([status.model], value)
+    for health in HEALTHS:
+        metrics["leeway_model_health"].add_metric([status.model, health], float(health == status.health))
+    if status.champion:
+        metrics["leeway_model_champion"].add_metric([status.model, status.champion], 1)
+    for endpoint, version in status.endpoints.items():
+        metrics["leeway_model_endpoint"].add_metric([status.model, endpoint, version], 1)
+
+
+def _get_begin(partition: str) -> dt.datetime | None:
+    """Return the begin of a partition's day, UTC; None if there is no partition."""
+    return dt.datetime.combine(get_date(parse_partition(partition)), dt.time(), dt.UTC) if partition else None
+
+
+def _get_seconds(moment: dt.datetime | None) -> float | None:
+    """Return seconds since the epoch; None if there is no moment."""
+    return moment.timestamp() if moment else None
