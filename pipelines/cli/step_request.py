@@ -81,7 +81,7 @@ def _check_gate(step: str, request: Any, section: dict[str, Any]) -> None:
 def describe_request(request: Spec) -> dict[str, Any]:
     """Return the attributes of a step's span: the model and the `SPAN_FIELDS` of the request that are given."""
     values = {name: getattr(request, name, None) for name in SPAN_FIELDS}
-    values["model"] = getattr(request, "model_name", "") or getattr(request, "model", "") or find_model(Path.cwd())
+    values["model"] = getattr(request, request.model_field, "") or find_model(Path.cwd())
     return {f"leeway.{name}": str(value) for name, value in values.items() if value}
 
 

@@ -15,10 +15,8 @@ def build_trace_environment() -> dict[str, str]:
 
     TRACEPARENT also says whether the trace is recorded. If it is not, the step records nothing.
     """
-    # `dag.test` of Airflow 3.3.2 has a span of the task, and none of the process.
-    has_span = trace.get_current_span().get_span_context().is_valid
     carrier: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(carrier, None if has_span else find_task_context())
+    TraceContextTextMapPropagator().inject(carrier)
     return {name.upper(): value for name, value in carrier.items()}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.tools.otlp_receiver import Collector, Span
@@ -11,18 +9,17 @@ from tests.tools.otlp_receiver import Collector, Span
 SECRETS = ("drydock-takes-any", "AKIADRYDOCK", "only-for-this-test")
 
 
-def find_trace(collector: Collector, run) -> str:
-    """Return the id of the trace of a DAG run that has ended."""
-    (span,) = [span for span in collector.spans if span.attributes.get("airflow.dag_run.run_id") == run.run_id
-               and span.name == f"dag_run.{run.dag_id}"]  # fmt: skip
-    return span.trace
+def find_trace(collector: Collector, run, until) -> str:
+    """Wait for the span of a DAG run and for the span of its job, and return the id of their trace."""
 
+    def list_ends() -> list[Span]:
+        spans = collector.select(name=f"dag_run.{run.dag_id}")
+        return [span for span in spans if span.attributes["airflow.dag_run.run_id"] == run.run_id]
 
-def wait_for_trace(collector: Collector, run, until) -> str:
-    names = [f"dag_run.{run.dag_id}"]
-    until(lambda: any(span.attributes.get("airflow.dag_run.run_id") == run.run_id and span.name in names
-                      for span in list(collector.spans)), 60)  # fmt: skip
-    return find_trace(collector, run)
+    until(list_ends, 60)
+    (dag_run,) = list_ends()
+    until(lambda: collector.select(trace=dag_run.trace, name="training_job"), 60)
+    return dag_run.trace
 
 
 def check_job_span(span: Span, job: dict) -> None:
@@ -51,10 +48,9 @@ def test_training_whose_processes_are_killed_is_one_trace(airflow, collector, st
         airflow.start(component)
     run.release_file.touch()
     until(lambda: run.get_state() == "success", 240)
-    trace = wait_for_trace(collector, run, until)
+    trace = find_trace(collector, run, until)
     job = run.get_job(1)
     assert list(run.list_jobs()) == [job["TrainingJobName"]]
-    until(lambda: collector.select(trace=trace, name="training_job"), 60)
 
     dag_run = collector.find(trace=trace, name=f"dag_run.{dag_id}")
     assert dag_run.parent == ""
@@ -79,10 +75,9 @@ def test_training_whose_processes_are_killed_is_one_trace(airflow, collector, st
 def test_two_runs_are_two_traces(airflow, collector, start_run, until):
     runs = [start_run("spot_deferred", "train", wait_for_job=False, mode="ok") for _ in range(2)]
     until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
-    traces = [wait_for_trace(collector, run, until) for run in runs]
+    traces = [find_trace(collector, run, until) for run in runs]
     assert len(set(traces)) == 2
     for trace, run in zip(traces, runs, strict=True):
-        until(lambda trace=trace: collector.select(trace=trace, name="training_job"), 60)
         span = collector.find(trace=trace, name="training_job")
         assert span.attributes["leeway.job.name"] == f"{run.job_base_name}-1"
 
@@ -90,10 +85,8 @@ def test_two_runs_are_two_traces(airflow, collector, start_run, until):
 def test_job_that_crashed_has_a_span_without_the_reason(airflow, collector, start_run, until):
     run = start_run("spot_deferred", "train", wait_for_job=False, mode="crash")
     until(lambda: run.get_state() == "failed", 120)
-    trace = wait_for_trace(collector, run, until)
-    until(lambda: collector.select(trace=trace, name="training_job"), 60)
+    trace = find_trace(collector, run, until)
     span = collector.find(trace=trace, name="training_job")
     assert (span.is_error, span.attributes["leeway.job.status"]) == (True, "Failed")
     assert "the script failed" in run.get_job(1)["FailureReason"]
     assert "the script failed" not in str(span)
-    assert "TRACEPARENT" not in os.environ

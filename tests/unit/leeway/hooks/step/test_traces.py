@@ -10,7 +10,7 @@ from airflow.sdk.execution_time.context import set_current_context
 from leeway.hooks.step.traces import build_trace_environment, find_task_context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import INVALID_SPAN, get_current_span, use_span
+from opentelemetry.trace import get_current_span, use_span
 
 from pipelines.system.traces import record_span
 from tests.tools.otlp_receiver import run_collector
@@ -46,12 +46,12 @@ def test_step_records_what_its_task_records(
     assert [span.name for span in collector.spans] == names
 
 
-@pytest.mark.parametrize("has_worker_span", [True, False])
-def test_task_without_a_process_span_passes_its_own(has_worker_span: bool) -> None:
-    """So it is in `dag.test`. The task's context is that of the running task."""
-    traceparent = f"00-{'1' * 32}-{'2' * 16}-01"
-    task = SimpleNamespace(context_carrier={"traceparent": traceparent})
-    span = TracerProvider().get_tracer("test").start_span("worker") if has_worker_span else INVALID_SPAN
-    with set_current_context({"ti": task}), use_span(span):
-        assert (build_trace_environment()["TRACEPARENT"] == traceparent) is not has_worker_span
-        assert get_current_span(find_task_context()).get_span_context().trace_id == int("1" * 32, 16)
+@pytest.mark.parametrize("context_carrier", [{"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}, None])
+def test_span_of_the_task_is_found_within_that_of_its_process(context_carrier: dict[str, str] | None) -> None:
+    """Without a carrier, as in `dag.test`, it is the span of the process."""
+    task = SimpleNamespace(context_carrier=context_carrier)
+    worker = TracerProvider().get_tracer("test").start_span("worker")
+    with set_current_context({"ti": task}), use_span(worker):
+        span_context = get_current_span(find_task_context()).get_span_context()
+    expected = int("2" * 16, 16) if context_carrier else worker.get_span_context().span_id
+    assert span_context.span_id == expected
