@@ -30,7 +30,7 @@ from tests.tools.scheduling import BalancePlugin
 from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
-OWN_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_")
+OWN_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_", "PYICEBERG_", "SM_", "SAGEMAKER_", "OTEL_", "TRACE")
 """Prefixes of the variables that must not leak from the machine into a test."""
 PORT_RANGE = range(20_000, 32_000)
 """Ports below the ephemeral range, which the system never chooses for another process."""

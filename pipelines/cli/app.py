@@ -30,7 +30,7 @@ from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
 from pipelines import __version__
-from pipelines.cli.step_request import build_request
+from pipelines.cli.step_request import build_request, describe_request, describe_result
 from pipelines.contract import Report
 from pipelines.errors import LeewayError, SpecError
 from pipelines.escaping import escape
@@ -38,6 +38,7 @@ from pipelines.settings import create_home
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
+from pipelines.system.traces import record_span
 
 PR_SET_PDEATHSIG = 1
 """Option of prctl(2) that sets the signal that this process gets when its parent ends."""
@@ -183,10 +184,13 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
         given_values = _read_spec(spec_file) | option_values
-        request = build_request(step, given_values)
-        create_home()
-        with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
-            result = load_run_function(step)(request)
+        with record_span(f"step.{step}") as attributes:
+            request = build_request(step, given_values)
+            attributes.update(describe_request(request))
+            create_home()
+            with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints there
+                result = load_run_function(step)(request)
+            attributes.update(describe_result(result))
         # The stages of `dvc repro` log what a person reads. A program, or a file of the stage, still gets the result.
         if out or not (os.environ.get("DVC_STAGE") and sys.stdout.isatty()):
             _write(out, result.model_dump_json(indent=2))

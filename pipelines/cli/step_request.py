@@ -1,4 +1,4 @@
-"""Build the request of a step from the values of the command line and the parameters of the model."""
+"""Build the request of a step from the values of the command line and the parameters of the model; describe it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 from pipelines import params
 from pipelines.code_files import MODELS_FOLDER, find_model
-from pipelines.contract import Spec
+from pipelines.contract import Result, Spec
 from pipelines.dataset import choose_dataset, load_dataset
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 from pipelines.steps import load_spec_class
+
+SPAN_FIELDS = ("dataset", "partition", "as_of", "version")
+"""Fields of a request that its span shows. All others stay out of it: they may hold data, addresses or secrets."""
 
 
 def build_request(step: str, given_values: Mapping[str, Any]) -> Spec:
@@ -73,3 +76,15 @@ def _check_gate(step: str, request: Any, section: dict[str, Any]) -> None:
         else:
             dataset = load_dataset(request.dataset)
         check_gate_section(section, dataset)
+
+
+def describe_request(request: Spec) -> dict[str, Any]:
+    """Return the attributes of a step's span: the model and the `SPAN_FIELDS` of the request that are given."""
+    values = {name: getattr(request, name, None) for name in SPAN_FIELDS}
+    values["model"] = getattr(request, request.model_field, "") or find_model(Path.cwd())
+    return {f"leeway.{name}": str(value) for name, value in values.items() if value}
+
+
+def describe_result(result: Result) -> dict[str, Any]:
+    """Return the attributes of a step's span: its outcome, such as a verdict; `done` if the result has none."""
+    return {"leeway.outcome": str(getattr(result, "outcome", "") or "done")}

@@ -32,6 +32,7 @@ from pipelines.container.tracking import Tracker
 from pipelines.defaults.arguments import InvalidInput, get_folder, parse_arguments
 from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
+from pipelines.system.traces import record_span
 
 DATA_FILE = "data.parquet"
 OBJECTIVES = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
@@ -229,10 +230,15 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
     experiment = read_description(args.train).get("dataset", "local")
     tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
     tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
-    model = Training(args, tracker, stop_signal).run()
-    model.save(args.model_dir)
-    rows = read_channel(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
-    rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
+    with record_span("training.read"):
+        training = Training(args, tracker, stop_signal)
+    with record_span("training.fit") as attributes:
+        model = training.run()
+        attributes["leeway.rounds"] = model.booster.num_boosted_rounds()
+    with record_span("training.save"):
+        model.save(args.model_dir)
+        rows = read_channel(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
+        rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
     best_metrics = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best_metrics.items()})
 

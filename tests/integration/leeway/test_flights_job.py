@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from airflow._shared.observability.traces import OverrideableRandomIdGenerator
 from botocore.exceptions import ClientError
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from pipelines.system.files import sha256
 from tests.tools import untar
+from tests.tools.otlp_receiver import run_collector
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,6 +67,31 @@ def test_other_hyperparameters_train_another_model(
     result = finish(make_spot_task(**fields), start(make_spot_task(**fields), context))
     model = drydock.read_archive(result["model"])["model.ubj"]
     assert model != (trained.data / "model" / "model.ubj").read_bytes()
+
+
+def test_script_continues_the_span_of_its_job(
+    drydock, flights_fields, make_spot_task, context, start, finish, monkeypatch
+):
+    """The phases come from the job's process, the span of the job from the task that collects it."""
+    fields = {**flights_fields, "hyperparameters": {"num_round": "3"}, "image_uri": "image"}
+    provider = TracerProvider(id_generator=OverrideableRandomIdGenerator())
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    with run_collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=tweety-is-a-secret")
+        provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+        with provider.get_tracer("airflow").start_as_current_span("worker.train") as worker:
+            task = finish(make_spot_task(**fields), start(make_spot_task(**fields), context))
+    worker_id = f"{worker.get_span_context().span_id:016x}"
+    job_span = collector.find(name="training_job")
+    phases = collector.select(parent=job_span.id)
+    names = ["training.read", "training.fit", "training.save"]
+    assert [span.name for span in phases if span.name.startswith("training.")] == names
+    assert [span.name for span in phases if span.name.startswith("job.")][-1] == "job.Completed"
+    assert {span.parent for span in collector.spans if span.name.startswith("step.")} == {worker_id}
+    assert len({span.trace for span in collector.spans}) == 1
+    assert (job_span.parent, job_span.attributes["leeway.job.name"]) == (worker_id, task["training_job"])
+    assert "tweety" not in str(drydock.describe_job(task["training_job"])["Environment"])
 
 
 BUNDLE_ONLY = """

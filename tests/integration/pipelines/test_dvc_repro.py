@@ -22,6 +22,7 @@ from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
 from tests.tools import forking
 from tests.tools.groups import end_group
+from tests.tools.otlp_receiver import run_collector
 from tests.tools.parameters import copy_models, keep_one_model, list_models, read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 
@@ -77,6 +78,22 @@ def test_a_second_run_does_nothing_and_another_workspace_uses_the_run_cache(shar
     )
     assert changed.ran == ["snapshot", "preprocess"]
     assert changed.stages != first.stages
+
+
+def test_stages_continue_the_trace_of_dvc_repro(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    with run_collector() as collector:
+        monkeypatch.setenv("TRACEPARENT", f"00-{trace}-{parent}-01")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        run_repro("traced", "snapshot", refresh=["snapshot"])
+    span = collector.find(name="step.snapshot")
+    assert (span.trace, span.parent, span.is_error) == (trace, parent, False)
+    assert span.attributes == {
+        "leeway.dataset": "flights",
+        "leeway.as_of": "2013-01-25",
+        "leeway.model": "flights",
+        "leeway.outcome": "done",
+    }
 
 
 def test_a_locked_workspace_is_a_conflict(shared_home: Path) -> None:

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.sagemaker.description import get_job_name, get_job_status, is_live
+from leeway.hooks.sagemaker.job_spans import record_job
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
@@ -55,9 +56,10 @@ class Attempts(ABC):
             AirflowException: the job was stopped, or SageMaker failed. A retry starts or resumes the work.
         """
         attempts = self.jobs.list_attempts()
+        completed_jobs = [job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)]
+        self._record_end(event, attempts, completed_jobs)
         if event:
             self._check_end(event, attempts)
-        completed_jobs = [job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)]
         if completed_jobs and (event or self._has_output(completed_jobs[-1])):
             return self._build_result(completed_jobs[-1], attempts)
         if attempts and is_live(attempts[-1]):
@@ -66,6 +68,13 @@ class Attempts(ABC):
         # The name is set before the job exists: if the task is killed while the job starts, the job must be stopped.
         self.jobs.live_job_name = wait.job_name
         return wait
+
+    def _record_end(self, event: WaitEvent | None, attempts: Sequence[Job], completed_jobs: Sequence[Job]) -> None:
+        """Record the span of the job that this try waited for or, if it has not waited, of the job that it collects."""
+        waited_jobs = [job for job in attempts if event and get_job_name(job) == event["job_name"]]
+        for job in waited_jobs if event else completed_jobs[-1:]:
+            if not is_live(job):
+                record_job(job, self.log)
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
         """Raise the error of the job that this try waited for, unless it succeeded or this try starts another job."""

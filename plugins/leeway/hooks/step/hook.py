@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from leeway import __version__
 from leeway.hooks.step.credentials import build_step_environment
+from leeway.hooks.step.traces import build_trace_environment
 from leeway.package_checks import ForeignPackageError, require_package
 from pipelines.contract import SCHEMA_VERSION, Report
 from pipelines.errors import SpecError
@@ -111,8 +112,8 @@ class StepHook:
         """Stream the child's lines to the log; return its exit code."""
         variables = {name: str(value) for name, value in self.env.items()}
         own_variables = {"LEEWAY_PARENT": str(os.getpid()), "LEEWAY_OPERATORS_VERSION": __version__}
-        environment = {**os.environ, **build_step_environment(), **variables, **own_variables}
-        with self._start(command, environment) as child:
+        environment = {**os.environ, **build_trace_environment(), **build_step_environment(), **variables}
+        with self._start(command, environment | own_variables) as child:
             self._child = child
             threading.Thread(target=_kill_remaining_processes, args=(child,), daemon=True).start()
             try:

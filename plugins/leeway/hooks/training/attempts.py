@@ -14,6 +14,7 @@ from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.costs import Costs, compute_spent_usd
 from leeway.hooks.sagemaker.description import compute_max_duration_s
+from leeway.hooks.sagemaker.job_spans import build_job_environment
 from leeway.hooks.sagemaker.machines import (
     Machine,
     choose_next_machine,
@@ -106,6 +107,8 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_name(len(attempts) + 1), self.template.build_request(machine)
+        # The environment is no input of the job: a try of another trace finds this job, too.
+        request["Environment"] = build_job_environment(name) | request.get("Environment", {})
         return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)
 
     def _log_end(self, job: Job, next_machine: Machine) -> None:

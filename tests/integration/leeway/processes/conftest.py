@@ -23,6 +23,7 @@ from tests.tools import forking
 from tests.tools.airflow_api import open_retrying_session
 from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_project
 from tests.tools.job_times import check_job_times, find_end
+from tests.tools.otlp_receiver import Collector, run_collector
 
 ROOT = Path(__file__).parents[4]
 STAND_INS = Path(__file__).parents[1] / "stand_ins"
@@ -49,7 +50,7 @@ SETTINGS = {
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 20,
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": 2,
     "TRIGGERER__JOB_HEARTBEAT_SEC": 1, "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": 5,
-    "USAGE_DATA_COLLECTION__ENABLED": False,
+    "USAGE_DATA_COLLECTION__ENABLED": False, "TRACES__OTEL_ON": True,
 }  # fmt: skip
 
 
@@ -217,9 +218,17 @@ def _check_one_job_at_a_time() -> Callable[[TaskRun], Any]:
 
 
 @pytest.fixture(scope="session")
+def collector() -> Iterator[Collector]:
+    """Return the collector to which all processes of the tests in this folder send their spans."""
+    with run_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
 def airflow(
     tmp_path_factory: pytest.TempPathFactory,
     start_drydock: Callable[[], Any],
+    collector: Collector,
     free_port: Callable[[], int],
     until: Callable[..., Any],
     put_airflow_database: Callable[[Path], None],
@@ -229,7 +238,7 @@ def airflow(
     write_project(project, sys.modules[start_drydock.__module__].TRAINING_SCRIPT)
     with SERVERS:
         drydock = SERVERS.enter_context(start_drydock())
-        server = Airflow(project, build_environment(project, drydock), free_port(), drydock)
+        server = Airflow(project, build_environment(project, drydock, collector), free_port(), drydock)
         put_airflow_database(server.home)
         SERVERS.callback(server.stop)
         for component in COMPONENTS:
@@ -246,7 +255,7 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
         SERVERS.close()
 
 
-def build_environment(project: Path, drydock: Any) -> dict[str, str]:
+def build_environment(project: Path, drydock: Any, collector: Collector) -> dict[str, str]:
     """Return the environment of the four processes and of their tasks."""
     home, leeway_conftest = project.parent, sys.modules[type(drydock).__module__]
     return {
@@ -266,6 +275,9 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
         "LEEWAY_PYTHON": forking.ensure_stand_in(),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins"), str(STAND_INS)]),
         "NO_PROXY": "127.0.0.1",
+        "OTEL_TRACES_EXPORTER": "otlp_proto_http",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "200",
     }
 
 

@@ -16,6 +16,7 @@ from pipelines.errors import DataError, SpecError, TrainingError
 from pipelines.steps.train import TrainSpec
 from pipelines.steps.train import run as train
 from pipelines.system.files import sha256
+from tests.tools.otlp_receiver import run_collector
 from tests.tools.trainings import start_suspended_training
 
 ROOT = Path(__file__).parents[4]
@@ -75,6 +76,23 @@ def test_the_record_is_complete(trained: SimpleNamespace) -> None:
 def test_a_finished_training_leaves_no_folder_in_the_home(features: Path, home: Path) -> None:
     train(TrainSpec(dataset="flights", hyperparameters={"num_round": 3}))
     assert [path for path in (home / "training").iterdir() if path.is_dir()] == []
+
+
+def test_a_training_without_airflow_continues_the_given_trace(features: Path, commands: Any) -> None:
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    hyperparameters = ("--hyperparameters", json.dumps({"num_round": 3}))
+    untraced = commands.run_step("train", *hyperparameters)
+    with run_collector() as collector:
+        env = {"TRACEPARENT": f"00-{trace}-{parent}-01", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+        traced = commands.run_step("train", *hyperparameters, env=env)
+    assert traced.code == 0, traced.err
+    step = collector.find(name="step.train")
+    assert (step.trace, step.parent) == (trace, parent)
+    phases = collector.select(trace=trace, parent=step.id)
+    assert [span.name for span in phases] == ["training.read", "training.fit", "training.save"]
+    assert phases[1].attributes == {"leeway.rounds": 3}
+    digests = [json.loads(process.out)["digest"] for process in (untraced, traced)]
+    assert digests[0] == digests[1], "the model does not depend on the trace"
 
 
 def start_slow_training(commands: Any, until: Callable[..., Any], home: Path, rounds: int) -> Any:

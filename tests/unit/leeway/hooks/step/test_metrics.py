@@ -82,7 +82,7 @@ def list_sent(packets: list[str]) -> set[str]:
 
 
 def list_queried(expression: str) -> set[str]:
-    """List the metrics that an expression queries."""
+    """List the metrics of Airflow that an expression queries; tests/unit/docker/test_alerts.py checks all others."""
     names = re.findall(r"\bairflow_\w+", expression)
     return {re.sub("_bucket$", "", name) for name in names}
 
@@ -91,7 +91,7 @@ def test_dashboard_queries_only_metrics_that_are_sent(packets):
     panels = json.loads(DASHBOARD.read_text())["panels"]
     for panel in panels:
         for target in panel["targets"]:
-            assert list_queried(target["expr"]), panel["title"]
+            assert list_queried(target["expr"]) or "leeway_model_" in target["expr"], panel["title"]
             assert list_queried(target["expr"]) <= list_sent(packets), panel["title"]
     titles = " ".join(panel["title"] for panel in panels)
     for word in ("duration", "Queue time", "cost", "saving", "Drift", "Failures"):

@@ -1,0 +1,92 @@
+"""Record a span for each SageMaker job that ended, with its states, in the trace of the task that collects the job."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+# override_ids is the function by which Airflow 3.3.2 gives the span of a task the id that its children know already.
+from airflow._shared.observability.traces import override_ids
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext, StatusCode
+
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status
+from leeway.hooks.step.hook import Logger
+from leeway.hooks.step.traces import find_task_context
+from pipelines.costs.job_records import get_end_time, get_kind
+
+PUBLIC_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
+"""Variables that a job gets from Airflow. The job's description shows them, so headers, which hold keys, are not among
+them."""
+ATTRIBUTES = {"TrainingTimeInSeconds": "training_s", "BillableTimeInSeconds": "billable_s"}
+"""Fields of a description to the attributes of the span."""
+
+
+def build_job_environment(job_name: str) -> dict[str, str]:
+    """Return the variables by which a job continues its own span; empty if the trace of the task is not recorded.
+
+    The span's id depends on the trace and the job's name only, so it is known before the job exists.
+    """
+    task_span = _get_span_context(find_task_context())
+    if not task_span.trace_flags.sampled:
+        return {}
+    variables = {name: os.environ.get(name, "") for name in PUBLIC_VARIABLES}
+    public_variables = {name: value for name, value in variables.items() if value and not set(value) & {"@", "?"}}
+    span_id = _compute_span_id(task_span, job_name)
+    return {**public_variables, "TRACEPARENT": f"00-{task_span.trace_id:032x}-{span_id:016x}-01"}
+
+
+def record_job(job: Mapping[str, Any], log: Logger) -> None:
+    """Record the span of an ended job, from its creation to its end, below the task's. A failure is only logged."""
+    try:
+        context = find_task_context()
+        if _get_span_context(context).trace_flags.sampled:
+            _record_job(job, context)
+    except Exception as error:
+        log.warning("the trace lacks job %s: %s", get_job_name(job), type(error).__name__)
+
+
+def _record_job(job: Mapping[str, Any], context: Context) -> None:
+    tracer, task_span = trace.get_tracer("leeway"), _get_span_context(context)
+    name, start = f"{get_kind(job).lower()}_job", _to_ns(job["CreationTime"])
+    with override_ids(task_span.trace_id, _compute_span_id(task_span, get_job_name(job))):
+        span = tracer.start_span(name, context, attributes=_describe_job(job), start_time=start)
+    for state in job.get("SecondaryStatusTransitions", []):
+        context_of_job = trace.set_span_in_context(span, context)
+        child = tracer.start_span(f"job.{state['Status']}", context_of_job, start_time=_to_ns(state["StartTime"]))
+        child.end(_to_ns(state.get("EndTime") or get_end_time(job)))
+    span.set_status(StatusCode.OK if get_job_status(job) == "Completed" else StatusCode.ERROR)
+    span.end(_to_ns(get_end_time(job)))
+
+
+def _describe_job(job: Mapping[str, Any]) -> dict[str, str | int | bool]:
+    """Return the attributes of a job's span. Hyperparameters, addresses and the reason of a failure are not shown."""
+    resources = job.get("ResourceConfig") or job.get("TransformResources") or {}
+    resources = resources or job.get("ProcessingResources", {}).get("ClusterConfig", {})
+    states = [state["Status"] for state in job.get("SecondaryStatusTransitions", [])]
+    values = {
+        "name": get_job_name(job),
+        "status": get_job_status(job),
+        "instance_type": resources.get("InstanceType", ""),
+        "instance_count": resources.get("InstanceCount", 1),
+        "spot": bool(job.get("EnableManagedSpotTraining", False)),
+        "interruptions": states.count("Interrupted"),
+        **{name: job[field] for field, name in ATTRIBUTES.items() if field in job},
+    }
+    return {f"leeway.job.{name}": value for name, value in values.items()}
+
+
+def _get_span_context(context: Context) -> SpanContext:
+    return trace.get_current_span(context).get_span_context()
+
+
+def _compute_span_id(task_span: SpanContext, job_name: str) -> int:
+    return int(hashlib.sha256(f"{task_span.trace_id:032x}/{job_name}".encode()).hexdigest()[:16], 16)
+
+
+def _to_ns(moment: dt.datetime) -> int:
+    return int(moment.timestamp() * 1_000_000) * 1_000
