@@ -23,7 +23,6 @@ from tests.tools import forking
 from tests.tools.airflow_api import open_retrying_session
 from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_project
 from tests.tools.job_times import check_job_times, find_end
-from tests.tools.otlp_receiver import Collector, run_collector
 
 ROOT = Path(__file__).parents[4]
 STAND_INS = Path(__file__).parents[1] / "stand_ins"
@@ -50,7 +49,7 @@ SETTINGS = {
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 20,
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": 2,
     "TRIGGERER__JOB_HEARTBEAT_SEC": 1, "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": 5,
-    "USAGE_DATA_COLLECTION__ENABLED": False, "TRACES__OTEL_ON": True,
+    "USAGE_DATA_COLLECTION__ENABLED": False,
 }  # fmt: skip
 
 
@@ -218,33 +217,38 @@ def _check_one_job_at_a_time() -> Callable[[TaskRun], Any]:
 
 
 @pytest.fixture(scope="session")
-def collector() -> Iterator[Collector]:
-    """Return the collector to which all processes of the tests in this folder send their spans."""
-    with run_collector() as collector:
-        yield collector
-
-
-@pytest.fixture(scope="session")
-def airflow(
+def start_airflow(
     tmp_path_factory: pytest.TempPathFactory,
     start_drydock: Callable[[], Any],
-    collector: Collector,
     free_port: Callable[[], int],
     until: Callable[..., Any],
     put_airflow_database: Callable[[Path], None],
-) -> Iterator[Airflow]:
-    """Start the Airflow of the tests in this folder, with the DAGs of all of them and its own drydock server."""
-    project = tmp_path_factory.mktemp("airflow") / "project"
-    write_project(project, sys.modules[start_drydock.__module__].TRAINING_SCRIPT)
-    with SERVERS:
-        drydock = SERVERS.enter_context(start_drydock())
-        server = Airflow(project, build_environment(project, drydock, collector), free_port(), drydock)
+) -> Callable[[contextlib.ExitStack, dict[str, str]], Airflow]:
+    """Return the function that starts an Airflow with the DAGs of all tests in this folder and its own drydock server.
+
+    Its arguments are the stack that stops the servers, and more environment variables.
+    """
+
+    def start(servers: contextlib.ExitStack, variables: dict[str, str]) -> Airflow:
+        project = tmp_path_factory.mktemp("airflow") / "project"
+        write_project(project, sys.modules[start_drydock.__module__].TRAINING_SCRIPT)
+        drydock = servers.enter_context(start_drydock())
+        server = Airflow(project, build_environment(project, drydock) | variables, free_port(), drydock)
         put_airflow_database(server.home)
-        SERVERS.callback(server.stop)
+        servers.callback(server.stop)
         for component in COMPONENTS:
             server.start(component)
         until(lambda: server.has_dags(DAG_IDS), 180)
-        yield server
+        return server
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def airflow(start_airflow: Callable[..., Airflow]) -> Iterator[Airflow]:
+    """Start the Airflow that the tests in this folder share."""
+    with SERVERS:
+        yield start_airflow(SERVERS, {})
 
 
 @pytest.hookimpl(wrapper=True)
@@ -255,7 +259,7 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
         SERVERS.close()
 
 
-def build_environment(project: Path, drydock: Any, collector: Collector) -> dict[str, str]:
+def build_environment(project: Path, drydock: Any) -> dict[str, str]:
     """Return the environment of the four processes and of their tasks."""
     home, leeway_conftest = project.parent, sys.modules[type(drydock).__module__]
     return {
@@ -275,9 +279,6 @@ def build_environment(project: Path, drydock: Any, collector: Collector) -> dict
         "LEEWAY_PYTHON": forking.ensure_stand_in(),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins"), str(STAND_INS)]),
         "NO_PROXY": "127.0.0.1",
-        "OTEL_TRACES_EXPORTER": "otlp_proto_http",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
-        "OTEL_BSP_SCHEDULE_DELAY": "200",
     }
 
 
