@@ -1,4 +1,4 @@
-"""Run the app behind uvicorn until a signal ends it."""
+"""Run an ASGI app behind uvicorn until a signal ends it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
 
 from pipelines.errors import ConflictError, SpecError
-from pipelines.serving.app import build_app
-from pipelines.serving.served_model import ServedModel
 
 BACKLOG = 128
 GRACE_S = 60
@@ -23,7 +22,7 @@ KEEP_ALIVE_S = 75
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Reserve the address, before the model is loaded.
+    """Reserve the address, before what is served is loaded.
 
     Raises:
         SpecError: the host or the port cannot be used by this user on this machine. A retry cannot help.
@@ -48,15 +47,15 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(model: ServedModel, listener: socket.socket, report_start: Callable[[], None]) -> None:
+def serve(app: Any, listener: socket.socket, report_start: Callable[[], None]) -> None:
     """Answer requests until SIGTERM or SIGINT. Then requests in progress are finished, and no new ones are accepted.
 
     Args:
-        model: the loaded model.
+        app: the ASGI app.
         listener: what `bind` returned.
         report_start: called once the server answers.
     """
-    server = _Server(build_app(model), report_start)
+    server = _Server(app, report_start)
     # Collections would stop the server for a tenth of a second, to look at the objects of the libraries again.
     gc.collect()
     gc.freeze()
@@ -74,10 +73,10 @@ def serve(model: ServedModel, listener: socket.socket, report_start: Callable[[]
 class _Server(uvicorn.Server):
     """A server that reports when it answers."""
 
-    def __init__(self, app: object, report_start: Callable[[], None]) -> None:
+    def __init__(self, app: Any, report_start: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
-                app,  # type: ignore[arg-type]
+                app,
                 log_level="warning",
                 access_log=False,
                 lifespan="off",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -38,9 +38,10 @@ class StatusCollector(Collector):
         self._statuses = {model: self._read_or_report(model) for model in self._models}
         self._read_at = dt.datetime.now(dt.UTC)
 
-    def refresh_until(self, closed: threading.Event, interval_s: float) -> None:
-        """Read the states every `interval_s` seconds, until `closed` is set."""
-        while not closed.wait(interval_s):
+    def refresh_forever(self, interval_s: float) -> None:
+        """Wait for `interval_s` seconds and read the states again, until the process ends."""
+        while True:
+            time.sleep(interval_s)
             self.refresh()
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -78,12 +79,13 @@ def _create_metrics() -> dict[str, GaugeMetricFamily]:
         _create("champion", "1 for the version that is champion.", "version"),
         _create("champion_since_timestamp_seconds", "When the version became champion."),
         _create("drifted", "1 if the last decision about the champion is drift, else 0."),
-        _create("newest_partition_timestamp_seconds", "Begin of the day of the newest published partition, UTC."),
-        _create("last_publication_timestamp_seconds", "When a partition was last published."),
+        _create("newest_partition_timestamp_seconds", "Start of the day of the newest published partition, UTC."),
+        _create("last_publication_timestamp_seconds", "When the published data last changed."),
         _create("last_training_timestamp_seconds", "When the last training was started."),
         _create("endpoint", "1 for the version that an endpoint serves.", "endpoint", "version"),
         _create("month_cost_usd", "Cost of the model in the current month, USD."),
-        _create("month_budget_usd", "Budget of the current month for the model's project, USD."),
+        _create("project_month_cost_usd", "Cost of the model's project in the current month, USD."),
+        _create("project_month_budget_usd", "Budget of the current month for the model's project, USD."),
     ]
     return {metric.name: metric for metric in metrics}
 
@@ -97,11 +99,12 @@ def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelStatus) -
     values = {
         "champion_since_timestamp_seconds": _get_seconds(status.champion_since),
         "drifted": float(status.drift.outcome == "drift") if status.drift else None,
-        "newest_partition_timestamp_seconds": _get_seconds(_get_begin(status.newest_partition)),
+        "newest_partition_timestamp_seconds": _get_seconds(_get_start(status.newest_partition)),
         "last_publication_timestamp_seconds": _get_seconds(status.published_at),
         "last_training_timestamp_seconds": _get_seconds(status.last_training_at),
         "month_cost_usd": status.month_usd,
-        "month_budget_usd": status.budget_usd,
+        "project_month_cost_usd": status.project_month_usd,
+        "project_month_budget_usd": status.budget_usd,
     }
     for name, value in values.items():
         if value is not None:
@@ -114,8 +117,8 @@ def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelStatus) -
         metrics["leeway_model_endpoint"].add_metric([status.model, endpoint, version], 1)
 
 
-def _get_begin(partition: str) -> dt.datetime | None:
-    """Return the begin of a partition's day, UTC; None if there is no partition."""
+def _get_start(partition: str) -> dt.datetime | None:
+    """Return the start of a partition's day, UTC; None if there is no partition."""
     return dt.datetime.combine(get_date(parse_partition(partition)), dt.time(), dt.UTC) if partition else None
 
 

@@ -10,8 +10,10 @@ from typing import Literal, get_args
 from pyiceberg.expressions import And, EqualTo
 
 from pipelines import params
+from pipelines.costs.budgets import find_paying_project
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.ledger import Ledger, get_current_month
+from pipelines.costs.spending import read_spending
 from pipelines.dataset import Dataset
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.catalog import find_table
@@ -59,7 +61,7 @@ class ModelStatus:
     newest_partition: str
     """Newest published partition of the model's dataset; empty if there is none."""
     published_at: dt.datetime | None
-    """When a partition of the dataset was last published, UTC; None if there is none."""
+    """When the published data of the dataset last changed, UTC; None if nothing was ever published."""
     last_training: str
     """as_of and outcome of the last training; empty if there was none."""
     last_training_at: dt.datetime | None
@@ -68,6 +70,8 @@ class ModelStatus:
     """Endpoint to the version that it serves."""
     month_usd: float
     """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
+    project_month_usd: float
+    """Cost of all models of the model's project in the current month, USD."""
     budget_usd: float | None
     """Budget of the month for the model's project, USD; None if there is none."""
 
@@ -97,6 +101,7 @@ def read_status(model: str, dataset: Dataset) -> ModelStatus:
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served.items())},
         month_usd=_sum_cost_usd(model),
+        project_month_usd=read_spending(find_paying_project("", model), get_current_month(), ()).spent_usd,
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
     )
 

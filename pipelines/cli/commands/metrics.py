@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +10,7 @@ import typer
 
 from pipelines.cli.commands.status import list_models
 from pipelines.cli.options import find_dataset_of_model
-from pipelines.errors import ConflictError, SpecError
+from pipelines.errors import SpecError
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -24,8 +22,9 @@ def run_command(
         list[str] | None, typer.Argument(metavar="[MODEL]...", help="Models (default: all of the project).")
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Serve the metrics over HTTP on this port (default: print them once).")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve them over HTTP on this port; 0: a free one (default: print them)."),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(help="Address to listen on (default: 127.0.0.1). The server has no authentication."),
@@ -44,7 +43,7 @@ def run_command(
 
     datasets = {name: find_dataset_of_model(name, "") for name in list_models(models)}
     collector = StatusCollector(datasets, lambda name: read_status(name, datasets[name]))
-    if port:
+    if port is not None:
         _serve(collector, host or "127.0.0.1", port, interval_s or 60)
         return
     if host or interval_s:
@@ -54,23 +53,15 @@ def run_command(
 
 
 def _serve(collector: StatusCollector, host: str, port: int, interval_s: float) -> None:
-    """Serve the metrics of a collector until SIGTERM or SIGINT."""
-    from prometheus_client import CollectorRegistry, start_http_server
+    """Serve the metrics of a collector until SIGTERM or SIGINT, and read the states again while it serves."""
+    from prometheus_client import CollectorRegistry, make_asgi_app
 
-    closed, registry = threading.Event(), CollectorRegistry()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: closed.set())
-    collector.refresh()
-    registry.register(collector)
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            hint = "Stop the other process, or give another --port."
-            raise ConflictError(f"port {port} of {host} is in use.", hint) from None
-        raise SpecError(f"{host} port {port} cannot be used: {error.strerror}.", "Give another.") from None
-    log.info("metrics: http://%s:%s/metrics", host, port)
-    collector.refresh_until(closed, interval_s)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    from pipelines.serving.server import bind, serve
+
+    registry = CollectorRegistry()
+    with bind(host, port) as listener:
+        collector.refresh()
+        registry.register(collector)
+        threading.Thread(target=collector.refresh_forever, args=(interval_s,), daemon=True).start()
+        address = f"http://{host}:{listener.getsockname()[1]}/metrics"
+        serve(make_asgi_app(registry), listener, lambda: log.info("metrics: %s", address))

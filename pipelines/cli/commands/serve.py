@@ -55,6 +55,7 @@ def run_command(
     if example:
         _refuse_options(version=version != "champion", lookups=lookups is not None, record=bool(record))
         return _print_example(find_dataset_of_model(model, dataset), _build_address(host, port))
+    from pipelines.serving.app import build_app
     from pipelines.serving.served_model import open_model
     from pipelines.serving.server import bind, serve
 
@@ -64,7 +65,7 @@ def run_command(
             folder = Path(record) if record else None
             opened = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
             served_model = loaded.enter_context(opened)
-        serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
+        serve(build_app(served_model), listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 
 def _choose_dataset(model: str, dataset: str) -> Callable[[], Dataset]:

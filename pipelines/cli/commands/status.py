@@ -57,7 +57,17 @@ def _print_table(statuses: Iterable[ModelStatus]) -> None:
     from rich.text import Text
 
     table = Table(title="Models")
-    for title in ("model", "health", "champion", "drift", "newest data", "last training", "endpoint", "USD this month"):
+    for title in (
+        "model",
+        "health",
+        "champion",
+        "drift",
+        "newest data",
+        "last training",
+        "endpoint",
+        "USD this month",
+        "of its project",
+    ):
         table.add_column(title)
     for status in statuses:
         table.add_row(
@@ -70,7 +80,8 @@ def _print_table(statuses: Iterable[ModelStatus]) -> None:
             status.newest_partition,
             status.last_training,
             ", ".join(f"{endpoint}: {version}" for endpoint, version in status.endpoints.items()),
-            f"{status.month_usd:.2f}" + ("" if status.budget_usd is None else f" of {status.budget_usd:.2f}"),
+            f"{status.month_usd:.2f}",
+            f"{status.project_month_usd:.2f}" + ("" if status.budget_usd is None else f" of {status.budget_usd:.2f}"),
         )
     console = make_console()
     console.print(table)

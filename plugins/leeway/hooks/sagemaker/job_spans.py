@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-# override_ids is the function by which Airflow 3.3.2 gives the span of a task the id that its children know already.
-from airflow._shared.observability.traces import override_ids
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, StatusCode
@@ -51,6 +49,10 @@ def record_job(job: Mapping[str, Any], log: Logger) -> None:
 
 
 def _record_job(job: Mapping[str, Any], context: Context) -> None:
+    # The function by which Airflow 3.3.2 gives the span of a task the id that its children know already. It is private:
+    # if another version of Airflow lacks it, the trace lacks its jobs, and no task fails.
+    from airflow._shared.observability.traces import override_ids
+
     tracer, task_span = trace.get_tracer("leeway"), _get_span_context(context)
     name, start = f"{get_kind(job).lower()}_job", _to_ns(job["CreationTime"])
     with override_ids(task_span.trace_id, _compute_span_id(task_span, get_job_name(job))):

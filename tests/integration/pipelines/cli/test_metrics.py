@@ -2,7 +2,6 @@
 
 import datetime as dt
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -13,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from pipelines.cli import app
-from pipelines.errors import ConflictError
+from pipelines.errors import ConflictError, SpecError
 from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Event, Journal, Kind
 
@@ -42,17 +41,23 @@ def test_metrics_say_what_the_lake_says(home: Any, source: Any) -> None:
 
 
 def test_server_answers_until_sigterm_and_its_port_is_refused_to_another(home: Any) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "pipelines", "metrics", "flights", "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, "-m", "pipelines", "metrics", "flights", "--port"]
+    with subprocess.Popen([*command, "0"], stderr=subprocess.PIPE, text=True) as server:
         try:
-            assert server.stderr and f"http://127.0.0.1:{port}/metrics" in server.stderr.readline()
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+            assert server.stderr
+            line = server.stderr.readline()
+            assert "http:" in line, line
+            url = line.split()[-1]
+            with urllib.request.urlopen(url) as response:
                 assert parse(response.read().decode())["leeway_model_health", "no champion", "flights"] == 1
+            port = url.split(":")[2].split("/")[0]
             with pytest.raises(ConflictError, match=f"port {port} of 127.0.0.1 is in use"):
-                CliRunner().invoke(app.build_app("metrics"), command[3:], catch_exceptions=False)
+                CliRunner().invoke(app.build_app("metrics"), [*command[3:], port], catch_exceptions=False)
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
+
+
+def test_options_of_the_server_without_a_port_are_refused(home: Any) -> None:
+    with pytest.raises(SpecError, match="--host and --interval are for a server"):
+        CliRunner().invoke(app.build_app("metrics"), ["metrics", "flights", "--interval", "5"], catch_exceptions=False)

@@ -101,6 +101,21 @@ def test_cost_is_that_of_the_model_in_this_month(home: Any) -> None:
     assert read().month_usd == 1.5
 
 
+def test_budget_is_compared_with_the_cost_of_all_models_of_the_project(
+    home: Any, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
+    fresh_settings()
+    empty: dict[str, Any] = {field.name: None for field in SCHEMA if field.name != "date"}
+    jobs = [("flights", "flights", 1.5), ("flight_delay", "flights", 7.0), ("flights", "other", 90.0)]
+    now = dt.datetime.now(dt.UTC)
+    Ledger.open().add(
+        {**empty, "model": model, "project": project, "created": now, "cost_usd": usd, "arn": f"arn:{usd}"}
+        for model, project, usd in jobs
+    )
+    assert (read().month_usd, read().project_month_usd, read().budget_usd) == (91.5, 8.5, 250.0)
+
+
 def test_command_prints_a_table_or_json_and_refuses_an_unknown_model(home: Any) -> None:
     add_event(Kind.PROMOTED, "2", champions=("", "2"))
     cli = app.build_app("status")

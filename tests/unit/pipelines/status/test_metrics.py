@@ -1,7 +1,6 @@
 """Test what the metrics say about models whose states were read or could not be read."""
 
 import datetime as dt
-import threading
 
 import pytest
 
@@ -15,7 +14,16 @@ def make_status(model: str, **fields) -> ModelStatus:
     unknown = dict.fromkeys(("champion_since", "drift", "published_at", "last_training_at", "budget_usd"))
     empty = dict.fromkeys(("champion", "reason", "challenger", "newest_partition", "last_training"), "")
     return ModelStatus(
-        model, **{"health": "no champion", "endpoints": {}, "month_usd": 0.0, **unknown, **empty, **fields}
+        model,
+        **{
+            "health": "no champion",
+            "endpoints": {},
+            "month_usd": 0.0,
+            "project_month_usd": 0.0,
+            **unknown,
+            **empty,
+            **fields,
+        },
     )
 
 
@@ -60,14 +68,15 @@ def test_drift_and_hours(outcome, value):
     assert 'leeway_model_newest_partition_timestamp_seconds{model="a"} 1.3571712e+09' in text
 
 
-def test_states_are_read_again_until_closed():
-    closed, reads = threading.Event(), []
+def test_states_are_read_again_and_again():
+    reads = []
 
     def read(model: str) -> ModelStatus:
         reads.append(model)
         if len(reads) == 3:
-            closed.set()
+            raise SystemExit  # the end of the process
         return make_status(model)
 
-    StatusCollector(["a"], read).refresh_until(closed, 0.001)
+    with pytest.raises(SystemExit):
+        StatusCollector(["a"], read).refresh_forever(0.001)
     assert reads == ["a"] * 3

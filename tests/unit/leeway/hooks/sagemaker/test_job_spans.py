@@ -121,3 +121,14 @@ def test_description_that_cannot_be_read_is_only_logged(
     record_job({"TrainingJobName": "flights-train-1"}, LOG)
     assert exporter.get_finished_spans() == ()
     assert "the trace lacks job flights-train-1: KeyError" in capsys.readouterr().out
+
+
+def test_an_airflow_without_the_private_function_loses_the_span_and_fails_no_task(
+    exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from airflow._shared.observability import traces
+
+    monkeypatch.delattr(traces, "override_ids")
+    record_job(JOB, LOG)
+    assert exporter.get_finished_spans() == ()
+    assert "the trace lacks job flights-train-1: ImportError" in capsys.readouterr().out
