@@ -99,7 +99,7 @@ def test_unexpected_end_of_the_server_fails_the_test_with_its_log(tmp_path: Path
             os.kill(server.process.pid, signal.SIGKILL)
             server.wait_until("its end", lambda: not is_alive(server.process.pid))
 
-    with pytest.raises(AssertionError, match=r"drydock ended with -9:\s+drydock answers at"):
+    with pytest.raises(AssertionError, match=r"drydock ended with exit code -9:\s+drydock answers at"):
         kill_server()
 
 
