@@ -18,7 +18,9 @@ from pipelines.container.serving.table_scorer import open_table_scorer
 from pipelines.errors import DataError, ServiceError
 from pipelines.registry.artifacts import download_package
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
+from pipelines.registry.package_versions import list_version_differences
 from pipelines.system.error_translation import describe_reason
+from pipelines.system.log import log
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes rows of features; returns their scores, shape (rows,), or a frame with a column for each class or quantile."""
@@ -64,7 +66,8 @@ def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[
     folder = tempfile.TemporaryDirectory(prefix="leeway-")
     package = package or download_package(version, Path(folder.name))
     try:
-        model = mlflow.pyfunc.load_model(str(package))
+        model = mlflow.pyfunc.load_model(str(package), suppress_warnings=True)
+        _warn_of_versions(version, package, model.metadata.flavors["python_function"].get("python_version"))
         inputs = model.metadata.get_input_schema().inputs
         columns = [column.name for column in inputs]
     except Exception as error:  # a broken package can raise anything
@@ -80,3 +83,9 @@ def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[
     if all(column.type in (DataType.double, DataType.string) for column in inputs):
         model.metadata.signature = None
     return model, columns, folder
+
+
+def _warn_of_versions(version: ModelVersion, package: Path, required_python: str | None) -> None:
+    if differences := list_version_differences(package, required_python):
+        listing = ", ".join(differences)
+        log.warning("%s version %s was trained with other packages: %s", version.name, version.version, listing)

@@ -22,7 +22,7 @@ from tests.tools import forking, orders_file
 from tests.tools.airflow_runs import AirflowRuns
 
 ROOT = Path(__file__).parents[3]
-FIRST, LAST, AS_OF = "2013-01-01", "2013-02-14", "2013-02-16"
+FIRST, LAST, AS_OF, DAYS = "2013-01-01", "2013-02-01", "2013-02-03", 32
 
 
 @dataclass
@@ -59,7 +59,7 @@ def shop(
     folder = tmp_path_factory.mktemp("shop")
     project = folder / "project"
     project.mkdir()
-    orders_file.make_orders().to_csv(folder / "orders.csv", index=False)
+    orders_file.make_orders(DAYS).to_csv(folder / "orders.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         set_home(patch, folder / "home", project)
         create(Request("orders", str(folder / "orders.csv"), label="returned"), project, refuse_to_ask)

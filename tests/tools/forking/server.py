@@ -37,12 +37,14 @@ from typing import Any
 PRELOADED = (
     *("typer", "rich.console", "yaml", "requests", "pydantic_settings", "jinja2", "psutil", "tenacity", "packaging"),
     *("pandas", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.compute", "duckdb", "ibis"),
+    *("ibis.backends.duckdb", "sqlalchemy.dialects.sqlite"),
     *("sqlalchemy.orm", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "pyiceberg.expressions.parser"),
     *("scipy.stats", "sklearn.metrics", "xgboost", "matplotlib.figure", "matplotlib.backends.backend_agg"),
+    *("great_expectations", "great_expectations.expectations"),
     *("boto3", "s3fs", "mlflow", "mlflow.pyfunc", "mlflow.xgboost", "mlflow.tracking", "sagemaker.core.image_uris"),
     *("moto.moto_server.werkzeug_app", "moto.backends", "moto.s3.models", "moto.s3.responses", "moto.sts.models"),
     *("moto.sagemaker.models", "moto.sagemaker.responses", "moto.logs.models", "moto.logs.responses"),
-    *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run"),
+    *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run", "networkx", "git"),
     # What Airflow and MLflow's server import, but nothing of Airflow: it reads its configuration when it is imported.
     *("libcst", "aiohttp", "fastapi", "httpx", "jsonschema", "upath", "structlog", "flask", "alembic.command"),
     *("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "sqlalchemy.ext.asyncio"),
@@ -315,6 +317,7 @@ def preload() -> list[tuple[Any, ...]]:
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(name)
         _cache_aws_models()
+        _list_installed_modules()
     atexit.register = register
     inspect.getmodule(sys._getframe())  # the first call resolves the path of every module
     inspect.getmodule = get_module
@@ -332,6 +335,13 @@ def get_module(object: Any, _filename: str | None = None, _get_module: Any = ins
         if module is not None and getattr(module, "__file__", None) == object.f_code.co_filename:
             return module
     return _get_module(object, _filename)
+
+
+def _list_installed_modules() -> None:
+    """List the modules of all packages once for all children. MLflow does so in each process that logs a model."""
+    from mlflow.utils import requirements_utils
+
+    requirements_utils._init_modules_to_packages_map()
 
 
 def _cache_aws_models() -> None:
