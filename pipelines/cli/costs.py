@@ -160,7 +160,10 @@ def forecast_deployment(
     sections = params.load(settings().project, model)
     machine = {"instance_type": instance_type, "instance_count": instance_count}
     given_values = {name: value for name, value in machine.items() if value}
-    fields = {name: value for name, value in sections.get("serving", {}).items() if name in ReleasePolicy.model_fields}
+    # The options compare instances with the serverless endpoint of the section.
+    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if given_values else set[str]()
+    names = ReleasePolicy.model_fields.keys() - ignored_fields
+    fields = {name: value for name, value in sections.get("serving", {}).items() if name in names}
     policy = ReleasePolicy.parse(fields | given_values, "section serving")
     price_region = _find_region(region, sections.get("budget", {}))
     if not price_region:
@@ -168,8 +171,8 @@ def forecast_deployment(
     spec = {
         "region": price_region,
         "endpoint": endpoint or build_endpoint_name(model),
-        **policy.model_dump(include=set(machine)),
-        "release_s": compute_waits_s(policy.model_dump()),
+        **policy.describe_machine(),
+        "release_s": compute_waits_s(policy.build_release()),
         "project": project,
         "model": model,
     }

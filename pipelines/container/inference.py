@@ -87,10 +87,10 @@ def model_fn(model_dir: str) -> PackagedModel:
     # A version that was registered without compiled features need not have DuckDB.
     from pipelines.container.serving.feature_query import connect
     from pipelines.container.serving.row_features import open_row_features
-    from pipelines.container.serving.table_scorer import open_table_scorer
+    from pipelines.container.serving.table_scorer import TableScorer
 
     names = [feature.name for feature in features]
-    row_features, score_table = open_row_features(compiled, connect()), open_table_scorer(model, names)
+    row_features, score_table = open_row_features(compiled, connect()), TableScorer(model, names)
     with suppress(Exception):  # what the libraries load at their first call does not slow down the first request
         score_table(row_features.warm_up(names))
     return PackagedModel(model, features, row_features, score_table)

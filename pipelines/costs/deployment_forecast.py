@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.costs.budgets import TOLERANCE_USD, Money
 from pipelines.costs.charges import DIGITS, format_usd
-from pipelines.costs.endpoints.fleets import HOUR_S
+from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, compute_serverless_usd_h
 
 if TYPE_CHECKING:
     from pipelines.costs.endpoints.fleets import Fleet
@@ -32,10 +32,14 @@ class PlannedDeployment(Spec):
     """AWS region, such as us-east-1."""
     endpoint: str = Field(min_length=1)
     """Name of the endpoint. If it runs already, the deployment replaces its instances."""
-    instance_type: str
-    """Instance type of the endpoint."""
+    instance_type: str = ""
+    """Instance type of the endpoint; empty: it is serverless."""
     instance_count: int = Field(default=1, ge=1)
     """Number of instances."""
+    serverless_memory_mb: int = Field(default=0, ge=0)
+    """Memory of a serverless endpoint, MB; 0: it has instances."""
+    serverless_load: float = Field(default=1.0, gt=0)
+    """Number of requests that a serverless endpoint works on at a time, on average over day and night."""
     release_s: int = Field(default=0, ge=0)
     """Seconds in which the present and the new instances run together."""
     project: str = ""
@@ -46,6 +50,12 @@ class PlannedDeployment(Spec):
     """Highest allowed spending of the project in a month, USD; null: that in section `budget` of params.yaml, or no
     limit."""
 
+    @model_validator(mode="after")
+    def _check_machine(self) -> Self:
+        if bool(self.instance_type) == bool(self.serverless_memory_mb):
+            raise ValueError("a deployment has either instance_type or serverless_memory_mb")
+        return self
+
 
 class DeploymentForecast(Result):
     """What a deployment costs, and whether it fits into the budget of its project."""
@@ -53,11 +63,12 @@ class DeploymentForecast(Result):
     endpoint: str
     """Name of the endpoint."""
     price_usd_h: float
-    """On-demand price of the instance type, USD per hour and instance."""
+    """On-demand price of the instance type, USD per hour and instance; of a serverless endpoint, USD per hour of work
+    with 1 GB."""
     price_date: str
     """Date of the price (YYYY-MM-DD)."""
     usd_h: float
-    """Cost of an hour of all instances, USD."""
+    """Cost of an hour of all instances, USD; of a serverless endpoint, with `serverless_load`."""
     full_month_usd: float
     """Cost of a full month of 730 hours, USD."""
     rest_of_month_usd: float
@@ -106,16 +117,25 @@ def forecast_deployment(
         now: the current moment, with time zone.
 
     Raises:
-        DataError: the instance type has no known price. A retry cannot help.
+        DataError: the instance type, or a serverless endpoint in the region, has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
-    from pipelines.costs.prices import find_price
+    from pipelines.costs.prices import find_price, find_serverless_price
 
-    price, month = find_price(plan.instance_type, plan.region, "Hosting"), f"{now.astimezone(dt.UTC):%Y-%m}"
-    amounts = _compute_amounts(plan, running_fleets, now, price.usd_h * plan.instance_count)
+    month = f"{now.astimezone(dt.UTC):%Y-%m}"
+    if plan.serverless_memory_mb:
+        price = find_serverless_price(plan.region)
+        usd_h = compute_serverless_usd_h(price.usd_h, plan.serverless_memory_mb, plan.serverless_load)
+        load_text = f"with {plan.serverless_load:g} request(s) at a time on average"
+        machine_text = f"{plan.serverless_memory_mb / MB_PER_GB:g} GB at {price.usd_h:g} USD/h and GB {load_text}"
+    else:
+        price = find_price(plan.instance_type, plan.region, "Hosting")
+        usd_h = price.usd_h * plan.instance_count
+        machine_text = f"{plan.instance_count} x {plan.instance_type} at {price.usd_h:g} USD/h"
+    amounts = _compute_amounts(plan, running_fleets, now, usd_h)
     excess_reason = _explain_excess(plan, amounts, month)
-    instances_text = f"{plan.instance_count} x {plan.instance_type} at {price.usd_h:g} USD/h for {FULL_MONTH_H} h"
-    full_month_text = f"a full month, {instances_text}, is {format_usd(amounts['full_month_usd'])}"
+    costs_text = format_usd(amounts["full_month_usd"])
+    full_month_text = f"a full month, {machine_text} for {FULL_MONTH_H} h, is {costs_text}"
     return DeploymentForecast(
         endpoint=plan.endpoint,
         price_usd_h=price.usd_h,

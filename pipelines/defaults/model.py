@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -145,6 +145,9 @@ class Model:
 
     booster: xgb.Booster
     schema: Schema
+    has_independent_rows: ClassVar = True
+    """Promise: in `score_columns`, other rows do not change the score of a row, not even its last bit. So servers may
+    score the rows of several requests together."""
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any] | pd.DataFrame:
         """Score each row of `frame`.

@@ -10,11 +10,10 @@ from typing import Any
 
 import mlflow
 import pandas as pd
-import pyarrow as pa
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.types import DataType
 
-from pipelines.container.serving.table_scorer import open_table_scorer
+from pipelines.container.serving.table_scorer import TableScorer
 from pipelines.errors import DataError, ServiceError
 from pipelines.registry.artifacts import download_package
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
@@ -24,8 +23,6 @@ from pipelines.system.log import log
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes rows of features; returns their scores, shape (rows,), or a frame with a column for each class or quantile."""
-TableScorer = Callable[[pa.Table], Any]
-"""The same for a table of features in Arrow's format."""
 
 
 def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
@@ -58,7 +55,7 @@ def load_table_scorer(version: ModelVersion, package: Path) -> TableScorer:
     Args and errors: see `load_scorer`. The package must exist as long as the function is used.
     """
     model, columns, _ = _load_model(version, package)
-    return open_table_scorer(model, columns)
+    return TableScorer(model, columns)
 
 
 def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[str], Any]:

@@ -6,12 +6,12 @@ import asyncio
 import json
 import re
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -19,7 +19,9 @@ from pipelines.container.serving.feature_query import FeatureError
 from pipelines.container.serving.tables import JSON, MAX_BYTES, BadRequest
 from pipelines.errors import MAX_CHARS, LeewayError
 from pipelines.escaping import escape
-from pipelines.serving.served_model import LOOKUP_THREADS, ServedModel
+from pipelines.serving.batches import Request
+from pipelines.serving.scoring_queue import ScoringQueue
+from pipelines.serving.served_model import ServedModel
 from pipelines.system.log import log
 
 BODY_S = 60.0
@@ -47,22 +49,16 @@ class Endpoint:
     """The two calls of the app."""
 
     def __init__(self, model: ServedModel) -> None:
-        self._model, self._pending = model, 0
-        # One thread for each: a model need not be thread-safe, and DuckDB's connection is not. So the features of a
-        # request are computed while another one is scored, and the event loop reads and answers others.
-        self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")
-        self._score_worker = ThreadPoolExecutor(1, thread_name_prefix="score")
-        # Lookups wait for the online store, so several threads make them.
-        self._lookup_workers = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="look-up")
+        self._model, self._queue, self._pending = model, ScoringQueue(model), 0
 
-    async def ping(self, _: Request) -> Response:
+    async def ping(self, _: HttpRequest) -> Response:
         """Answer which version is loaded, and what the lookups found so far."""
         model = self._model
         features = {"features_of_other_rows": list(model.row_features.features_of_other_rows)}
         lookups = model.lookups.describe() if model.lookups else {}
         return _answer({"model": model.name, "version": model.version, **features, **lookups})
 
-    async def invoke(self, request: Request) -> Response:
+    async def invoke(self, request: HttpRequest) -> Response:
         """Answer the scores of the rows, or one line that says what is wrong."""
         request_id = _find_id(request)
         headers = {"x-request-id": request_id}
@@ -77,17 +73,13 @@ class Endpoint:
         finally:
             self._pending -= 1
 
-    async def _score(self, request: Request, request_id: str, headers: Headers) -> Response:
+    async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
         _check_accept(request.headers.get("accept", ""))
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
-        loop, model = asyncio.get_running_loop(), self._model
-        content: dict[str, Any] = {"model": model.name, "version": model.version, "request_id": request_id}
-        rows = await loop.run_in_executor(self._feature_worker, model.compute, body, content_type)
-        looked_up = await loop.run_in_executor(self._lookup_workers, model.look_up, rows) if model.lookups else None
-        content["scores"] = await loop.run_in_executor(self._score_worker, model.score, rows, looked_up)
-        if model.lookups:
-            content["lookups"] = looked_up.count() if looked_up else {}
-        return _answer(content, headers=headers)
+        model, scored = self._model, await self._queue.score(Request(body, content_type))
+        names = {"model": model.name, "version": model.version, "request_id": request_id}
+        lookups = {"lookups": scored.lookups} if model.lookups else {}
+        return _answer({**names, "scores": scored.scores, **lookups}, headers=headers)
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
@@ -105,7 +97,7 @@ def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
     return f"the model failed: {type(error).__name__}", 500
 
 
-def _find_id(request: Request) -> str:
+def _find_id(request: HttpRequest) -> str:
     """Return the id that a header gives the request, if it is a valid one; otherwise a new one."""
     values = (request.headers.get(name, "") for name in ID_HEADERS)
     return next((value for value in values if VALID_ID.fullmatch(value)), "") or str(uuid.uuid4())
@@ -117,7 +109,7 @@ def _check_accept(accept: str) -> None:
         raise BadRequest(f"content type {accept[:100]} is not supported: accept {JSON}", 406)
 
 
-async def _read_body(request: Request) -> bytes:
+async def _read_body(request: HttpRequest) -> bytes:
     """Read the body. Not more than `MAX_BYTES` of it are kept.
 
     Raises:
@@ -136,7 +128,7 @@ async def _read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _answer_http_exception(_: Request, error: Exception) -> Response:
+async def _answer_http_exception(_: HttpRequest, error: Exception) -> Response:
     """Answer an unknown path or method in the form of the other errors."""
     assert isinstance(error, HTTPException)
     message = f"{error.detail}: the server has GET /ping and POST /invocations"

@@ -21,6 +21,7 @@ from pipelines.features.dependencies import (
     list_changed_features,
     list_features_of_other_rows,
 )
+from pipelines.features.separation import separate_rows
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group, require_lookups
 from pipelines.partitions import HOUR_COLUMN
@@ -94,12 +95,14 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
     columns = [name for name in row_schema.names if name in needed_columns]
     types = _find_duckdb_types(schema)
+    separate_features = separate_rows(features, POSITION)
     return Query(
         columns=columns,
         column_types=[types[name] for name in columns],
         sql=_write_sql(features.order_by(POSITION)),
         one_row_sql=_write_one_row_sql(_write_sql(features), columns, types),
         outputs=_build_output_schema(dataset, row_schema, computed, keys),
+        separate_sql=None if separate_features is None else _write_sql(separate_features.order_by(POSITION)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,16 +13,31 @@ MIN_LINEAR_PERCENT = 10
 """SageMaker's smallest step of a linear release, percent of the instances."""
 WHOLE_MINUTE_S = 60
 AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
-"""Values by which a version is released at once, whatever the alarms say: those of a rollback."""
+"""Values by which a version is released at once, whatever the alarms say: those of a rollback, and of a serverless
+endpoint, since SageMaker shifts traffic step by step, and back by an alarm, only between instances."""
+MEMORY_STEP_MB = 1_024
 
 
 class ReleasePolicy(Spec):
     """Instances, traffic, alarms and data capture of an endpoint. Times and percentages have SageMaker's limits."""
 
+    needs: ClassVar[Mapping[str, str]] = {
+        "serverless_max_concurrency": "serverless_memory_mb",
+        "serverless_load": "serverless_memory_mb",
+    }
+
     instance_type: str = Field(default="ml.m5.large", pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$")
     """Instance type of the endpoint, such as ml.m5.large."""
     instance_count: int = Field(default=1, ge=1)
     """Number of instances."""
+    serverless_memory_mb: int | None = Field(default=None, ge=1_024, le=6_144)
+    """Memory of a serverless endpoint, MB: 1024 to 6144 in steps of 1024; null: the endpoint has instances. A
+    serverless endpoint is released at once, without rollback by alarms, without shadow and captured requests."""
+    serverless_max_concurrency: int = Field(default=5, ge=1, le=200)
+    """Number of requests that a serverless endpoint answers at a time; more are refused."""
+    serverless_load: float = Field(default=1.0, gt=0, le=200)
+    """Number of requests that a serverless endpoint works on at a time, on average over day and night. Only the
+    forecast of its costs uses it."""
     traffic: Literal["all_at_once", "canary", "linear"] = "canary"
     """How traffic moves from the version that serves to the new one: at once; first `step_percent` of it, then the
     rest; or in steps of `step_percent`."""
@@ -62,3 +77,34 @@ class ReleasePolicy(Spec):
         if self.alarm_period_s % WHOLE_MINUTE_S:
             raise ValueError(f"alarm_period_s must be whole minutes, not {self.alarm_period_s} seconds")
         return self
+
+    @model_validator(mode="after")
+    def _check_serverless(self) -> Self:
+        if self.serverless_memory_mb is None:
+            return self
+        if self.serverless_memory_mb % MEMORY_STEP_MB:
+            raise ValueError(
+                f"serverless_memory_mb must be 1024, 2048, 3072, 4096, 5120 or 6144, not {self.serverless_memory_mb}"
+            )
+        if self.serverless_load > self.serverless_max_concurrency:
+            raise ValueError("serverless_load must not be larger than serverless_max_concurrency")
+        refused = {
+            f"traffic {self.traffic}": "traffic" in self.model_fields_set and self.traffic != AT_ONCE["traffic"],
+            "rollback by alarms": "rollback" in self.model_fields_set and self.rollback,
+            "capture_percent": self.capture_percent > 0,
+            "shadow_minutes": self.shadow_minutes > 0,
+        }
+        if names := [name for name, is_given in refused.items() if is_given]:
+            raise ValueError(f"a serverless endpoint of SageMaker cannot have {', '.join(names)}")
+        return self
+
+    def describe_machine(self) -> dict[str, Any]:
+        """Return the fields that decide what the endpoint costs: of its instances, or of a serverless endpoint."""
+        is_serverless = self.serverless_memory_mb is not None
+        names = {"serverless_memory_mb", "serverless_load"} if is_serverless else {"instance_type", "instance_count"}
+        return self.model_dump(include=names)
+
+    def build_release(self) -> dict[str, Any]:
+        """Return the fields of the policy by name; a serverless endpoint is released at once."""
+        values = self.model_dump(include=set(ReleasePolicy.model_fields))
+        return values if self.serverless_memory_mb is None else {**values, **AT_ONCE}

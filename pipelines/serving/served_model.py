@@ -16,14 +16,14 @@ from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.container.serving.feature_query import connect
 from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookedUp, LookupReader
 from pipelines.container.serving.online_records import OnlineRecords
-from pipelines.container.serving.row_features import ComputedRows, RowFeatures
+from pipelines.container.serving.row_features import CheckedRows, ComputedRows, RowFeatures
 from pipelines.container.serving.tables import BadRequest, parse_table
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.online.store import is_configured, require_configuration
 from pipelines.registry.artifacts import open_package, read_package_features
-from pipelines.registry.scorer import TableScorer, load_table_scorer
+from pipelines.registry.scorer import load_table_scorer
 from pipelines.registry.versions import CHAMPION, Registry
 from pipelines.scoring.batch import list_features
 from pipelines.scoring.scores import check_scores
@@ -50,27 +50,28 @@ class ServedModel:
     """Number of the version."""
     row_features: RowFeatures
     """Checks the rows of a request, and computes and looks up their features."""
-    scorer: TableScorer
-    """Scores the features."""
+    scorer: Callable[[pa.Table], Any]
+    """Scores a table of features: a score for each row, or a frame with a column for each class or quantile."""
     recorder: Recorder | None = None
     """Records what requests saw; None if nothing is recorded."""
+    can_score_together: bool = False
+    """Whether it is known that a row's score does not depend on the other rows, to the last bit."""
 
     @property
     def lookups(self) -> LookupReader | None:
         """What looks up features; None if all are computed from the rows."""
         return self.row_features.lookups
 
-    def compute(self, body: bytes, content_type: str) -> ComputedRows:
-        """Compute the features of the rows of a request.
+    def check(self, body: bytes, content_type: str) -> CheckedRows:
+        """Parse and check the rows of a request.
 
         Raises:
             BadRequest: the request is wrong; a retry cannot help.
-            FeatureError: the features drop or repeat rows; a retry cannot help.
         """
         table = parse_table(body, content_type)
         if table.kind == "features":
             raise BadRequest("the content type has rows=features: this server takes raw rows")
-        return self.row_features.compute(table)
+        return self.row_features.check(table)
 
     def look_up(self, rows: ComputedRows) -> LookedUp | None:
         """Look up the other features. Several threads may call this at a time."""
@@ -149,7 +150,10 @@ def open_model(
         lookups = _open_lookups(compiled, label, has_lookups=has_lookups)
         row_features = _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to))
         recorder = Recorder(record_to) if record_to else None
-        model = ServedModel(name, str(version.version), row_features, load_table_scorer(version, package), recorder)
+        scorer = load_table_scorer(version, package)
+        model = ServedModel(
+            name, str(version.version), row_features, scorer, recorder, can_score_together=scorer.has_independent_rows
+        )
         model.warm_up()
         yield model
 

@@ -12,7 +12,10 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.system.log import log
 
-EVIDENCE = {"config", "alarms", "region", "instance_type", "instance_count", "project"}
+EVIDENCE = {
+    *("config", "alarms", "region", "instance_type", "instance_count", "project"),
+    *("serverless_memory_mb", "serverless_load"),
+}
 """Fields of the spec that are evidence of the event."""
 
 
@@ -36,11 +39,15 @@ class RecordDeploymentSpec(Spec):
     alarms: list[str] = Field(default_factory=list)
     """Alarms that caused a rollback."""
     region: str = ""
-    """AWS region of the endpoint. With the next three, the costs of the endpoint are known from the event."""
+    """AWS region of the endpoint. With the next five, the costs of the endpoint are known from the event."""
     instance_type: str = ""
     """Instance type of the deployment."""
     instance_count: int = Field(default=0, ge=0)
     """Number of instances of the deployment."""
+    serverless_memory_mb: int = Field(default=0, ge=0)
+    """Memory of a serverless deployment, MB; 0: it has instances."""
+    serverless_load: float = Field(default=0, ge=0)
+    """Number of requests that a serverless deployment is expected to work on at a time, on average."""
     project: str = ""
     """Project that pays; empty: the project in section `budget` of the model's parameters."""
 

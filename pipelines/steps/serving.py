@@ -90,7 +90,7 @@ def run(spec: ServingSpec) -> ServingResult:
     if spec.folder:
         _write_package(spec.folder, version, registry.get_version(spec.model, spec.beside) if spec.beside else None)
         log.info("packed %s version %s for endpoint %s", spec.model, version.version, spec.endpoint)
-    policy = spec.model_dump(include=set(ReleasePolicy.model_fields))
+    policy = spec.build_release()
     return ServingResult(
         model_name=spec.model,
         version=str(version.version),

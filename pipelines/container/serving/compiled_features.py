@@ -13,8 +13,10 @@ import pyarrow as pa
 
 FILE_NAME = "compiled_features.json"
 """Name of the file in the package's folder `code`."""
-FORMAT = 1
-"""Number of the file's form. A file of another form is refused."""
+FORMAT = 2
+"""Number of the form in which files are written."""
+FORMATS = (1, 2)
+"""Forms that are read; a file of another form is refused. Files of form 1 have no `Query.separate_sql`."""
 MAX_BYTES = 4 * 1024**2
 """Largest size of the file."""
 
@@ -34,6 +36,13 @@ class Query:
     outputs: pa.Schema
     """The features that it computes, and the columns of the keys of lookups, in the order of the SQL after the row's
     position."""
+    separate_sql: str | None = None
+    """The same as `sql`, but each row is computed as if it were alone in its request; None if that is not known."""
+
+    @property
+    def are_rows_independent(self) -> bool:
+        """Return whether it is known that no row's features depend on the other rows of the request."""
+        return self.separate_sql == self.sql
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
     """
     try:
         values = json.loads(text)
-        if (number := values.pop("format")) != FORMAT:
+        if (number := values.pop("format")) not in FORMATS:
             raise ValueError(f"its form is {number}, and {FORMAT} is known: deploy with the code that registered it")
         lookup_query = values["lookup_query"]
         return CompiledFeatures(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -15,8 +15,8 @@ ROWS = "request_rows"
 """View of the rows, which the SQL reads."""
 POSITION = "leeway.position"
 """Column with the number of a row in its request: the features have the order of the request."""
-ONE_ROW = "one_row"
-"""Name of the prepared statement for a request with one row."""
+ONE_ROW, MANY_ROWS, SEPARATE_ROWS = "one_row", "many_rows", "separate_rows"
+"""Names of the prepared statements for a request with one row, for one with many, and for several with one row each."""
 MEMORY_LIMIT = "1GiB"
 """Largest memory of the rows of one request. DuckDB writes no files."""
 
@@ -46,7 +46,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 class FeatureQuery:
     """A compiled query on a connection. Only one thread may use it.
 
-    A request with one row runs a prepared statement: DuckDB takes twice as long to plan the expression as to run it.
+    All its statements are prepared: DuckDB takes longer to plan the expression than to run it on a few rows. One row is
+    the arguments of a statement. Many rows are a table of Arrow, which the statement reads at each execution.
 
     Args:
         query: the compiled query.
@@ -63,10 +64,15 @@ class FeatureQuery:
         """Columns of the rows that it reads."""
         self._schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
         self._has_only_literals = all(_is_literal(row_schema.field(name).type) for name in query.columns)
+        self._rows = _Rows(self._schema)
+        connection.register(ROWS, self._rows)
         connection.execute(f"PREPARE {ONE_ROW} AS {query.one_row_sql}")
+        connection.execute(f"PREPARE {MANY_ROWS} AS {query.sql}")
+        if query.separate_sql:
+            connection.execute(f"PREPARE {SEPARATE_ROWS} AS {query.separate_sql}")
 
     def compute(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for rows, in their order.
+        """Return the outputs of the query for the rows of a request, in their order.
 
         Args:
             values: the values of each of the query's columns, one for each row.
@@ -76,9 +82,20 @@ class FeatureQuery:
             BadRequest: the features cannot be computed from these values, such as a number that is too large.
             FeatureError: the expression drops or repeats rows.
         """
+        if count == 1 and self._has_literals(values):
+            return self._run(lambda: self._compute_one(values), count)
+        return self._run(lambda: self._compute_many(MANY_ROWS, values, count), count)
+
+    def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+        """Return the outputs of the query for rows, each with the bits that it has alone in a request.
+
+        The query must have `separate_sql`. Args and errors: see `compute`.
+        """
+        return self._run(lambda: self._compute_many(SEPARATE_ROWS, values, count), count)
+
+    def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
         try:
-            is_one = count == 1 and self._has_literals(values)
-            features = self._compute_one(values) if is_one else self._compute_all(values, count)
+            features = compute()
         except duckdb.DataError as error:  # for example, a difference of years that is no whole number of 32 bits
             raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
         if features.num_rows != count:
@@ -91,7 +108,8 @@ class FeatureQuery:
         Raises:
             duckdb.Error: DuckDB cannot run the SQL. A retry cannot help.
         """
-        self._compute_all({name: [] for name in self.columns}, 0)
+        for statement in (MANY_ROWS, SEPARATE_ROWS) if self._query.separate_sql else (MANY_ROWS,):
+            self._compute_many(statement, {name: [] for name in self.columns}, 0)
 
     def _compute_one(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
         # With arguments of other types than the parameters, DuckDB 2.0 would plan the statement again at each call.
@@ -103,18 +121,17 @@ class FeatureQuery:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, outputs, strict=True)]
         return pa.Table.from_arrays(arrays, schema=outputs)
 
-    def _compute_all(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+    def _compute_many(self, statement: str, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
         arrays = [
             pa.array(values[field.name], field.type) if field.name in values else pa.nulls(count, field.type)
             for field in self._schema
         ]
         arrays[0] = pa.array(range(count), pa.int32())
-        rows = pa.Table.from_arrays(arrays, schema=self._schema)
-        self._connection.register(ROWS, rows)
+        self._rows.table = pa.Table.from_arrays(arrays, schema=self._schema)
         try:
-            features = self._connection.sql(self._query.sql).to_arrow_table()
+            features = self._connection.sql(f"EXECUTE {statement}").to_arrow_table()
         finally:
-            self._connection.unregister(ROWS)
+            self._rows.table = self._schema.empty_table()
         return features.select(self._query.outputs.names).cast(self._query.outputs)
 
     def _has_literals(self, values: Mapping[str, Sequence[Any]]) -> bool:
@@ -122,6 +139,20 @@ class FeatureQuery:
         return self._has_only_literals and not any(
             isinstance(value, str) and "\0" in value for (value,) in values.values()
         )
+
+
+class _Rows:
+    """The rows that a prepared statement reads. DuckDB asks for them at each execution: it need not plan again.
+
+    Arrow's interface has the same effect as another table of the same name, which DuckDB would read by pyarrow's
+    data sets: for a few rows, those take some ten times as long.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.table = schema.empty_table()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def _is_literal(kind: pa.DataType) -> bool:

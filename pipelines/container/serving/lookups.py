@@ -52,6 +52,11 @@ class LookedUp:
         """Return the number of rows by lookup and outcome."""
         return {name: _format_counts(Counter(outcomes)) for name, outcomes in self.outcomes.items()}
 
+    def slice(self, begin: int, count: int) -> LookedUp:
+        """Return the features of some of the rows, from the position `begin`."""
+        columns = {name: column.slice(begin, count) for name, column in self.columns.items()}
+        return LookedUp(columns, {name: values[begin : begin + count] for name, values in self.outcomes.items()})
+
 
 @dataclass
 class LookupReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -22,6 +23,23 @@ DATE, HOUR = "date", "hour"
 
 
 @dataclass(frozen=True)
+class CheckedRows:
+    """The rows of a request, or of several, whose names and types are right."""
+
+    values: Mapping[str, Sequence[Any]]
+    """Column to its values, one for each row. Columns that not all rows have are left out."""
+    count: int
+    """Number of the rows."""
+    begins: Sequence[dt.datetime] = ()
+    """Begin of the partition of each row, in UTC; empty if the rows do not have its columns, or nobody needs it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows. Only rows with the same ones can be merged."""
+        return (*self.values, *(["begin"] if self.begins else []))
+
+
+@dataclass(frozen=True)
 class ComputedRows:
     """The features that are computed from the rows of a request, and the keys of those that are looked up."""
 
@@ -30,6 +48,11 @@ class ComputedRows:
     """Begin of the partition of each row, in UTC; empty if the rows do not have its columns, or nobody needs it."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Columns of the rows' key, as far as all rows have them."""
+
+    def slice(self, begin: int, count: int) -> ComputedRows:
+        """Return some of the rows, from the position `begin`."""
+        key = {name: values[begin : begin + count] for name, values in self.key.items()}
+        return ComputedRows(self.table.slice(begin, count), self.begins[begin : begin + count], key)
 
 
 class RowFeatures:
@@ -60,7 +83,7 @@ class RowFeatures:
         self._partition_columns = (DATE, HOUR) if compiled.partition == "hour" else (DATE,)
         optional = [*compiled.key, *self._partition_columns] if has_keys else []
         self._rows = RawRows(compiled.row_schema, compiled.key, compiled.known_later, query.columns, optional)
-        self._query = FeatureQuery(query, compiled.row_schema, connection)
+        self._query, self._compiled_query = FeatureQuery(query, compiled.row_schema, connection), query
         self._needs_partition, self._has_keys = bool(lookups), has_keys
         looked_up = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
         self.features_of_other_rows = [name for name in compiled.features_of_other_rows if name not in looked_up]
@@ -73,12 +96,47 @@ class RowFeatures:
             BadRequest: the request is wrong; a retry cannot help.
             FeatureError: the features drop or repeat rows; a retry cannot help.
         """
+        return self.compute_checked(self.check(table))
+
+    def check(self, table: Table) -> CheckedRows:
+        """Check the rows of a request.
+
+        Raises:
+            BadRequest: the request is wrong; a retry cannot help.
+        """
         values = self._rows.convert(table)
-        features = self._query.compute(values, len(table.rows))
-        key = {name: values[name] for name in self.compiled.key if name in values}
         is_used = self._needs_partition or self._has_keys
         has_partition = is_used and all(name in values for name in self._partition_columns)
-        return ComputedRows(features, self._list_begins(values) if has_partition else (), key)
+        return CheckedRows(values, len(table.rows), self._list_begins(values) if has_partition else ())
+
+    def compute_checked(self, rows: CheckedRows) -> ComputedRows:
+        """Compute the features of the checked rows of a request. Errors: see `compute`."""
+        return self._add_key(rows, self._query.compute(rows.values, rows.count))
+
+    def can_merge(self, rows: CheckedRows) -> bool:
+        """Return whether a request has the same features if it is computed together with others.
+
+        A request with several rows has them only if no feature reads the other rows of its request.
+        """
+        query = self._compiled_query
+        return query.are_rows_independent or (rows.count == 1 and query.separate_sql is not None)
+
+    def compute_together(self, requests: Sequence[CheckedRows]) -> ComputedRows:
+        """Compute the features of several requests, in their order. `can_merge` is true for each.
+
+        Args:
+            requests: requests with the same `CheckedRows.columns`.
+
+        Raises:
+            BadRequest: the features of one of them cannot be computed; a retry cannot help.
+            FeatureError: the features drop or repeat rows; a retry cannot help.
+        """
+        values = {
+            name: list(chain.from_iterable(rows.values[name] for rows in requests)) for name in requests[0].values
+        }
+        begins = list(chain.from_iterable(rows.begins for rows in requests))
+        rows = CheckedRows(values, sum(rows.count for rows in requests), begins)
+        return self._add_key(rows, self._query.compute_separately(values, rows.count))
 
     def look_up(self, rows: ComputedRows) -> LookedUp | None:
         """Look up the other features. Several threads may call this at a time."""
@@ -120,6 +178,10 @@ class RowFeatures:
                 "application/json; rows=raw"
             )
         return False
+
+    def _add_key(self, rows: CheckedRows, features: pa.Table) -> ComputedRows:
+        key = {name: rows.values[name] for name in self.compiled.key if name in rows.values}
+        return ComputedRows(features, rows.begins, key)
 
     def _list_begins(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
         """Return the begin of each row's partition.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +11,8 @@ MAX_ROWS = 1_000
 """Most rows that are scored without pandas."""
 
 
-def open_table_scorer(model: Any, names: Sequence[str]) -> Callable[[pa.Table], Any]:
-    """Return the function that scores tables of features with a model as MLflow loaded it.
+class TableScorer:
+    """Scores tables of features with a model as MLflow loaded it.
 
     If the trained model has a method `score_columns`, as that of `pipelines.defaults.model`, it scores up to `MAX_ROWS`
     rows: for one row, MLflow and pandas take longer than the model. If MLflow has to check the types of the features,
@@ -20,21 +20,26 @@ def open_table_scorer(model: Any, names: Sequence[str]) -> Callable[[pa.Table], 
 
     Args:
         model: the model. Its signature was removed if MLflow need not check the types.
-        names: the features, in the order of the model's signature. The table may have them in another order.
+        names: the features, in the order of the model's signature. A table may have them in another order.
     """
-    score_columns = None if model.metadata.signature else _find_score_columns(model)
 
-    def score(features: pa.Table) -> Any:
-        if score_columns and features.num_rows <= MAX_ROWS:
-            return score_columns(features.to_pydict())
-        return model.predict(features.select(names).to_pandas(use_threads=False))
+    def __init__(self, model: Any, names: Sequence[str]) -> None:
+        self._model, self._names = model, names
+        trained_model = None if model.metadata.signature else _find_trained_model(model)
+        self._score_columns = getattr(trained_model, "score_columns", None)
+        is_promised = getattr(trained_model, "has_independent_rows", False) is True
+        self.has_independent_rows = self._score_columns is not None and is_promised
+        """Whether the score of a row has the same bits for whichever other rows are in a table of up to `MAX_ROWS`."""
 
-    return score
+    def __call__(self, features: pa.Table) -> Any:
+        """Return one score for each row, or a frame with a column for each class or quantile."""
+        if self._score_columns and features.num_rows <= MAX_ROWS:
+            return self._score_columns(features.to_pydict())
+        return self._model.predict(features.select(self._names).to_pandas(use_threads=False))
 
 
-def _find_score_columns(model: Any) -> Any:
+def _find_trained_model(model: Any) -> Any:
     try:
-        trained_model = getattr(model.unwrap_python_model(), "model", None)
+        return getattr(model.unwrap_python_model(), "model", None)
     except Exception:  # MLflow's own flavors have no such model
         return None
-    return getattr(trained_model, "score_columns", None)

@@ -68,6 +68,17 @@ class Usage:
     """Seconds in which a serverless variant worked on requests; two requests at once count twice."""
 
 
+def compute_serverless_usd_h(price_usd_h: float, memory_mb: int, load: float) -> float:
+    """Compute what an hour of a serverless variant costs, USD.
+
+    Args:
+        price_usd_h: price of an hour of work with 1 GB, USD.
+        memory_mb: memory of the variant, MB.
+        load: number of requests that it works on at a time, on average.
+    """
+    return price_usd_h * memory_mb / MB_PER_GB * load
+
+
 def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes: Iterable[Change]) -> Usage:
     """Compute the instance hours between two moments.
 

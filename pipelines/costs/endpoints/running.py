@@ -19,7 +19,8 @@ class RunningFleet:
     since: dt.datetime
     """Moment up to which the fleet is in the ledger, or at which it began."""
     usd_h: float
-    """Cost of an hour of all its instances, USD; of a serverless variant, the average of its hours so far."""
+    """Cost of an hour of all its instances, USD; of a serverless variant, the average of its hours so far, or
+    what is expected of it."""
 
     def compute_cost_usd(self, month: str, until: dt.datetime | None = None) -> float:
         """Compute the cost of the part of a month (YYYY-MM) that is not in the ledger, if nothing changes, USD.

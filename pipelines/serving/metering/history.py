@@ -25,6 +25,8 @@ class DeployedFleet:
     """When another configuration served, or the endpoint was deleted; None if no event says so."""
     count: int
     """Number of instances of the deployment."""
+    load: float = 0.0
+    """Number of requests that a serverless deployment is expected to work on at a time, on average."""
 
 
 def read_deployments() -> list[Event]:
@@ -35,7 +37,7 @@ def read_deployments() -> list[Event]:
 def list_deployed_fleets(events: Iterable[Event]) -> list[DeployedFleet]:
     """List the fleets of all deployments, oldest first.
 
-    Events of earlier versions of Leeway, which do not name the instances, have none.
+    Events of earlier versions of Leeway, which do not name the instances or the memory, have none.
     """
     events_by_endpoint: dict[tuple[str, str], list[Event]] = {}
     for event in events:
@@ -54,8 +56,10 @@ def _follow(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         if present:
             yield replace(present, end=event.at)
         present = None
-        if event.kind is Kind.DEPLOYED and event.evidence.get("instance_type"):
-            present = DeployedFleet(_make_fleet(event), event.at, None, int(event.evidence["instance_count"]))
+        has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
+        if event.kind is Kind.DEPLOYED and has_machine:
+            count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
+            present = DeployedFleet(_make_fleet(event), event.at, None, count, load)
     if present:
         yield present
 
@@ -97,6 +101,7 @@ def _make_fleet(event: Event) -> Fleet:
         config=str(event.evidence["config"]),
         variant=VARIANT,
         instance_type=str(event.evidence["instance_type"]),
+        memory_mb=int(event.evidence.get("serverless_memory_mb", 0)),
         model=event.model,
         project=find_project(str(event.evidence.get("project", "")), event.model),
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pipelines.costs.endpoints.fleets import compute_serverless_usd_h
 from pipelines.costs.endpoints.ledger import EndpointLedger, find_last_rows
 from pipelines.costs.endpoints.running import RunningFleet, list_metered_fleets
-from pipelines.costs.prices import find_price
-from pipelines.serving.metering.history import find_end, list_deployed_fleets, read_deployments
+from pipelines.costs.prices import find_price, find_serverless_price
+from pipelines.serving.metering.history import DeployedFleet, find_end, list_deployed_fleets, read_deployments
 
 
 def list_running_fleets() -> list[RunningFleet]:
@@ -21,12 +22,16 @@ def list_running_fleets() -> list[RunningFleet]:
     last_rows = find_last_rows(rows)
     metered = [item for item in list_metered_fleets(rows) if find_end(events, item.fleet, item.since) is None]
     deployed = [
-        RunningFleet(
-            item.fleet,
-            item.begin,
-            item.count * find_price(item.fleet.instance_type, item.fleet.region, "Hosting").usd_h,
-        )
+        RunningFleet(item.fleet, item.begin, _find_usd_h(item))
         for item in list_deployed_fleets(events)
         if item.end is None and (item.fleet.key not in last_rows or last_rows[item.fleet.key]["end"] < item.begin)
     ]
     return [*metered, *deployed]
+
+
+def _find_usd_h(item: DeployedFleet) -> float:
+    """Return the cost of an hour: of all instances, or of a serverless variant with the load that is expected."""
+    fleet = item.fleet
+    if fleet.memory_mb:
+        return compute_serverless_usd_h(find_serverless_price(fleet.region).usd_h, fleet.memory_mb, item.load)
+    return item.count * find_price(fleet.instance_type, fleet.region, "Hosting").usd_h

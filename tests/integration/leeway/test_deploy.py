@@ -135,6 +135,45 @@ def test_champion_is_deployed_once_and_then_updated(drydock, project, deploy, en
     assert list_resources(drydock, endpoint)["alarms"] == [f"leeway-{endpoint}-errors"]
 
 
+def test_a_serverless_version_is_released_at_once_and_its_costs_are_those_of_its_load(
+    drydock, project, deploy, endpoint
+):
+    (project / "params.yaml").write_text("budget: {project: cloud, month_usd: 30.0}\n")
+    serverless = {"serverless_memory_mb": 2_048, "serverless_max_concurrency": 2, "serverless_load": 0.25}
+    first = deploy(serving=serverless)
+    assert (first["cost_usd_h"], first["cost_usd_month"]) == (0.036, 26.28)
+    (variant,) = describe(drydock, endpoint)["ProductionVariants"]
+    assert variant["CurrentServerlessConfig"] == {"MemorySizeInMB": 2_048, "MaxConcurrency": 2}
+    assert invoke(drydock, endpoint) == "1"
+
+    # The budget counts it before it is metered: the load of a second one does not fit.
+    (running,) = [item for item in list_running_fleets() if item.fleet.endpoint == endpoint]
+    assert (running.fleet.machine, running.usd_h) == ("serverless 2 GB", pytest.approx(0.036))
+    with pytest.raises(AirflowFailException, match=r"other endpoints cost 26.28 USD"):
+        deploy(serving=serverless, endpoint=f"{endpoint[:39]}-2")
+
+    (project / "champion").write_text("2")
+    second = deploy(serving={**serverless, "serverless_max_concurrency": 3})
+    assert (second["version"], second["previous"], invoke(drydock, endpoint)) == ("2", "1", "2")
+    assert describe(drydock, endpoint)["ProductionVariants"][0]["CurrentServerlessConfig"]["MaxConcurrency"] == 3
+    assert list_resources(drydock, endpoint)["configs"] == [second["config"]]
+    last = list_events(endpoint)[-1]
+    assert (last.evidence["serverless_memory_mb"], last.evidence["instance_type"]) == (2_048, "")
+    hour = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
+    meter_endpoints(hour + dt.timedelta(hours=2, minutes=6))
+    rows = [row for row in EndpointLedger.open().read_rows() if row["endpoint"] == endpoint]
+    assert {(row["memory_mb"], row["instance_type"]) for row in rows} == {(2_048, "")}
+    assert sum(row["requests"] for row in rows) == 2
+
+
+def test_instances_do_not_become_serverless(drydock, project, deploy, endpoint):
+    first = deploy()
+    with pytest.raises(AirflowFailException, match="has instances, and SageMaker cannot make it serverless"):
+        deploy(serving={"serverless_memory_mb": 1_024}, version="2")
+    assert invoke(drydock, endpoint) == "1"
+    assert list_resources(drydock, endpoint)["configs"] == [first["config"]]
+
+
 def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, project, deploy, endpoint):
     first = deploy()
     (project / "versions/2").write_text("broken")

@@ -16,9 +16,10 @@ from leeway.hooks.endpoint import failures
 from leeway.hooks.endpoint.client import EndpointClient
 from leeway.hooks.endpoint.requests import (
     build_alarm_requests,
-    build_deployment_config,
     build_deployment_tag,
     build_endpoint_tags,
+    build_update,
+    is_serverless,
 )
 from leeway.hooks.endpoint.wait import (
     CHANGING_STATES,
@@ -27,7 +28,7 @@ from leeway.hooks.endpoint.wait import (
     DeploymentWait,
     get_pending_config,
 )
-from leeway.hooks.sagemaker.costs import Costs
+from leeway.hooks.sagemaker.costs import Costs, describe_machine
 from leeway.hooks.step.hook import Logger, StepHook
 
 Endpoint = Mapping[str, Any]
@@ -143,6 +144,7 @@ class Deployment:
         return replace(self._wait_for_own(), verb="create", request=request, tag="")
 
     def _begin_update(self, endpoint: Endpoint) -> DeploymentWait:
+        failures.refuse_conversion(endpoint, is_serverless(self.release.policy))
         has_alarms = self.release.policy["rollback"] and not self.release.is_rollback
         if has_alarms and (raised := self.client.list_raised_alarms()):
             name, reason = next(iter(raised.items()))
@@ -154,7 +156,7 @@ class Deployment:
         request = {
             "EndpointName": self.client.name,
             "EndpointConfigName": self.release.config_name,
-            "DeploymentConfig": build_deployment_config(self.client.name, self.release.policy),
+            **build_update(self.client.name, self.release.policy),
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
         return replace(self._wait_for_own(), verb="update", request=request)
@@ -242,9 +244,15 @@ class Deployment:
     def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
         release = self.release
         spec = {"model": release.model, "version": release.version, "endpoint": self.client.name, "outcome": outcome}
-        instances = {name: release.policy[name] for name in ("instance_type", "instance_count")}
         payer = {"region": self.costs.allocation.region, "project": self.costs.allocation.project}
         return self.step_hook.run(
             "record_deployment",
-            {**spec, **instances, **payer, "config": release.config_name, "why": why, "alarms": alarms or []},
+            {
+                **spec,
+                **describe_machine(release.policy),
+                **payer,
+                "config": release.config_name,
+                "why": why,
+                "alarms": alarms or [],
+            },
         )

@@ -43,3 +43,21 @@ def make_deployment_error(text: str, reason: str) -> AirflowException:
     """Return the error of a deployment that failed; a retry can help only if SageMaker failed or had no machines."""
     is_temporary = any(part in reason for part in TEMPORARY_TEXTS)
     return (AirflowException if is_temporary else AirflowFailException)(text)
+
+
+def refuse_conversion(endpoint: Mapping[str, Any], is_serverless: bool) -> None:
+    """Refuse an update that would turn the instances of an endpoint into a serverless variant: SageMaker has none.
+
+    Args:
+        endpoint: SageMaker's description of the endpoint.
+        is_serverless: whether the new configuration is serverless.
+
+    Raises:
+        AirflowFailException: the endpoint has instances, and the new configuration none. A retry cannot help.
+    """
+    has_instances = any("CurrentServerlessConfig" not in item for item in endpoint.get("ProductionVariants", []))
+    if is_serverless and has_instances:
+        raise AirflowFailException(
+            f"endpoint {endpoint['EndpointName']} has instances, and SageMaker cannot make it serverless: give another "
+            "endpoint, or delete this one first (`python -m pipelines undeploy`)."
+        )

@@ -62,13 +62,25 @@ def build_config_request(
     variant = {
         "VariantName": VARIANT,
         "ModelName": model_name,
-        "InstanceType": policy["instance_type"],
-        "InitialInstanceCount": policy["instance_count"],
+        **_build_machine(policy),
         "InitialVariantWeight": 1.0,
     }
     content = {"ProductionVariants": [variant], **build_capture(policy["capture_percent"], capture_uri)}
     name = build_name(endpoint, version, content)
     return {"EndpointConfigName": name, **content, "Tags": build_endpoint_tags(endpoint, tags)}
+
+
+def _build_machine(policy: Policy) -> dict[str, Any]:
+    """Build the part of a variant that says what runs it: instances, or the memory of a serverless variant."""
+    if is_serverless(policy):
+        memory_mb, concurrency = policy["serverless_memory_mb"], policy["serverless_max_concurrency"]
+        return {"ServerlessConfig": {"MemorySizeInMB": memory_mb, "MaxConcurrency": concurrency}}
+    return {"InstanceType": policy["instance_type"], "InitialInstanceCount": policy["instance_count"]}
+
+
+def is_serverless(policy: Policy) -> bool:
+    """Return whether the endpoint of a policy is serverless."""
+    return policy["serverless_memory_mb"] is not None
 
 
 def build_endpoint_tags(endpoint: str, tags: Tags) -> list[dict[str, str]]:
@@ -86,8 +98,16 @@ def build_deployment_tag(config_name: str, task: Mapping[str, Any]) -> str:
     return f"{config_name}/{hashlib.sha256(repr(sorted(task.items())).encode()).hexdigest()[:12]}"
 
 
+def build_update(endpoint: str, policy: Policy) -> dict[str, Any]:
+    """Build the part of the request to UpdateEndpoint that says how traffic moves.
+
+    It is empty for a serverless endpoint: SageMaker has deployment guardrails only for instances.
+    """
+    return {} if is_serverless(policy) else {"DeploymentConfig": build_deployment_config(endpoint, policy)}
+
+
 def build_deployment_config(endpoint: str, policy: Policy) -> dict[str, Any]:
-    """Build the DeploymentConfig of the request to UpdateEndpoint."""
+    """Build the DeploymentConfig of an endpoint with instances."""
     routing: dict[str, Any] = {
         "Type": ROUTING_TYPES[policy["traffic"]],
         "WaitIntervalInSeconds": policy["wait_s"],

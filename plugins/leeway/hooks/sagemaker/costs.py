@@ -88,8 +88,7 @@ class Costs:
             {
                 "region": self.allocation.region,
                 "endpoint": endpoint,
-                "instance_type": policy["instance_type"],
-                "instance_count": policy["instance_count"],
+                **describe_machine(policy),
                 "release_s": compute_waits_s(policy),
                 "project": self.allocation.project,
                 "model": self.allocation.model,
@@ -107,6 +106,13 @@ class Costs:
         """
         fields = {"region": self.allocation.region, "project": self.allocation.project, "model": self.allocation.model}
         return self.step_hook.run("charge", {"jobs": list(jobs), **fields, **self.allocation.task})
+
+
+def describe_machine(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of section `serving` that decide what an endpoint costs."""
+    is_serverless = policy["serverless_memory_mb"] is not None
+    names = ("serverless_memory_mb", "serverless_load") if is_serverless else ("instance_type", "instance_count")
+    return {name: policy[name] for name in names}
 
 
 def compute_spent_usd(ended_jobs: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:

@@ -49,8 +49,7 @@ def serving(spec):
         check_features(request.model, version, request.beside)
     if request.folder:
         write_package(request.folder, version)
-    names = {"model", "version", "previous", "endpoint", "folder", "beside"}
-    policy = request.model_dump(exclude=names) | (AT_ONCE if goes_back else {})
+    policy = request.build_release() | (AT_ONCE if goes_back else {})
     return {"model_name": request.model, "version": version, "policy": policy, "is_rollback": goes_back}
 
 

@@ -84,14 +84,18 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
     assert len(predictions) == len(rows) > 500
 
     # The control: without the other rows of its hour, a flight has another score.
-    alone = [server.invoke(row)[1]["scores"][0] for row in rows[:20]]
-    assert alone != [predictions[key] for key in keys[:20]]
+    alone = [server.invoke(row)[1]["scores"][0] for row in rows]
+    assert alone[:20] != [predictions[key] for key in keys[:20]]
 
-    # Requests at the same time get their own scores.
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(server.invoke, rows[:20] * 3))
-    assert [answer["scores"][0] for _, answer in answers] == alone * 3
-    assert len({answer["request_id"] for _, answer in answers}) == 60
+    # Requests at the same time, which are computed together, have the bits that they have alone; wrong ones between
+    # them get their own error.
+    wrong = {**rows[0], "distance": "far"}
+    with ThreadPoolExecutor(16) as pool:
+        results = list(pool.map(server.invoke, [request for row in rows for request in (row, wrong)]))
+    assert [answer["scores"][0] for _, answer in results[::2]] == alone
+    assert len({answer["request_id"] for _, answer in results[::2]}) == len(rows)
+    error = {"error": "row 1, column distance: 'far' is not a whole number (int32)"}
+    assert results[1::2] == [(400, error)] * len(rows)
 
     # A wrong request, or a client that goes away, leaves the server serving.
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:

@@ -77,3 +77,20 @@ def test_month_bounds(home: Path) -> None:
     assert running.compute_cost_usd("2026-11") == 240
     assert running.compute_cost_usd("2026-12") == 31 * 24
     assert running.compute_cost_usd("2026-10") == 0, "the past is not charged"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_serverless_endpoint_costs_what_its_load_costs() -> None:
+    serverless = {"instance_type": "", "serverless_memory_mb": 2_048, "serverless_load": 0.25}
+    result = forecast(month_usd=30, **serverless)
+    assert (result.price_usd_h, result.usd_h) == (0.072, 0.036)  # 0.00002 USD a second and GB
+    assert (result.full_month_usd, result.rest_of_month_usd, result.release_usd) == (26.28, 8.64, 0)
+    assert result.allowed
+    assert "2 GB at 0.072 USD/h and GB with 0.25 request(s) at a time on average for 730 h" in result.reason
+    assert not forecast(month_usd=30, **{**serverless, "serverless_load": 0.5}).allowed
+
+
+def test_a_deployment_has_instances_or_memory() -> None:
+    for fields in ({}, {"instance_type": "ml.m5.large", "serverless_memory_mb": 1_024}):
+        with pytest.raises(ValueError, match="either instance_type or serverless_memory_mb"):
+            PlannedDeployment.model_validate({"region": "us-east-1", "endpoint": "boats", **fields})

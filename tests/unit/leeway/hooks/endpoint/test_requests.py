@@ -17,7 +17,7 @@ ROLE = "arn:aws:iam::123456789012:role/leeway"
 
 
 def build_policy(**values: Any) -> dict[str, Any]:
-    return ReleasePolicy.parse(values, "test").model_dump()
+    return ReleasePolicy.parse(values, "test").build_release()
 
 
 def check(operation: str, request: dict[str, Any], service: str = "sagemaker") -> None:
@@ -118,11 +118,47 @@ def test_policy_decides_the_alarms() -> None:
         ({"alarm_period_s": 90}, "alarm_period_s must be whole minutes, not 90 seconds"),
         ({"capture_percent": 101}, "capture_percent"),
         ({"colour": "red"}, "unknown key colour"),
+        ({"serverless_memory_mb": 512}, "serverless_memory_mb"),
+        ({"serverless_memory_mb": 7_168}, "serverless_memory_mb"),
+        ({"serverless_memory_mb": 1_500}, "must be 1024, 2048, 3072, 4096, 5120 or 6144, not 1500"),
+        ({"serverless_memory_mb": 1_024, "serverless_max_concurrency": 201}, "serverless_max_concurrency"),
+        ({"serverless_memory_mb": 1_024, "serverless_max_concurrency": 0}, "serverless_max_concurrency"),
+        ({"serverless_memory_mb": 1_024, "serverless_load": 6}, "serverless_load must not be larger than"),
+        ({"serverless_max_concurrency": 2}, "serverless_max_concurrency has no effect without serverless_memory_mb"),
+        ({"serverless_memory_mb": 1_024, "traffic": "canary"}, "cannot have traffic canary"),
+        ({"serverless_memory_mb": 1_024, "traffic": "linear", "rollback": True}, "traffic linear, rollback by alarms"),
+        ({"serverless_memory_mb": 1_024, "capture_percent": 5}, "cannot have capture_percent"),
+        ({"serverless_memory_mb": 1_024, "shadow_minutes": 5}, "cannot have shadow_minutes"),
     ],
 )
 def test_wrong_policy_is_refused(values: dict[str, Any], text: str) -> None:
     with pytest.raises(SpecError, match=text):
         build_policy(**values)
+
+
+def test_a_serverless_endpoint_has_memory_and_is_updated_at_once() -> None:
+    policy = build_policy(serverless_memory_mb=2_048, serverless_max_concurrency=20, instance_count=2)
+    assert (policy["traffic"], policy["rollback"], policy["wait_s"], policy["bake_s"]) == ("all_at_once", False, 0, 0)
+    request = requests.build_config_request("e", "1", "m", policy, "s3://b/capture", [])
+    check("CreateEndpointConfig", request)
+    (variant,) = request["ProductionVariants"]
+    assert variant["ServerlessConfig"] == {"MemorySizeInMB": 2_048, "MaxConcurrency": 20}
+    assert not {"InstanceType", "InitialInstanceCount"} & set(variant) and "DataCaptureConfig" not in request
+    assert requests.build_update("e", policy) == {}
+    assert list(requests.build_update("e", build_policy())) == ["DeploymentConfig"], "the control"
+    with_load = build_policy(serverless_memory_mb=2_048, serverless_max_concurrency=20, serverless_load=0.1)
+    assert requests.build_config_request("e", "1", "m", with_load, "s3://b/capture", []) == request
+
+
+@pytest.mark.parametrize("variant", [{}, {"CurrentServerlessConfig": {"MemorySizeInMB": 1_024, "MaxConcurrency": 5}}])
+def test_instances_do_not_become_serverless(variant: dict[str, Any]) -> None:
+    endpoint = {"EndpointName": "e", "ProductionVariants": [variant]}
+    failures.refuse_conversion(endpoint, is_serverless=False)
+    if variant:
+        failures.refuse_conversion(endpoint, is_serverless=True)
+        return
+    with pytest.raises(AirflowFailException, match="endpoint e has instances, and SageMaker cannot make it serverless"):
+        failures.refuse_conversion(endpoint, is_serverless=True)
 
 
 def test_endpoint_has_the_models_name() -> None:

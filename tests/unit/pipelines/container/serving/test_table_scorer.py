@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pipelines.container.serving.table_scorer import MAX_ROWS, open_table_scorer
+from pipelines.container.serving.table_scorer import MAX_ROWS, TableScorer
 
 
 class PackagedModel:
@@ -40,7 +40,7 @@ TABLE = pa.table({"b": ["x"], "a": [1.0]})
 
 
 def test_model_that_can_score_columns_gets_them() -> None:
-    score = open_table_scorer(PackagedModel(trained_model=TrainedModel()), ["a", "b"])
+    score = TableScorer(PackagedModel(trained_model=TrainedModel()), ["a", "b"])
     assert score(TABLE) == ("columns", {"a": [1.0], "b": ["x"]})
 
 
@@ -55,4 +55,4 @@ def test_model_that_can_score_columns_gets_them() -> None:
 )
 def test_others_are_called_by_mlflow_with_the_features_in_their_order(options: dict[str, Any], rows: int) -> None:
     table = pa.table({"b": ["x"] * rows, "a": [1.0] * rows})
-    assert open_table_scorer(PackagedModel(**options), ["a", "b"])(table) == ("MLflow", ["a", "b"], rows)
+    assert TableScorer(PackagedModel(**options), ["a", "b"])(table) == ("MLflow", ["a", "b"], rows)

@@ -1,0 +1,57 @@
+"""Change an expression so that each row is computed as if it were the only one, however many rows there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import ibis.expr.operations as ops
+
+KNOWN_RELATIONS = (ops.Project, ops.DropColumns, ops.UnboundTable)
+"""Relations that return each row of their parent once. Others, such as joins, can mix rows without a window."""
+UNKNOWN_VALUES = (ops.Subquery, ops.Unnest, ops.Impure, ops.ScalarUDF)
+"""Values that can depend on other rows without a window function, add rows, or change from one call to the next."""
+
+
+def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
+    """Return the expression in which each row has the values that it has without the other rows.
+
+    A window function gets the row's number as a further column of its groups, so that each row is a group of its own.
+    An expression without features of other rows stays as it is.
+
+    Args:
+        table: expression on one unbound table.
+        number: column with another value in each row, which all steps of the expression keep.
+
+    Returns:
+        The expression; None if it has an operation of which this is not known.
+    """
+    node = table.op()
+    if not all(isinstance(relation, KNOWN_RELATIONS) for relation in node.find(ops.Relation)):
+        return None
+    if node.find(UNKNOWN_VALUES) or not all(number in relation.schema for relation in node.find(ops.Relation)):
+        return None
+    separated = node.replace(lambda node, values: _separate(node, values, number))
+    windows = separated.find(ops.WindowFunction)
+    functions = {window.func for window in windows}
+    has_number = all(any(_is_field(column, number) for column in window.group_by) for window in windows)
+    is_known = has_number and all(function in functions for function in separated.find((ops.Reduction, ops.Analytic)))
+    return separated.to_expr() if is_known else None
+
+
+def _separate(node: Any, values: dict[str, Any] | None, number: str) -> Any:
+    """Return a node with these values; in a projection, the windows get the number as a column of their groups."""
+    node = node.__recreate__(values) if values else node
+    if not isinstance(node, ops.Project):
+        return node
+    column = ops.Field(node.parent, number)
+    return ops.Project(node.parent, {name: _separate_windows(value, column) for name, value in node.values.items()})
+
+
+def _separate_windows(value: ops.Value, column: ops.Field) -> ops.Value:
+    windows = value.find(ops.WindowFunction, filter=ops.Value)
+    return value.replace({window: window.copy(group_by=(*window.group_by, column)) for window in windows})
+
+
+def _is_field(value: ops.Value, name: str) -> bool:
+    return isinstance(value, ops.Field) and value.name == name

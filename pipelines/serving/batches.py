@@ -1,0 +1,130 @@
+"""Compute and score requests that wait at the same time together, with the bits and errors that each has alone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipelines.container.serving.lookups import LookedUp
+from pipelines.container.serving.row_features import CheckedRows, ComputedRows
+from pipelines.serving.served_model import ServedModel
+
+MAX_BATCH_ROWS = 256
+"""Most rows whose features are computed together. A request with more rows is computed alone."""
+
+
+class Request(NamedTuple):
+    """A request before its rows are checked."""
+
+    body: bytes
+    content_type: str
+
+
+class Scored(NamedTuple):
+    """The answer to one request."""
+
+    scores: list[Any]
+    """Score of each row, as JSON values."""
+    lookups: dict[str, dict[str, int]]
+    """Lookup to the number of rows by outcome."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Requests whose features were computed together."""
+
+    numbers: Sequence[int]
+    """Positions of the requests among those that waited."""
+    counts: Sequence[int]
+    """Number of rows of each request."""
+    rows: ComputedRows
+    """The rows of all requests, in their order."""
+
+    def list_parts(self) -> Iterator[tuple[int, int]]:
+        """Yield position and number of the rows of each request."""
+        begin = 0
+        for count in self.counts:
+            yield begin, count
+            begin += count
+
+
+def compute_batches(model: ServedModel, requests: Sequence[Request]) -> tuple[list[Batch], dict[int, Exception]]:
+    """Compute the features of requests, those together whose features cannot depend on each other.
+
+    Returns:
+        The batches, and the errors of the requests that are in no batch, by their position.
+    """
+    errors = dict[int, Exception]()
+    batches = [batch for group in _group(model, requests, errors) for batch in _compute_group(model, group, errors)]
+    return batches, errors
+
+
+def score_batch(model: ServedModel, batch: Batch, looked_up: LookedUp | None) -> list[Scored | Exception]:
+    """Score the requests of a batch: together if their scores cannot depend on each other.
+
+    Args:
+        model: the loaded model.
+        batch: requests with their features.
+        looked_up: the looked-up features of all rows of the batch; None if there are none.
+
+    Returns:
+        For each request its scores, or the error that it has alone.
+    """
+    parts = list(batch.list_parts())
+    if len(parts) > 1 and model.can_score_together:
+        with suppress(Exception):  # each request is scored alone then, and only those fail that the error is about
+            scores = model.score(batch.rows, looked_up)
+            return [
+                Scored(scores[begin : begin + count], _count_lookups(looked_up, begin, count)) for begin, count in parts
+            ]
+    return [_score_part(model, batch, looked_up, *part) for part in parts]
+
+
+def _group(
+    model: ServedModel, requests: Sequence[Request], errors: dict[int, Exception]
+) -> list[dict[int, CheckedRows]]:
+    """Check the requests, and group those that can be computed together, by their position."""
+    groups, last_groups = list[dict[int, CheckedRows]](), dict[Hashable, dict[int, CheckedRows]]()
+    for number, request in enumerate(requests):
+        try:
+            rows = model.check(*request)
+        except Exception as error:
+            errors[number] = error
+            continue
+        is_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
+        name: Hashable = rows.columns if is_merged else number
+        group = last_groups.get(name)
+        if group is None or sum(other.count for other in group.values()) + rows.count > MAX_BATCH_ROWS:
+            group = last_groups[name] = {}
+            groups.append(group)
+        group[number] = rows
+    return groups
+
+
+def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: dict[int, Exception]) -> Iterator[Batch]:
+    if len(group) > 1:
+        with suppress(Exception):  # each request is computed alone then, and only those fail that the error is about
+            rows = model.row_features.compute_together(list(group.values()))
+            yield Batch(list(group), [checked.count for checked in group.values()], rows)
+            return
+    for number, checked in group.items():
+        try:
+            yield Batch([number], [checked.count], model.row_features.compute_checked(checked))
+        except Exception as error:
+            errors[number] = error
+
+
+def _score_part(
+    model: ServedModel, batch: Batch, looked_up: LookedUp | None, begin: int, count: int
+) -> Scored | Exception:
+    try:
+        part = looked_up.slice(begin, count) if looked_up else None
+        return Scored(model.score(batch.rows.slice(begin, count), part), _count_lookups(looked_up, begin, count))
+    except Exception as error:
+        return error
+
+
+def _count_lookups(looked_up: LookedUp | None, begin: int, count: int) -> dict[str, dict[str, int]]:
+    return looked_up.slice(begin, count).count() if looked_up else {}

@@ -1,0 +1,107 @@
+"""Score requests in threads beside the event loop. Requests that wait at the same time are taken together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from pipelines.serving.batches import Batch, Request, Scored, compute_batches, score_batch
+from pipelines.serving.served_model import LOOKUP_THREADS, ServedModel
+
+MAX_BATCH_BYTES = 256 * 1024
+"""Most bytes of bodies that are taken together: the first request does not wait until large ones are parsed."""
+
+
+class Waiting(NamedTuple):
+    """A request that waits for its scores."""
+
+    request: Request
+    result: asyncio.Future[Scored]
+
+
+class ScoringQueue:
+    """Scores requests. What has come while other features were computed is computed together.
+
+    There is no timer: a request that comes while nothing is computed is computed at once. `compute_batches` decides
+    which requests can be computed together.
+    """
+
+    def __init__(self, model: ServedModel) -> None:
+        self._model = model
+        self._waiting, self._tasks, self._is_computing = deque[Waiting](), set[asyncio.Task[None]](), False
+        # One thread for each: a model need not be thread-safe, and DuckDB's connection is not. So the features of
+        # requests are computed while others are scored, and the event loop reads and answers others.
+        self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")
+        self._score_worker = ThreadPoolExecutor(1, thread_name_prefix="score")
+        # Lookups wait for the online store, so several threads make them.
+        self._lookup_workers = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="look-up")
+
+    async def score(self, request: Request) -> Scored:
+        """Return the scores of a request.
+
+        Raises:
+            BadRequest: the request is wrong; a retry cannot help.
+            Exception: anything else that computing or scoring raised.
+        """
+        result: asyncio.Future[Scored] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiting(request, result))
+        if not self._is_computing:
+            self._is_computing = True
+            self._start(self._compute_waiting())
+        return await result
+
+    async def _compute_waiting(self) -> None:
+        """Compute features until no request waits."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                requests, batches, errors = await loop.run_in_executor(self._feature_worker, self._compute_next)
+                for number, error in errors.items():
+                    _resolve(requests[number], error)
+                for batch in batches:
+                    self._start(self._score_batch(batch, [requests[number] for number in batch.numbers]))
+        finally:
+            self._is_computing = False
+
+    def _compute_next(self) -> tuple[list[Waiting], list[Batch], dict[int, Exception]]:
+        """Take the requests that wait by now, and compute their features."""
+        requests = [self._waiting.popleft()]
+        size_bytes = len(requests[0].request.body)
+        while self._waiting and size_bytes + len(self._waiting[0].request.body) <= MAX_BATCH_BYTES:
+            requests.append(self._waiting.popleft())
+            size_bytes += len(requests[-1].request.body)
+        try:
+            return requests, *compute_batches(self._model, [waiting.request for waiting in requests])
+        except Exception as error:  # no request may wait for ever
+            return requests, [], dict.fromkeys(range(len(requests)), error)
+
+    async def _score_batch(self, batch: Batch, requests: Sequence[Waiting]) -> None:
+        loop, model = asyncio.get_running_loop(), self._model
+        results: Sequence[Scored | Exception]
+        try:
+            looked_up = None
+            if model.lookups:
+                looked_up = await loop.run_in_executor(self._lookup_workers, model.look_up, batch.rows)
+            results = await loop.run_in_executor(self._score_worker, score_batch, model, batch, looked_up)
+        except Exception as error:
+            results = [error] * len(requests)
+        for waiting, result in zip(requests, results, strict=True):
+            _resolve(waiting, result)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task. The loop itself keeps only a weak reference to it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _resolve(waiting: Waiting, result: Scored | Exception) -> None:
+    if waiting.result.done():  # the client is gone
+        return
+    if isinstance(result, Exception):
+        waiting.result.set_exception(result)
+    else:
+        waiting.result.set_result(result)
