@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.costs.budgets import TOLERANCE_USD, Money
-from pipelines.costs.charges import DIGITS, format_usd
+from pipelines.costs.charges import DIGITS, Price, format_usd
 from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, compute_serverless_usd_h
 
 if TYPE_CHECKING:
@@ -120,18 +120,8 @@ def forecast_deployment(
         DataError: the instance type, or a serverless endpoint in the region, has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
-    from pipelines.costs.prices import find_price, find_serverless_price
-
     month = f"{now.astimezone(dt.UTC):%Y-%m}"
-    if plan.serverless_memory_mb:
-        price = find_serverless_price(plan.region)
-        usd_h = compute_serverless_usd_h(price.usd_h, plan.serverless_memory_mb, plan.serverless_load)
-        load_text = f"with {plan.serverless_load:g} request(s) at a time on average"
-        machine_text = f"{plan.serverless_memory_mb / MB_PER_GB:g} GB at {price.usd_h:g} USD/h and GB {load_text}"
-    else:
-        price = find_price(plan.instance_type, plan.region, "Hosting")
-        usd_h = price.usd_h * plan.instance_count
-        machine_text = f"{plan.instance_count} x {plan.instance_type} at {price.usd_h:g} USD/h"
+    price, usd_h, machine_text = _price_machine(plan)
     amounts = _compute_amounts(plan, running_fleets, now, usd_h)
     excess_reason = _explain_excess(plan, amounts, month)
     costs_text = format_usd(amounts["full_month_usd"])
@@ -147,6 +137,20 @@ def forecast_deployment(
         allowed=not excess_reason,
         reason=f"{full_month_text}: {excess_reason or 'within the budgets that are set'}.",
     )
+
+
+def _price_machine(plan: PlannedDeployment) -> tuple[Price, float, str]:
+    """Return the price of the machine, the cost of an hour of all instances in USD, and a text that describes both."""
+    from pipelines.costs.prices import find_price, find_serverless_price
+
+    if not plan.serverless_memory_mb:
+        price = find_price(plan.instance_type, plan.region, "Hosting")
+        text = f"{plan.instance_count} x {plan.instance_type} at {price.usd_h:g} USD/h"
+        return price, price.usd_h * plan.instance_count, text
+    price = find_serverless_price(plan.region)
+    usd_h = compute_serverless_usd_h(price.usd_h, plan.serverless_memory_mb, plan.serverless_load)
+    load_text = f"with {plan.serverless_load:g} request(s) at a time on average"
+    return price, usd_h, f"{plan.serverless_memory_mb / MB_PER_GB:g} GB at {price.usd_h:g} USD/h and GB {load_text}"
 
 
 def _compute_amounts(

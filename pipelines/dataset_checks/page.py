@@ -141,8 +141,8 @@ def _check_quarantine(subject: Subject) -> str:
 
 
 def _check_package(subject: Subject) -> str:
-    from pipelines.registry.clean_load import find_load_problem
-    from pipelines.registry.packaging import save_package
+    from pipelines.registry.package.clean_load import find_load_problem
+    from pipelines.registry.package.packaging import save_package
 
     model, holdout = subject.folder / "data/model", subject.folder / "data/features/holdout" / FILE_NAME
     if not model.is_dir() or not holdout.is_file():

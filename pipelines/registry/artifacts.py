@@ -18,7 +18,7 @@ from pipelines.container.serving.compiled_features import CompiledFeatures, read
 from pipelines.errors import DataError, ServiceError
 from pipelines.evaluation.tables import read_importance
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
-from pipelines.registry.package_digest import check_package, compute_package_digest
+from pipelines.registry.package.digest import check_package, compute_package_digest
 from pipelines.registry.versions import Registry
 from pipelines.system.error_translation import describe_reason
 

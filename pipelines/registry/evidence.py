@@ -16,8 +16,8 @@ from pipelines.evaluation.gates.inputs import read_holdout
 from pipelines.evaluation.gates.judge import Evidence
 from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
 from pipelines.registry.artifacts import download_artifact
-from pipelines.registry.clean_load import find_load_problem
 from pipelines.registry.description import read_cost_usd
+from pipelines.registry.package.clean_load import find_load_problem
 from pipelines.registry.registered_candidate import RegisteredCandidate
 from pipelines.registry.scorer import load_scorer
 from pipelines.system.data_files import read_parquet

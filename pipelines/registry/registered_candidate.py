@@ -14,7 +14,7 @@ from mlflow.entities.model_registry import ModelVersion
 from pipelines.errors import DataError
 from pipelines.registry.artifacts import download_unchecked_package, find_model_folder
 from pipelines.registry.lifecycle import find_champion_as_of
-from pipelines.registry.package_digest import check_package
+from pipelines.registry.package.digest import check_package
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.files import sha256
 

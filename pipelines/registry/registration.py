@@ -16,8 +16,8 @@ from pipelines.errors import ConflictError
 from pipelines.registry.artifacts import PROVENANCE, find_model_folder
 from pipelines.registry.candidate import Candidate
 from pipelines.registry.mlflow_errors import translate_mlflow_errors
-from pipelines.registry.package_digest import PACKAGE_TAG, compute_package_digest
-from pipelines.registry.packaging import log_package
+from pipelines.registry.package.digest import PACKAGE_TAG, compute_package_digest
+from pipelines.registry.package.packaging import log_package
 from pipelines.registry.versions import Registry
 from pipelines.system.files import read_json, sha256
 from pipelines.system.mlflow_server import JOB_TAG

@@ -17,7 +17,7 @@ from pipelines.container.serving.table_scorer import TableScorer
 from pipelines.errors import DataError, ServiceError
 from pipelines.registry.artifacts import download_package
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
-from pipelines.registry.package_versions import list_version_differences
+from pipelines.registry.package.library_versions import list_version_differences
 from pipelines.system.error_translation import describe_reason
 from pipelines.system.log import log
 

@@ -114,7 +114,7 @@ class SysWithStandIn:
 def fork_processes_of_steps() -> Iterator[None]:
     """Fork the Python processes that a step of this process starts: a new process takes ten times as long."""
     from pipelines.container import local_job
-    from pipelines.registry import clean_load
+    from pipelines.registry.package import clean_load
     from pipelines.versioning import dvc_calls
 
     with pytest.MonkeyPatch.context() as patch:

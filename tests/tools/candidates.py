@@ -9,8 +9,9 @@ import mlflow
 import pandas as pd
 
 from pipelines.dataset import load_dataset
-from pipelines.registry import packaging, registration
+from pipelines.registry import registration
 from pipelines.registry.candidate import Candidate
+from pipelines.registry.package import packaging
 from pipelines.steps import evaluate
 from pipelines.system.files import sha256
 

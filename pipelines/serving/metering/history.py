@@ -23,6 +23,8 @@ class DeployedFleet:
     """When the deployment had ended: an event has no earlier moment."""
     end: dt.datetime | None
     """When another configuration served, or the endpoint was deleted; None if no event says so."""
+    replaced: bool
+    """Whether it ended because another configuration served."""
     count: int
     """Number of instances of the deployment."""
     load: float = 0.0
@@ -54,18 +56,18 @@ def _follow(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         if present and event.kind is Kind.DEPLOYED and event.evidence["config"] == present.fleet.config:
             continue
         if present:
-            yield replace(present, end=event.at)
+            yield replace(present, end=event.at, replaced=event.kind is Kind.DEPLOYED)
         present = None
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:
             count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
-            present = DeployedFleet(_make_fleet(event), event.at, None, count, load)
+            present = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
     if present:
         yield present
 
 
-def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> dt.datetime | None:
-    """Return when a fleet ended after a moment, as the first event that says so; None if there is none."""
+def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> Event | None:
+    """Return the first event after a moment that says that a fleet ended; None if there is none."""
     for event in events:
         if event.at <= after or get_endpoint(event) != (fleet.region, fleet.endpoint):
             continue
@@ -73,7 +75,7 @@ def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> dt.da
         has_failed = event.kind is Kind.DEPLOYMENT_FAILED and config == fleet.config
         is_replaced = event.kind is Kind.DEPLOYED and config != fleet.config
         if has_failed or is_replaced or event.kind is Kind.UNDEPLOYED:
-            return event.at
+            return event
     return None
 
 

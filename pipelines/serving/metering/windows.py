@@ -14,7 +14,7 @@ from typing import Any
 
 from pipelines.costs.endpoints.fleets import Change, Fleet, Key
 from pipelines.costs.endpoints.ledger import get_fleet
-from pipelines.registry.lifecycle import Event
+from pipelines.registry.lifecycle import Event, Kind
 from pipelines.serving.metering.history import DeployedFleet, find_end, list_deployed_fleets
 from pipelines.serving.metering.observation import LiveFleet
 
@@ -85,7 +85,7 @@ class WindowFinder:
         for item in list_deployed_fleets(self._events):
             if not self._is_metered(item):
                 window = Window(item.fleet, item.begin, item.begin, item.count, running=False)
-                yield replace(window, end=item.end) if item.end else self._end(window)
+                yield replace(window, end=item.end, replaced=item.replaced) if item.end else self._end(window)
 
     def _continues(self, key: Key, moment: dt.datetime) -> bool:
         """Return whether a fleet that ran at a moment is the one that exists now, not an earlier one of its name."""
@@ -107,11 +107,14 @@ class WindowFinder:
             for live, other in self._live_windows.values()
             if live.fleet.key[:2] == window.fleet.key[:2] and not live.is_pending
         ]
-        end = find_end(self._events, window.fleet, window.begin)
-        if end is None:
+        end: dt.datetime | None
+        if event := find_end(self._events, window.fleet, window.begin):
+            end, is_replaced = event.at, event.kind is Kind.DEPLOYED
+        else:
             end = min(successors, default=None) or self._find_last_sign(window.fleet, window.begin, self._now)
+            is_replaced = bool(successors)
         end = max(window.begin, min(end or window.begin, self._now))
-        return replace(window, end=end, replaced=bool(successors))
+        return replace(window, end=end, replaced=is_replaced)
 
 
 def apply_correction(window: Window, changes: Iterable[Change]) -> list[Change]:

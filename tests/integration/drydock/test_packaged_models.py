@@ -17,7 +17,7 @@ from pipelines.container.inference import LINES
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.registry.candidate import Candidate
-from pipelines.registry.packaging import log_package
+from pipelines.registry.package.packaging import log_package
 from pipelines.scoring import batch
 from pipelines.serving.captured_requests import Capture, read_requests
 from pipelines.window import Days

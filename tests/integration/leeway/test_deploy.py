@@ -135,6 +135,7 @@ def test_champion_is_deployed_once_and_then_updated(drydock, project, deploy, en
     assert list_resources(drydock, endpoint)["alarms"] == [f"leeway-{endpoint}-errors"]
 
 
+@pytest.mark.usefixtures("set_aws_variables")
 def test_a_serverless_version_is_released_at_once_and_its_costs_are_those_of_its_load(
     drydock, project, deploy, endpoint
 ):

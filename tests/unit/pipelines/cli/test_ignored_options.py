@@ -230,7 +230,10 @@ REQUIRED = {
     **{"model": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"},
     **{"endpoint": "e", "folder": "f"},
 }
-VALUES: dict[str, Any] = {"force": True, "previous": True, "lineage": {"a": "b"}}
+VALUES: dict[str, Any] = {
+    **{"force": True, "previous": True, "lineage": {"a": "b"}},
+    **{"serverless_memory_mb": 1_024, "serverless_max_concurrency": 2, "serverless_load": 0.5},
+}
 
 
 def test_there_are_fields_that_need_another() -> None:

@@ -22,7 +22,7 @@ from pipelines.container.serving.arrow_sizes import sum_expanded_bytes
 from pipelines.container.serving.tables import ARROW, CSV, JSON, PARQUET, BadRequest
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
-from pipelines.registry.packaging import save_package
+from pipelines.registry.package.packaging import save_package
 
 # MLflow warns about its own type hints at its first import, and about integers, which cannot be missing.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(type hint|nteger column)")

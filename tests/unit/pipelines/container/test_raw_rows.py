@@ -23,7 +23,7 @@ from pipelines.container.serving.tables import CSV, JSON, BadRequest
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.features.building import build_sorted_features
-from pipelines.registry.packaging import save_package
+from pipelines.registry.package.packaging import save_package
 from pipelines.serving.compilation import compile_features
 
 # MLflow warns about its own type hints at its first import.

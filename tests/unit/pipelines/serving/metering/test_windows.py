@@ -122,6 +122,20 @@ def test_deployments_that_no_metering_saw_are_charged_by_their_events_once() -> 
     assert find(make_live("b", begin=2), events=EVENTS[:2]) == [("b", 2, 10, 1, True), ("a", 1, 3, 2, False)]
 
 
+def find_replaced(rows: tuple = (), events: tuple = EVENTS) -> dict[str, bool]:
+    """Return by configuration whether another one replaced it; no endpoint exists."""
+    last_rows = {(REGION, "boats", row["config"], "AllTraffic"): row for row in rows}
+    windows = WindowFinder(last_rows, events, (), lambda *_: None, at(10)).find()
+    return {item.fleet.config: item.replaced for item in windows}
+
+
+def test_a_replaced_fleet_is_not_a_deleted_one_although_nothing_exists_any_more() -> None:
+    """Requests of a serverless endpoint count for the fleet that replaced another one in their hour, and only once."""
+    assert find_replaced() == {"a": True, "b": False}
+    assert find_replaced(rows=(make_row("a", 2),)) == {"a": True, "b": False}
+    assert find_replaced(rows=(make_row("a", 2),), events=EVENTS[-1:]) == {"a": False}
+
+
 def test_events_of_earlier_versions_of_leeway_name_no_instances() -> None:
     event = make_event(Kind.DEPLOYED, 1)
     old_event = Event(**{**vars(event), "evidence": {"endpoint": "boats", "config": "a"}})

@@ -14,7 +14,7 @@ import xgboost as xgb
 
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
-from pipelines.registry.packaging import save_package
+from pipelines.registry.package.packaging import save_package
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # MLflow 3.17 warns of its own type hints when it is imported

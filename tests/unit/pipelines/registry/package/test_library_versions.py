@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines.registry import scorer
-from pipelines.registry.package_versions import list_version_differences
+from pipelines.registry.package.library_versions import list_version_differences
 
 
 def write_requirements(folder: Path, *lines: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from pipelines.errors import ConflictError, DataError, PromotionError
 from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Check
 from pipelines.registry import artifacts
-from pipelines.registry.package_digest import PACKAGE_TAG
+from pipelines.registry.package.digest import PACKAGE_TAG
 from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry
 from pipelines.steps import evaluate as evaluating

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipelines.escaping import escape
-from pipelines.registry import load_script
+from pipelines.registry.package import load_script
 
 MAX_LOAD_S = 600
 """Seconds after which the process that loads the package is stopped."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.registry.package_digest import DOWNLOAD_NOTE, compute_package_digest
+from pipelines.registry.package.digest import DOWNLOAD_NOTE, compute_package_digest
 
 
 @pytest.fixture
