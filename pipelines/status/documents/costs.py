@@ -1,0 +1,112 @@
+"""Define the costs of jobs and endpoints: file costs.json."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from pipelines.status.documents.message import Document, Message
+
+
+class JobCost(Message):
+    """A job that has ended."""
+
+    name: str
+    """Name of the job in SageMaker."""
+    model: str
+    """Model; empty if there is none."""
+    project: str
+    """Project that pays."""
+    run: str
+    """DAG run, DAG/RUN."""
+    instance_type: str
+    """Instance type."""
+    instance_count: int
+    """Number of instances."""
+    spot: bool
+    """Whether it ran on spot instances."""
+    status: str
+    """State in which it ended."""
+    failure_reason: str
+    """Why it failed; empty if it did not."""
+    created: dt.datetime
+    """When it was created, UTC."""
+    ended: dt.datetime | None
+    """When it ended, UTC."""
+    training_s: float
+    """Seconds of work."""
+    billable_s: float
+    """Seconds that are billed."""
+    waiting_s: float
+    """Seconds of all waits for instances."""
+    cost_usd: float
+    """Cost, USD."""
+    on_demand_usd: float
+    """Cost of the same seconds on demand, USD."""
+    interruptions: int
+    """Number of interruptions by spot."""
+    lost_s: float
+    """Seconds of training that interruptions lost."""
+
+
+class MonthCost(Message):
+    """Costs of a model in a month."""
+
+    month: str
+    """Month, YYYY-MM."""
+    model: str
+    """Model; empty if the costs are of none."""
+    project: str
+    """Project that pays."""
+    jobs_usd: float
+    """Jobs that have ended, USD."""
+    endpoints_usd: float
+    """Endpoints as far as they were metered, USD."""
+    saved_usd: float
+    """What spot and scaling to zero saved, USD."""
+
+
+class EndpointCost(Message):
+    """An endpoint that runs, as far as the lake knows."""
+
+    endpoint: str
+    """Name of the endpoint."""
+    model: str
+    """Model that it serves."""
+    machine: str
+    """Its machines, in words."""
+    usd_h: float
+    """Cost of an hour, USD."""
+    since: dt.datetime
+    """Since when it is known, UTC."""
+
+
+class ProjectBudget(Message):
+    """A project, and its budget of a month."""
+
+    project: str
+    """Name of the project; empty: jobs without one."""
+    month_usd: float
+    """Spent in the current month, USD."""
+    running_usd: float
+    """What its running endpoints will still cost in this month, USD."""
+    budget_usd: float | None
+    """Budget of the month, USD; null if there is none."""
+
+
+class CostDocument(Document):
+    """File costs.json: jobs, and what they and the endpoints cost."""
+
+    month: str
+    """Current month, YYYY-MM."""
+    jobs: list[JobCost]
+    """The last jobs, newest first."""
+    months: list[MonthCost]
+    """Costs of the last 12 months by month and model."""
+    endpoints: list[EndpointCost]
+    """Endpoints that run."""
+    budgets: list[ProjectBudget]
+    """Projects with costs or a budget."""
+    price_dates: str
+    """Dates of the prices, in words; empty if there are no costs."""
+    advice: list[str]
+    """What could cost less, a sentence each; empty if nothing was found."""

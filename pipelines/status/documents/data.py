@@ -1,0 +1,68 @@
+"""Define the state of a dataset: file data/DATASET.json."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from pipelines.status.documents.message import Document, Message
+
+
+class PartitionState(Message):
+    """What validation said about a partition, and what is published of it."""
+
+    partition: str
+    """Partition, such as 2013-01-02."""
+    day: dt.date
+    """Its date."""
+    state: Literal["published", "quarantined", "refused", "stale", "unjudged"]
+    """published: all rows; quarantined: some rows are in quarantine; refused: it is not published; stale: it was
+    refused, but earlier rows are still published; unjudged: it is published, and was never validated."""
+    rows: int
+    """Published rows."""
+    quarantined_rows: int
+    """Rows in quarantine."""
+    failures: list[str]
+    """Expectations that failed, as text."""
+    validated_at: dt.datetime | None
+    """When it was last validated, UTC."""
+    url: str
+    """Its page in the data docs; empty if it was never validated."""
+
+
+class ExpectationFailures(Message):
+    """How often an expectation failed."""
+
+    expectation: str
+    """Type of the expectation."""
+    column: str
+    """Its column; empty if it is about the table."""
+    severity: str
+    """critical, warning or info."""
+    partitions: int
+    """Number of partitions whose last validation failed it."""
+    newest_partition: str
+    """Newest of them."""
+    example: str
+    """What was observed, in words."""
+
+
+class DatasetDetails(Document):
+    """File data/DATASET.json: the partitions of a dataset."""
+
+    dataset: str
+    """Name of the dataset."""
+    models: list[str]
+    """Models that are trained on it."""
+    newest_partition: str
+    """Newest published partition; empty if there is none."""
+    published_at: dt.datetime | None
+    """When the published data last changed."""
+    unit: Literal["hour", "day", "month"]
+    """Unit of the partitions."""
+    partitions: list[PartitionState]
+    """Partitions of the newest three years of data, oldest first."""
+    failures: list[ExpectationFailures]
+    """Expectations that failed, the most frequent first."""
+    docs_url: str
+    """Page of the dataset in the data docs."""

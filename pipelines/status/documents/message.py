@@ -1,0 +1,23 @@
+"""Define what all documents of Leeway's page have."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+"""Version of the documents. The page refuses a document of another version."""
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
+
+
+class Document(Message):
+    """What all documents have."""
+
+    schema_version: int = SCHEMA_VERSION
+    """Version of the document's form."""
+    written_at: dt.datetime
+    """When the document was written, UTC."""

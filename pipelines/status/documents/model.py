@@ -1,0 +1,121 @@
+"""Define the details of a model: file models/NAME.json."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from pipelines.status.documents.message import Document, Message
+from pipelines.status.documents.models import DriftDecision, ModelSummary
+
+
+class TimelineEvent(Message):
+    """An event of the registry or of the loop."""
+
+    at: dt.datetime
+    """When it was recorded, UTC."""
+    source: Literal["registry", "loop"]
+    """History that has the event."""
+    kind: str
+    """What happened, such as promoted or held_back."""
+    version: str
+    """Version that it is about; empty if it is about none."""
+    from_version: str
+    """Champion before; empty if the event does not concern the champion."""
+    to_version: str
+    """Champion after; empty if the event does not concern the champion."""
+    as_of: dt.date | None
+    """As-of date of the training or of the version; null if there is none."""
+    outcome: str
+    """Verdict, or result of a training; empty if there is none."""
+    trigger: str
+    """What requested a training; empty for other events."""
+    guard: str
+    """Guard that held a training back; empty for other events."""
+    who: str
+    """Person or process that caused it."""
+    why: str
+    """The reason, in words."""
+    run: str
+    """DAG run, DAG/RUN; empty outside of Airflow."""
+    report_url: str
+    """Address of the report about the version; empty if there is none."""
+
+
+class DriftWeek(Message):
+    """The findings about drift in the windows that ended in a week."""
+
+    week: dt.date
+    """First day of the week, a Monday."""
+    decisions: list[DriftDecision]
+    """Decisions, oldest first."""
+    effects: dict[str, float]
+    """Column to its largest effect, as a multiple of the bound. From 1 on, it is above the bound."""
+    drifted_columns: list[str]
+    """Columns that were part of an alarm."""
+
+
+class VersionFacts(Message):
+    """A version, as MLflow and its verdict describe it."""
+
+    version: str
+    """Number of the version."""
+    as_of: dt.date | None
+    """As-of date of its training."""
+    outcome: str
+    """Its last verdict; empty if there is none."""
+    reason: str
+    """Reason of the verdict."""
+    report_url: str
+    """Address of the report of its evaluation."""
+    mlflow_url: str
+    """Its page in MLflow; empty if MLflow has no web pages."""
+
+
+class GuardAnswer(Message):
+    """What a guard would answer to drift now."""
+
+    guard: str
+    """Name of the guard."""
+    why: str
+    """Why it would hold a training back; empty if it would not."""
+    until: dt.date | None
+    """First as-of date at which it would not; null if waiting is not enough, or if it does not hold back."""
+
+
+class TrainingForecast(Message):
+    """What a training costs at most."""
+
+    worst_case_usd: float | None
+    """Cost of the longest run, USD; null if a price is not known."""
+    text: str
+    """How it was computed, or why it is not known."""
+
+
+class ModelDetails(Document):
+    """File models/NAME.json: everything about a model."""
+
+    summary: ModelSummary
+    """Its line of the table, with all weeks of its performance in `performance`."""
+    events: list[TimelineEvent]
+    """Events of the last year of its history, oldest first."""
+    drift_weeks: list[DriftWeek]
+    """Weeks of the last year of its data in which drift was decided, oldest first."""
+    champion: VersionFacts | None
+    """Null if there is none."""
+    challenger: VersionFacts | None
+    """Null if there is none."""
+    rollback_version: str
+    """Version that a rollback would make champion; empty if there is none."""
+    guards_as_of: dt.date | None
+    """As-of date for which the guards were asked: the day after the newest published one; null without data."""
+    guards: list[GuardAnswer]
+    """Answers of all guards of trainings that drift requests, the most serious first."""
+    breaker_open: bool
+    """Whether the breaker holds trainings back."""
+    training_forecast: TrainingForecast
+    """Cost of a training."""
+    drift_reports_url: str
+    """Page that lists the drift reports of the model."""
+    evaluations_url: str
+    """Page that lists the evaluations of the model."""
