@@ -1,6 +1,6 @@
 """Write ui/documents.schema.json, the JSON schema of the documents that Leeway's page shows.
 
-`npm --prefix ui run types` writes ui/src/documents.ts, the TypeScript types, from this file.
+`npm --prefix ui run types` writes ui/src/documents/types.ts, the TypeScript types, from this file.
 """
 
 from __future__ import annotations

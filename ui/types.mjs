@@ -1,4 +1,4 @@
-// Write src/documents.ts from documents.schema.json, which tools/page_schema.py writes.
+// Write src/documents/types.ts from documents.schema.json, which tools/page_schema.py writes.
 import { readFileSync, writeFileSync } from "node:fs";
 import { compile } from "json-schema-to-typescript";
 
@@ -17,4 +17,4 @@ const simplify = (node) => {
 const schema = simplify(JSON.parse(readFileSync(new URL("documents.schema.json", import.meta.url), "utf8")));
 const bannerComment = "/* Written by `npm --prefix ui run types` from documents.schema.json. Do not edit. */";
 const code = await compile(schema, "Documents", { bannerComment, additionalProperties: false, format: true });
-writeFileSync(new URL("src/documents.ts", import.meta.url), code);
+writeFileSync(new URL("src/documents/types.ts", import.meta.url), code);

@@ -1,0 +1,101 @@
+// Start a backfill, after its runs were listed.
+import { Box, Button, HStack, Text } from "@chakra-ui/react";
+import { type ReactNode, useState } from "react";
+import { planBackfill, startBackfill } from "../airflow/api";
+import { useAirflow } from "../airflow/state";
+import type { BackfillRequest, PlannedRun } from "../airflow/types";
+import { formatMoment, formatNumber } from "../format";
+import { RequestError } from "../request";
+import { Notice } from "../widgets/notice";
+import { ActionDialog } from "./dialog";
+import { DayField } from "./fields";
+import { useObstacle } from "./run_action";
+import { describeError, useAction } from "./use_action";
+
+interface BackfillProps {
+  dagId: string;
+  first: string;
+  last: string;
+  maxActiveRuns: number;
+  /** What the runs do. */
+  effect: ReactNode;
+  /** Say what so many runs cost. */
+  renderCost?: (runs: number) => ReactNode;
+}
+
+/** Offer a backfill of a DAG. */
+export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost }: BackfillProps) {
+  const [from, setFrom] = useState(first);
+  const [to, setTo] = useState(last);
+  const [plan, setPlan] = useState<PlannedRun[]>();
+  const { refresh } = useAirflow();
+  const request = buildRequest(dagId, from, to, maxActiveRuns);
+  const action = useAction(async () => {
+    const { id } = await startBackfill(request);
+    return { text: `Backfill ${id} of ${dagId} was started.`, path: `/dags/${encodeURIComponent(dagId)}/backfills` };
+  }, refresh);
+  const listing = useAction(async () => {
+    const runs = await planBackfill(request);
+    setPlan(runs);
+    return { text: formatNumber(runs.length, "run") };
+  }, () => undefined);
+  const change = (set: (day: string) => void) => (day: string) => {
+    set(day);
+    setPlan(undefined);
+    listing.reset();
+  };
+  return (
+    <ActionDialog
+      button="Backfill"
+      title={`Backfill ${dagId}?`}
+      consequences={effect}
+      confirm={plan ? `Start ${formatNumber(plan.length, "run")}` : "Start the runs"}
+      isReady={Boolean(plan?.length)}
+      obstacle={useObstacle(dagId)}
+      action={action}
+      onOpen={() => setPlan(undefined)}
+    >
+      <HStack align="end" wrap="wrap" gap={3}>
+        <Box><DayField label="From" value={from} onChange={change(setFrom)} /></Box>
+        <Box><DayField label="To, included" value={to} onChange={change(setTo)} /></Box>
+        <Button size="sm" variant="outline" onClick={listing.send} loading={listing.isSending} disabled={!from || !to}>
+          List the runs
+        </Button>
+      </HStack>
+      {listing.error && <PlanError error={listing.error} />}
+      {plan && <Plan runs={plan} />}
+      {plan && plan.length > 0 && renderCost?.(plan.length)}
+    </ActionDialog>
+  );
+}
+
+function buildRequest(dagId: string, from: string, to: string, maxActiveRuns: number): BackfillRequest {
+  return {
+    dag_id: dagId,
+    from_date: `${from}T00:00:00Z`,
+    to_date: `${to}T00:00:00Z`,
+    max_active_runs: maxActiveRuns,
+    reprocess_behavior: "none",
+    run_backwards: false,
+    dag_run_conf: {},
+  };
+}
+
+function PlanError({ error }: { error: RequestError }) {
+  const { title, text } = describeError(error);
+  return <Notice status="error" title={title}>{text}</Notice>;
+}
+
+/** List the runs that a backfill would start. */
+function Plan({ runs }: { runs: PlannedRun[] }) {
+  if (runs.length === 0) return <Notice status="info">There is a run for each of these days already: nothing would start.</Notice>;
+  const names = runs.map((run) => run.partition_key ?? formatMoment(run.logical_date));
+  return (
+    <Box>
+      <Text mb={1}>{formatNumber(runs.length, "run")} would start, at most those for which there is no run yet:</Text>
+      <Box maxH="9rem" overflow="auto" borderWidth="1px" borderRadius="sm" p={2} tabIndex={0} role="region" aria-label="Runs">
+        <Text fontSize="xs" fontVariantNumeric="tabular-nums">{names.join(", ")}</Text>
+      </Box>
+    </Box>
+  );
+}

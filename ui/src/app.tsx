@@ -1,0 +1,66 @@
+// The page: tabs, and the view that the path names.
+import { Box, Flex, Heading, Link as ChakraLink } from "@chakra-ui/react";
+import { Link, useParams } from "react-router-dom";
+import { AirflowProvider } from "./airflow/state";
+import { CostsPage } from "./costs/page";
+import { DataPage } from "./data/page";
+import { usePagePath } from "./links";
+import { ModelPage } from "./model/page";
+import { ModelsPage } from "./models/page";
+import { Nothing } from "./widgets/panel";
+
+const TABS = [
+  { path: "models", title: "Models" },
+  { path: "data", title: "Data" },
+  { path: "costs", title: "Costs" },
+];
+
+/** Show the page inside Airflow's frame. */
+export function App() {
+  const [view = "models", name = ""] = (useParams()["*"] ?? "").split("/").filter(Boolean);
+  return (
+    <AirflowProvider>
+      <Box as="main" px={{ base: 2, md: 4 }} py={3} minW={0} height="100%" overflowY="auto">
+        <Flex as="header" align="center" gap={6} mb={4} borderBottomWidth="1px" wrap="wrap">
+          <Heading as="h1" size="md">Leeway</Heading>
+          <Tabs current={view} />
+        </Flex>
+        <CurrentView view={view} name={name} />
+      </Box>
+    </AirflowProvider>
+  );
+}
+
+function Tabs({ current }: { current: string }) {
+  const page = usePagePath();
+  return (
+    <Flex as="nav" aria-label="Leeway" gap={1}>
+      {TABS.map(({ path, title }) => {
+        const isCurrent = path === current;
+        return (
+          <ChakraLink
+            key={path}
+            asChild
+            px={3}
+            py={2}
+            mb="-1px"
+            fontSize="sm"
+            fontWeight={isCurrent ? "semibold" : "normal"}
+            borderBottomWidth="2px"
+            borderColor={isCurrent ? "blue.solid" : "transparent"}
+            color={isCurrent ? "fg" : "fg.muted"}
+          >
+            <Link to={`${page}/${path}`} aria-current={isCurrent ? "page" : undefined}>{title}</Link>
+          </ChakraLink>
+        );
+      })}
+    </Flex>
+  );
+}
+
+function CurrentView({ view, name }: { view: string; name: string }) {
+  if (view === "models") return name ? <ModelPage key={name} model={name} /> : <ModelsPage />;
+  if (view === "data") return <DataPage dataset={name} />;
+  if (view === "costs") return <CostsPage />;
+  return <Nothing>There is no view {view}. Choose one of the tabs.</Nothing>;
+}

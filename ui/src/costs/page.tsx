@@ -1,0 +1,1 @@
+export function CostsPage(_: { dataset?: string }) { return null; }

@@ -1,0 +1,1 @@
+export function DataPage(_: { dataset?: string }) { return null; }

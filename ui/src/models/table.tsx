@@ -1,0 +1,54 @@
+// The models as a table, on wide screens.
+import { Stack } from "@chakra-ui/react";
+import type { ModelSummary } from "../documents/types";
+import { ViewLink } from "../links";
+import { HealthBadge } from "../widgets/health";
+import { type Column, DataTable } from "../widgets/table";
+import { Champion, Cost, Drift, Endpoints, LastPerformance, Runs, Small } from "./parts";
+
+const COLUMNS: Column<ModelSummary>[] = [
+  {
+    title: "Model",
+    render: (model) => (
+      <>
+        <b>
+          <ViewLink to={`models/${encodeURIComponent(model.model)}`}>{model.model}</ViewLink>
+        </b>
+        <DataState model={model} />
+      </>
+    ),
+  },
+  {
+    title: "Health",
+    wraps: true,
+    render: (model) => (
+      <Stack gap={1} align="start">
+        <HealthBadge health={model.health} />
+        {model.reason && <Small>{model.reason}</Small>}
+      </Stack>
+    ),
+  },
+  { title: "Champion", render: (model) => <Champion model={model} /> },
+  { title: "Performance, last 12 weeks", render: (model) => <LastPerformance model={model} /> },
+  { title: "Drift", render: (model) => <Drift model={model} /> },
+  { title: "Runs", render: (model) => <Runs model={model} /> },
+  { title: "Endpoint", render: (model) => <Endpoints model={model} /> },
+  { title: "Cost of the month", render: (model) => <Cost model={model} /> },
+];
+
+/** Link to the dataset of a model, and say how new its data are. */
+export function DataState({ model }: { model: ModelSummary }) {
+  return (
+    <Small>
+      <ViewLink to={`data/${encodeURIComponent(model.dataset)}`}>
+        {model.dataset === model.model ? "data" : `data ${model.dataset}`}
+      </ViewLink>{" "}
+      {model.newest_partition ? `up to ${model.newest_partition}` : "never published"}
+    </Small>
+  );
+}
+
+/** Show the models as a table. */
+export function ModelTable({ models }: { models: ModelSummary[] }) {
+  return <DataTable label="Models" columns={COLUMNS} rows={models} getKey={(model) => model.model} />;
+}

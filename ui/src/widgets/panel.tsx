@@ -1,0 +1,44 @@
+// Frames around the parts of a view.
+import { Box, Flex, Heading, Text } from "@chakra-ui/react";
+import { type ReactNode, useId } from "react";
+
+interface PanelProps {
+  title: string;
+  /** Text below the title. */
+  note?: ReactNode;
+  /** Shown at the right of the title. */
+  actions?: ReactNode;
+  children: ReactNode;
+}
+
+/** Show a part of a view, with a title. */
+export function Panel({ title, note, actions, children }: PanelProps) {
+  const id = useId();
+  return (
+    <Box as="section" aria-labelledby={id} borderWidth="1px" borderRadius="md" p={{ base: 3, md: 4 }} minW={0}>
+      <Flex justify="space-between" align="baseline" gap={3} wrap="wrap" mb={3}>
+        <Box>
+          <Heading as="h2" id={id} size="sm">
+            {title}
+          </Heading>
+          {note && (
+            <Text color="fg.muted" fontSize="xs" mt={0.5}>
+              {note}
+            </Text>
+          )}
+        </Box>
+        {actions}
+      </Flex>
+      {children}
+    </Box>
+  );
+}
+
+/** Say that there is nothing to show, and why. */
+export function Nothing({ children }: { children: ReactNode }) {
+  return (
+    <Text color="fg.muted" fontSize="sm" py={2}>
+      {children}
+    </Text>
+  );
+}

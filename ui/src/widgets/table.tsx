@@ -1,0 +1,58 @@
+// Tables of values.
+import { Box, Table } from "@chakra-ui/react";
+import type { ReactNode } from "react";
+
+export interface Column<T> {
+  title: string;
+  /** Whether the values are numbers, which stand at the right. */
+  isNumber?: boolean;
+  /** Whether the text may be broken into lines. */
+  wraps?: boolean;
+  render: (row: T) => ReactNode;
+}
+
+interface DataTableProps<T> {
+  label: string;
+  columns: Column<T>[];
+  rows: T[];
+  getKey: (row: T, index: number) => string;
+  maxHeight?: string;
+}
+
+/** Show rows as a table, which scrolls if it is too wide or too high. */
+export function DataTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProps<T>) {
+  return (
+    <Box overflow="auto" maxH={maxHeight} tabIndex={0} role="region" aria-label={label}>
+      <Table.Root size="sm" aria-label={label} stickyHeader={Boolean(maxHeight)}>
+        <Table.Header>
+          <Table.Row>
+            {columns.map((column) => (
+              <Table.ColumnHeader key={column.title} textAlign={column.isNumber ? "end" : "start"} whiteSpace="nowrap">
+                {column.title}
+              </Table.ColumnHeader>
+            ))}
+          </Table.Row>
+        </Table.Header>
+        <Table.Body>
+          {rows.map((row, index) => (
+            <Table.Row key={getKey(row, index)}>
+              {columns.map((column) => (
+                <Table.Cell
+                  key={column.title}
+                  textAlign={column.isNumber ? "end" : "start"}
+                  fontVariantNumeric="tabular-nums"
+                  whiteSpace={column.wraps ? "normal" : "nowrap"}
+                  overflowWrap={column.wraps ? "anywhere" : undefined}
+                  minW={column.wraps ? "14rem" : undefined}
+                  verticalAlign="top"
+                >
+                  {column.render(row)}
+                </Table.Cell>
+              ))}
+            </Table.Row>
+          ))}
+        </Table.Body>
+      </Table.Root>
+    </Box>
+  );
+}
