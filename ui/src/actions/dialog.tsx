@@ -39,7 +39,7 @@ export function ActionDialog(props: ActionDialogProps) {
   return (
     <Dialog.Root open={isOpen} onOpenChange={({ open }) => change(open)} size="lg" scrollBehavior="inside">
       <Dialog.Trigger asChild>
-        <Button size="xs" variant="outline" disabled={Boolean(obstacle)} title={obstacle || undefined}>
+        <Button size="xs" variant="outline">
           {button}
         </Button>
       </Dialog.Trigger>
@@ -53,7 +53,8 @@ export function ActionDialog(props: ActionDialogProps) {
             <Dialog.Body>
               <Stack gap={4} fontSize="sm">
                 <Dialog.Description as="div">{consequences}</Dialog.Description>
-                {!action.result && children}
+                {obstacle && <Notice status="warning" title="This is not possible now.">{obstacle}</Notice>}
+                {!action.result && !obstacle && children}
                 <Outcome action={action} />
               </Stack>
             </Dialog.Body>
@@ -66,7 +67,7 @@ export function ActionDialog(props: ActionDialogProps) {
                   size="sm"
                   colorPalette={palette}
                   onClick={action.send}
-                  disabled={!isReady || action.isSending}
+                  disabled={!isReady || Boolean(obstacle) || action.isSending}
                   loading={action.isSending}
                   loadingText="Sending"
                 >

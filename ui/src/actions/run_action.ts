@@ -1,6 +1,5 @@
 // An action that starts a run of a DAG.
 import { readRun, startRun } from "../airflow/api";
-import { useMayStart } from "../airflow/permission";
 import { useAirflow } from "../airflow/state";
 import { buildRunPath } from "../links";
 import { RequestError } from "../request";
@@ -34,14 +33,12 @@ export function useRunAction(request: RunRequest): Action {
   }, refresh);
 }
 
-/** Say why the visitor cannot start runs of a DAG; empty if the visitor can. */
+/** Say why runs of a DAG cannot be started; empty if they can. */
 export function useObstacle(dagId: string): string {
-  const may = useMayStart(dagId);
   const { dags } = useAirflow();
   const dag = dags.get(dagId);
-  if (may === false) return `You may not start runs of ${dagId}.`;
   if (dags.size > 0 && !dag) return `Airflow has no DAG ${dagId}.`;
-  if (dag?.is_paused) return `The DAG ${dagId} is paused: unpause it first.`;
+  if (dag?.is_paused) return `The DAG ${dagId} is paused: a run would only wait. Unpause it first.`;
   return "";
 }
 

@@ -8,7 +8,8 @@ const answers = new Map<string, Promise<boolean>>();
 /** Ask Airflow whether the visitor may start runs of a DAG.
  *
  * Airflow 3.3 tells no browser the visitor's permissions. The dry run of a backfill needs the permission to start runs,
- * and changes nothing: its answer is 403 only if the permission is missing. */
+ * and changes nothing: its answer is 403 only if the permission is missing. An action can still be refused, since each DAG
+ * can have permissions of its own: then its dialog says so. */
 async function askMayStart(dagId: string): Promise<boolean> {
   const day = "2000-01-01T00:00:00Z";
   const request = { dag_id: dagId, from_date: day, to_date: day, max_active_runs: 1, run_backwards: false };

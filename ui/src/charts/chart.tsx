@@ -13,6 +13,7 @@ export const COLORS = {
   green: "var(--chakra-colors-green-solid)",
   orange: "var(--chakra-colors-orange-solid)",
   red: "var(--chakra-colors-red-solid)",
+  purple: "var(--chakra-colors-purple-solid)",
   gray: "var(--chakra-colors-gray-emphasized)",
 };
 
@@ -21,10 +22,12 @@ interface ChartProps {
   label: string;
   /** Return what Plot draws in a width of so many pixels. It must not change unless the data do. */
   build: (width: number) => Plot.PlotOptions;
+  /** Called with what the visitor clicks: the datum of the chart's tip. */
+  onSelect?: (datum: never) => void;
 }
 
 /** Draw a chart that is as wide as its place. */
-export function Chart({ label, build }: ChartProps) {
+export function Chart({ label, build, onSelect }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
 
@@ -45,7 +48,11 @@ export function Chart({ label, build }: ChartProps) {
     return () => drawing.remove();
   }, [build, width]);
 
-  return <Box ref={place} role="img" aria-label={label} minW={0} overflow="hidden" />;
+  const select = () => {
+    const drawing = place.current?.firstElementChild as { value?: never } | null | undefined;
+    if (drawing?.value) onSelect?.(drawing.value);
+  };
+  return <Box ref={place} role="img" aria-label={label} minW={0} onClick={onSelect && select} />;
 }
 
 /** Offer the values of a chart as a table. */

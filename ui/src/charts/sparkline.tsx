@@ -4,8 +4,8 @@ import type { Performance } from "../documents/types";
 import { formatMetric } from "../format";
 import { COLORS } from "./chart";
 
-const WIDTH = 96;
-const HEIGHT = 24;
+const WIDTH = 80;
+const HEIGHT = 28;
 const MARGIN = 3;
 
 /** Draw the last weeks of a model's performance with their intervals. */

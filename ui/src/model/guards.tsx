@@ -3,9 +3,8 @@ import { Box, Grid, HStack, Stack, Text } from "@chakra-ui/react";
 import { TrainingCost } from "../actions/train";
 import type { ModelDetails } from "../documents/types";
 import { formatName } from "../format";
-import { Small } from "../models/parts";
 import { Shape } from "../widgets/icon";
-import { Nothing, Panel } from "../widgets/panel";
+import { Nothing, Panel, Small } from "../widgets/panel";
 
 /** Say whether drift would start a training now, and what would have to change. */
 export function Guards({ details }: { details: ModelDetails }) {

@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import { useSearchParams } from "react-router-dom";
 import { Backfill } from "../actions/backfill";
 import { Deploy } from "../actions/deploy";
+import { MayAct } from "../actions/may_act";
 import { ResetBreaker } from "../actions/reset_breaker";
 import { RollBack } from "../actions/roll_back";
 import { Train, TrainingCost } from "../actions/train";
@@ -14,17 +15,18 @@ import { addDays, formatDay } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Approvals } from "../models/approvals";
 import { Fact } from "../models/cards";
-import { Champion, Cost, Drift, Endpoints, LastPerformance, Runs, Small } from "../models/parts";
+import { Champion, Cost, Drift, Endpoints, LastPerformance } from "../models/parts";
 import { DataState } from "../models/table";
 import { View } from "../view";
 import { HealthBadge } from "../widgets/health";
-import { Nothing, Panel } from "../widgets/panel";
+import { Nothing, Panel, Small } from "../widgets/panel";
 import { EventPanel } from "./events";
 import { Guards } from "./guards";
 import { createAxis } from "./timeline/axis";
 import { Timeline } from "./timeline/timeline";
 import { Versions } from "./versions";
 import { WeekPanel } from "./week_panel";
+import { ModelRuns } from "../models/runs";
 
 /** Show a model. */
 export function ModelPage({ model }: { model: string }) {
@@ -73,7 +75,7 @@ function Actions({ details }: { details: ModelDetails }) {
   const { dags } = useAirflow();
   const last = details.guards_as_of ?? formatDay(new Date());
   return (
-    <Flex gap={2} wrap="wrap" role="group" aria-label="Actions">
+    <MayAct dagId={`${model}_train`}>
       <Train details={details} />
       <Backfill
         dagId={`${model}_train`}
@@ -86,7 +88,7 @@ function Actions({ details }: { details: ModelDetails }) {
       <RollBack details={details} />
       {dags.has(`${model}_deploy`) && <Deploy details={details} />}
       {details.breaker_open && <ResetBreaker details={details} />}
-    </Flex>
+    </MayAct>
   );
 }
 
@@ -120,7 +122,7 @@ function Facts({ details }: { details: ModelDetails }) {
           <Text color="fg.muted">none</Text>
         )}
       </Fact>
-      <Fact title="Runs"><Runs model={summary} /></Fact>
+      <Fact title="Runs"><ModelRuns model={summary} /></Fact>
       <Fact title="Endpoint"><Endpoints model={summary} /></Fact>
       <Fact title="Cost of the month"><Cost model={summary} /></Fact>
     </Grid>

@@ -3,8 +3,7 @@ import { Box, Flex, SimpleGrid, Text } from "@chakra-ui/react";
 import type { ModelDetails, VersionFacts } from "../documents/types";
 import { formatMoment } from "../format";
 import { ExternalLink } from "../links";
-import { Small } from "../models/parts";
-import { Nothing, Panel } from "../widgets/panel";
+import { Nothing, Panel, Small } from "../widgets/panel";
 
 /** Compare the champion with the challenger. */
 export function Versions({ details }: { details: ModelDetails }) {

@@ -4,8 +4,7 @@ import type { ModelDetails } from "../documents/types";
 import { addDays, findMonday, formatCount, formatDay, formatInterval, formatMetric } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Fact } from "../models/cards";
-import { Small } from "../models/parts";
-import { Nothing, Panel } from "../widgets/panel";
+import { Nothing, Panel, Small } from "../widgets/panel";
 import { EventTable } from "./events";
 import { findDay } from "./timeline/axis";
 

@@ -4,8 +4,10 @@ import type { ReactNode } from "react";
 import type { ModelSummary } from "../documents/types";
 import { ViewLink } from "../links";
 import { HealthBadge } from "../widgets/health";
-import { Champion, Cost, Drift, Endpoints, LastPerformance, Runs, Small } from "./parts";
+import { Champion, Cost, Drift, Endpoints, LastPerformance } from "./parts";
 import { DataState } from "./table";
+import { Small } from "../widgets/panel";
+import { ModelRuns } from "./runs";
 
 /** Show the models as cards. */
 export function ModelCards({ models }: { models: ModelSummary[] }) {
@@ -27,7 +29,7 @@ export function ModelCards({ models }: { models: ModelSummary[] }) {
           <Grid templateColumns="1fr 1fr" gap={3}>
             <Fact title="Champion"><Champion model={model} /></Fact>
             <Fact title="Drift"><Drift model={model} /></Fact>
-            <Fact title="Runs"><Runs model={model} /></Fact>
+            <Fact title="Runs"><ModelRuns model={model} /></Fact>
             <Fact title="Endpoint"><Endpoints model={model} /></Fact>
             <Fact title="Cost of the month"><Cost model={model} /></Fact>
           </Grid>

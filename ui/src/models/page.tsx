@@ -1,7 +1,7 @@
 // The list of all models.
 import { Box, Stack, Text } from "@chakra-ui/react";
 import { useDocument } from "../documents/read";
-import type { ModelList } from "../documents/types";
+import type { ModelList, ModelSummary } from "../documents/types";
 import { formatNumber } from "../format";
 import { ExternalLink } from "../links";
 import { HEALTHS, HealthBadge } from "../widgets/health";
@@ -33,10 +33,10 @@ export function ModelsPage() {
             <>
               <Counts list={list} />
               <Box hideBelow="lg">
-                <ModelTable models={list.models} />
+                <ModelTable models={sortModels(list.models)} />
               </Box>
               <Box hideFrom="lg">
-                <ModelCards models={list.models} />
+                <ModelCards models={sortModels(list.models)} />
               </Box>
             </>
           )}
@@ -69,3 +69,9 @@ function Counts({ list }: { list: ModelList }) {
     </Stack>
   );
 }
+
+/** Sort the models: the most serious first, then by name. */
+const sortModels = (models: ModelSummary[]): ModelSummary[] =>
+  models.toSorted(
+    (a, b) => HEALTHS.indexOf(a.health) - HEALTHS.indexOf(b.health) || a.model.localeCompare(b.model),
+  );

@@ -1,37 +1,22 @@
 // The parts of a model's line, which the table and the cards share.
 import { Box, HStack, Stack, Text } from "@chakra-ui/react";
-import { listDagIds, useAirflow } from "../airflow/state";
 import { Sparkline } from "../charts/sparkline";
 import type { ModelSummary } from "../documents/types";
-import { formatDay, formatInterval, formatMetric, formatMoment, formatUsd } from "../format";
-import { AirflowLink, buildRunPath, ExternalLink } from "../links";
+import { formatDay, formatInterval, formatMetric, formatUsd } from "../format";
+import { ExternalLink } from "../links";
 import { Budget } from "../widgets/budget";
 import { Shape } from "../widgets/icon";
-
-/** Show small gray text. */
-export function Small({ children }: { children: React.ReactNode }) {
-  return (
-    <Text fontSize="xs" color="fg.muted" overflowWrap="anywhere">
-      {children}
-    </Text>
-  );
-}
+import { Small } from "../widgets/panel";
 
 /** Show the version that is champion, and since when. */
 export function Champion({ model }: { model: ModelSummary }) {
   if (!model.champion) return <Text color="fg.muted">none</Text>;
   return (
     <Box>
-      <Text>
-        version {model.champion}
-        {model.challenger && (
-          <Text as="span" color="fg.muted">
-            , challenger {model.challenger}
-          </Text>
-        )}
-      </Text>
+      <Text>version {model.champion}</Text>
       <Small>since {formatDay(model.champion_since)}</Small>
       {model.champion_as_of && <Small>as of {model.champion_as_of}</Small>}
+      {model.challenger && <Small>challenger: version {model.challenger}</Small>}
     </Box>
   );
 }
@@ -43,12 +28,12 @@ export function LastPerformance({ model }: { model: ModelSummary }) {
   if (!performance || !last) return <Text color="fg.muted">no labels</Text>;
   const interval = formatInterval(last.low, last.high);
   return (
-    <HStack gap={3} align="center">
-      <Box minW="7.5rem" fontVariantNumeric="tabular-nums">
+    <HStack gap={2} align="center">
+      <Box minW="6.5rem" fontVariantNumeric="tabular-nums">
         <Text>
           {performance.metric} <b>{formatMetric(last.value)}</b>
         </Text>
-        <Small>{interval || "too few days"}</Small>
+        <Small>{interval || "no interval"}</Small>
         <Small>week of {last.week}</Small>
       </Box>
       <Sparkline performance={performance} />
@@ -73,35 +58,6 @@ export function Drift({ model }: { model: ModelSummary }) {
     </Box>
   );
 }
-
-/** Link to the runs of a model that run or wait, and say when the next one starts. */
-export function Runs({ model }: { model: ModelSummary }) {
-  const { dags, runs } = useAirflow();
-  const ids = [...listDagIds(model.model), `${model.dataset}_ingest`];
-  const active = runs.filter((run) => ids.includes(run.dag_id));
-  const next = ids
-    .map((id) => dags.get(id))
-    .filter((dag) => dag && !dag.is_paused && dag.next_dagrun_run_after)
-    .sort((a, b) => String(a?.next_dagrun_run_after).localeCompare(String(b?.next_dagrun_run_after)))[0];
-  return (
-    <Box>
-      {active.slice(0, 3).map((run) => (
-        <HStack key={`${run.dag_id} ${run.dag_run_id}`} gap={1}>
-          <Shape name="play" color="blue.fg" />
-          <AirflowLink to={buildRunPath(run.dag_id, run.dag_run_id)}>{shortenId(run.dag_id, model)}</AirflowLink>
-          <Small>{run.state}</Small>
-        </HStack>
-      ))}
-      {active.length > 3 && <Small>and {active.length - 3} more</Small>}
-      {next && <Small>next: {shortenId(next.dag_id, model)} at {formatMoment(next.next_dagrun_run_after)}</Small>}
-      {!next && active.length === 0 && <Small>none</Small>}
-    </Box>
-  );
-}
-
-/** Remove the model's name from the ID of its DAG. */
-const shortenId = (dagId: string, model: ModelSummary): string =>
-  dagId.startsWith(`${model.model}_`) ? dagId.slice(model.model.length + 1) : dagId.slice(model.dataset.length + 1);
 
 /** List the endpoints of a model, with the versions that they serve. */
 export function Endpoints({ model }: { model: ModelSummary }) {

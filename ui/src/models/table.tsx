@@ -4,7 +4,9 @@ import type { ModelSummary } from "../documents/types";
 import { ViewLink } from "../links";
 import { HealthBadge } from "../widgets/health";
 import { type Column, DataTable } from "../widgets/table";
-import { Champion, Cost, Drift, Endpoints, LastPerformance, Runs, Small } from "./parts";
+import { Champion, Cost, Drift, Endpoints, LastPerformance } from "./parts";
+import { Small } from "../widgets/panel";
+import { ModelRuns } from "./runs";
 
 const COLUMNS: Column<ModelSummary>[] = [
   {
@@ -21,6 +23,7 @@ const COLUMNS: Column<ModelSummary>[] = [
   {
     title: "Health",
     wraps: true,
+    minWidth: "9rem",
     render: (model) => (
       <Stack gap={1} align="start">
         <HealthBadge health={model.health} />
@@ -29,11 +32,11 @@ const COLUMNS: Column<ModelSummary>[] = [
     ),
   },
   { title: "Champion", render: (model) => <Champion model={model} /> },
-  { title: "Performance, last 12 weeks", render: (model) => <LastPerformance model={model} /> },
+  { title: "Last week, 12 weeks", render: (model) => <LastPerformance model={model} /> },
   { title: "Drift", render: (model) => <Drift model={model} /> },
-  { title: "Runs", render: (model) => <Runs model={model} /> },
+  { title: "Runs", render: (model) => <ModelRuns model={model} /> },
   { title: "Endpoint", render: (model) => <Endpoints model={model} /> },
-  { title: "Cost of the month", render: (model) => <Cost model={model} /> },
+  { title: "Cost, month", render: (model) => <Cost model={model} /> },
 ];
 
 /** Link to the dataset of a model, and say how new its data are. */

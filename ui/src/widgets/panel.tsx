@@ -27,7 +27,7 @@ export function Panel({ title, note, actions, children }: PanelProps) {
             </Text>
           )}
         </Box>
-        {actions}
+        <Box fontSize="sm">{actions}</Box>
       </Flex>
       {children}
     </Box>
@@ -38,6 +38,15 @@ export function Panel({ title, note, actions, children }: PanelProps) {
 export function Nothing({ children }: { children: ReactNode }) {
   return (
     <Text color="fg.muted" fontSize="sm" py={2}>
+      {children}
+    </Text>
+  );
+}
+
+/** Show small gray text. */
+export function Small({ children }: { children: ReactNode }) {
+  return (
+    <Text fontSize="xs" color="fg.muted" overflowWrap="anywhere">
       {children}
     </Text>
   );

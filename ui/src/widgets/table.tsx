@@ -8,6 +8,8 @@ export interface Column<T> {
   isNumber?: boolean;
   /** Whether the text may be broken into lines. */
   wraps?: boolean;
+  /** Least width of a text that may be broken. */
+  minWidth?: string;
   render: (row: T) => ReactNode;
 }
 
@@ -22,12 +24,12 @@ interface DataTableProps<T> {
 /** Show rows as a table, which scrolls if it is too wide or too high. */
 export function DataTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProps<T>) {
   return (
-    <Box overflow="auto" maxH={maxHeight} tabIndex={0} role="region" aria-label={label}>
-      <Table.Root size="sm" aria-label={label} stickyHeader={Boolean(maxHeight)}>
+    <Box overflow="auto" maxH={maxHeight} tabIndex={0} role="group" aria-label={label}>
+      <Table.Root size="sm" fontSize="13px" aria-label={label} stickyHeader={Boolean(maxHeight)}>
         <Table.Header>
           <Table.Row>
             {columns.map((column) => (
-              <Table.ColumnHeader key={column.title} textAlign={column.isNumber ? "end" : "start"} whiteSpace="nowrap">
+              <Table.ColumnHeader key={column.title} textAlign={column.isNumber ? "end" : "start"} whiteSpace="nowrap" px={1.5}>
                 {column.title}
               </Table.ColumnHeader>
             ))}
@@ -43,7 +45,8 @@ export function DataTable<T>({ label, columns, rows, getKey, maxHeight }: DataTa
                   fontVariantNumeric="tabular-nums"
                   whiteSpace={column.wraps ? "normal" : "nowrap"}
                   overflowWrap={column.wraps ? "anywhere" : undefined}
-                  minW={column.wraps ? "14rem" : undefined}
+                  minW={column.wraps ? (column.minWidth ?? "14rem") : undefined}
+                  px={1.5}
                   verticalAlign="top"
                 >
                   {column.render(row)}

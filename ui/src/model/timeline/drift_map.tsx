@@ -40,11 +40,11 @@ export function DriftMap({ details, axis, columns }: { details: ModelDetails; ax
         .map((column): Cell => ({ column, from: new Date(week), to: addDays(week, 7), effect: effects[column] ?? 0 })),
     );
     return (): Plot.PlotOptions => ({
-      height: 15 * columns.length + 30,
+      height: 15 * columns.length + 40,
       marginLeft: MARGIN_LEFT,
       marginRight: MARGIN_RIGHT,
       marginTop: 4,
-      marginBottom: 24,
+      marginBottom: 36,
       x: { type: "utc", domain: axis.domain, label: null, tickSize: 3 },
       y: { type: "band", domain: columns, label: null, tickSize: 0, padding: 0, tickFormat: shortenName },
       color: { type: "identity" },

@@ -13,10 +13,10 @@ export function History({ details, axis }: { details: ModelDetails; axis: Axis }
     const dots = createDots(details, axis);
     const reigns = createReigns(details, axis);
     const build = (): Plot.PlotOptions => ({
-      height: 24 * LANES.length + 28,
+      height: 24 * LANES.length + 40,
       marginLeft: MARGIN_LEFT,
       marginRight: MARGIN_RIGHT,
-      marginTop: 22,
+      marginTop: 36,
       marginBottom: 4,
       x: { type: "utc", domain: axis.domain, axis: "top", label: null, tickSize: 3 },
       y: { type: "band", domain: [...LANES], label: null, tickSize: 0, padding: 0.2 },

@@ -74,7 +74,7 @@ function Selectable({ axis, week, onSelect, children }: Omit<TimelineProps, "det
   return (
     <Box ref={place} position="relative" onClick={select} cursor="pointer" minW={0}>
       {width > 0 && (
-        <Box position="absolute" top="18px" bottom="22px" left={`${left}px`} width={`${right - left}px`} bg="bg.emphasized" opacity={0.8} pointerEvents="none" />
+        <Box position="absolute" top="36px" bottom="36px" left={`${left}px`} width={`${right - left}px`} bg="bg.emphasized" opacity={0.8} pointerEvents="none" />
       )}
       <Stack gap={2} position="relative">{children}</Stack>
     </Box>
