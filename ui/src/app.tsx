@@ -2,6 +2,7 @@
 import { Box, Flex, Heading, Link as ChakraLink } from "@chakra-ui/react";
 import { Link, useParams } from "react-router-dom";
 import { AirflowProvider } from "./airflow/state";
+import { CHART_COLORS } from "./charts/chart";
 import { CostsPage } from "./costs/page";
 import { DataPage } from "./data/page";
 import { usePagePath } from "./links";
@@ -20,7 +21,7 @@ export function App() {
   const [view = "models", name = ""] = (useParams()["*"] ?? "").split("/").filter(Boolean);
   return (
     <AirflowProvider>
-      <Box as="main" px={{ base: 2, md: 4 }} py={3} minW={0} height="100%" overflowY="auto">
+      <Box as="main" px={{ base: 2, md: 4 }} py={3} minW={0} height="100%" overflowY="auto" css={CHART_COLORS}>
         <Flex as="header" align="center" gap={6} mb={4} borderBottomWidth="1px" wrap="wrap">
           <Heading as="h1" size="md">Leeway</Heading>
           <Tabs current={view} />

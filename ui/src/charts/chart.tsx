@@ -5,16 +5,33 @@ import { useEffect, useRef, useState } from "react";
 import { Disclosure } from "../widgets/disclosure";
 import { type Column, DataTable } from "../widgets/table";
 
+/** Colors of the charts. `CHART_COLORS` defines those that differ between light and dark. */
 export const COLORS = {
   text: "var(--chakra-colors-fg-muted)",
   strong: "var(--chakra-colors-fg)",
   line: "var(--chakra-colors-border)",
-  blue: "var(--chakra-colors-blue-solid)",
-  green: "var(--chakra-colors-green-solid)",
-  orange: "var(--chakra-colors-orange-solid)",
-  red: "var(--chakra-colors-red-solid)",
-  purple: "var(--chakra-colors-purple-solid)",
-  gray: "var(--chakra-colors-gray-emphasized)",
+  panel: "var(--chakra-colors-bg-panel)",
+  gray: "var(--leeway-gray)",
+  blue: "var(--leeway-blue)",
+  green: "var(--leeway-green)",
+  orange: "var(--leeway-orange)",
+  red: "var(--leeway-red)",
+  purple: "var(--leeway-purple)",
+};
+
+const defineColors = (shade: number) =>
+  Object.fromEntries(
+    ["blue", "green", "orange", "red", "purple"].map((name) => [
+      `--leeway-${name}`,
+      `var(--chakra-colors-${name}-${shade})`,
+    ]),
+  );
+
+/** Styles of the element around all charts: dark colors on light ground, and light ones on dark ground. */
+export const CHART_COLORS = {
+  ...defineColors(600),
+  "--leeway-gray": "var(--chakra-colors-gray-300)",
+  _dark: { ...defineColors(400), "--leeway-gray": "var(--chakra-colors-gray-600)" },
 };
 
 interface ChartProps {

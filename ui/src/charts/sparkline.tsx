@@ -4,7 +4,7 @@ import type { Performance } from "../documents/types";
 import { formatMetric } from "../format";
 import { COLORS } from "./chart";
 
-const WIDTH = 80;
+const WIDTH = 72;
 const HEIGHT = 28;
 const MARGIN = 3;
 

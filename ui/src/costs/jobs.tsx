@@ -19,25 +19,67 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  { title: "Model", render: (job) => job.model && <ViewLink to={`models/${encodeURIComponent(job.model)}`}>{job.model}</ViewLink> },
-  { title: "Run", render: (job) => job.run && <RunLink run={job.run}>run</RunLink> },
   {
-    title: "State",
+    title: "Model",
     render: (job) => (
-      <HStack gap={1}>
-        <Shape name={job.status === "Completed" ? "check" : "cross"} color={job.status === "Completed" ? "green.fg" : "red.fg"} />
-        {job.status}
-      </HStack>
+      <>
+        {job.model && <ViewLink to={`models/${encodeURIComponent(job.model)}`}>{job.model}</ViewLink>}
+        <Small>{job.run && <RunLink run={job.run}>run</RunLink>}</Small>
+      </>
     ),
   },
-  { title: "Instance", render: (job) => `${job.instance_count} × ${job.instance_type}${job.spot ? ", spot" : ""}` },
+  { title: "State", render: (job) => <JobState status={job.status} /> },
+  {
+    title: "Instances",
+    render: (job) => (
+      <>
+        <Text>{job.instance_count} × {job.instance_type}</Text>
+        <Small>{job.spot ? "spot" : "on demand"}</Small>
+      </>
+    ),
+  },
   { title: "Ended at", render: (job) => formatMoment(job.ended) },
-  { title: "Training", isNumber: true, render: (job) => formatDuration(job.training_s) },
-  { title: "Waited", isNumber: true, render: (job) => formatDuration(job.waiting_s) },
-  { title: "Interruptions", isNumber: true, render: (job) => (job.interruptions ? `${job.interruptions}, lost ${formatDuration(job.lost_s)}` : "0") },
-  { title: "USD", isNumber: true, render: (job) => formatUsd(job.cost_usd) },
-  { title: "Saved", isNumber: true, render: (job) => (job.on_demand_usd > 0 ? formatPercent(1 - job.cost_usd / job.on_demand_usd) : "") },
+  {
+    title: "Trained",
+    isNumber: true,
+    render: (job) => (
+      <>
+        <Text>{formatDuration(job.training_s)}</Text>
+        <Small>waited {formatDuration(job.waiting_s)}</Small>
+      </>
+    ),
+  },
+  {
+    title: "Interrupted",
+    isNumber: true,
+    render: (job) => (
+      <>
+        <Text>{job.interruptions}</Text>
+        {job.interruptions > 0 && <Small>lost {formatDuration(job.lost_s)}</Small>}
+      </>
+    ),
+  },
+  {
+    title: "USD",
+    isNumber: true,
+    render: (job) => (
+      <>
+        <Text>{formatUsd(job.cost_usd)}</Text>
+        {job.on_demand_usd > 0 && <Small>{formatPercent(1 - job.cost_usd / job.on_demand_usd)} saved</Small>}
+      </>
+    ),
+  },
 ];
+
+function JobState({ status }: { status: string }) {
+  const isGood = status === "Completed";
+  return (
+    <HStack gap={1}>
+      <Shape name={isGood ? "check" : "cross"} color={isGood ? "green.fg" : "red.fg"} />
+      {status}
+    </HStack>
+  );
+}
 
 /** Show the last jobs, newest first. */
 export function JobTable({ jobs }: { jobs: JobCost[] }) {

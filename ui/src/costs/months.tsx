@@ -9,7 +9,7 @@ import { Nothing, Panel } from "../widgets/panel";
 
 const MOST_MODELS = 5;
 const OTHERS = "others";
-const SHADES = ["blue.700", "blue.500", "blue.300", "orange.400", "purple.400"].map(
+const SHADES = ["blue.700", "blue.500", "blue.300", "orange.500", "orange.300"].map(
   (shade) => `var(--chakra-colors-${shade.replace(".", "-")})`,
 );
 
@@ -56,7 +56,7 @@ export function MonthChart({ costs }: { costs: CostDocument }) {
       marks: [
         Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1, ticks: 5 }),
         Plot.barY(parts, Plot.stackY({ order: rank }, { x: "month", y: "usd", fill: (part: Part) => chooseColor(names, part.model), inset: 0.5 })),
-        Plot.tip(parts, Plot.pointer(Plot.stackY({ order: rank }, { x: "month", y: "usd", title: (part: Part) => `${part.model}\n${part.month}: ${formatUsd(part.usd)} USD`, fill: "var(--chakra-colors-bg-panel)" }))),
+        Plot.tip(parts, Plot.pointer(Plot.stackY({ order: rank }, { x: "month", y: "usd", title: (part: Part) => `${part.model}\n${part.month}: ${formatUsd(part.usd)} USD`, fill: COLORS.panel }))),
       ],
     });
   }, [names, parts]);

@@ -1,5 +1,5 @@
 // What jobs and endpoints cost.
-import { Grid, SimpleGrid, Stack, Text } from "@chakra-ui/react";
+import { Box, Grid, SimpleGrid, Stack, Text } from "@chakra-ui/react";
 import { useDocument } from "../documents/read";
 import type { CostDocument } from "../documents/types";
 import { formatUsd } from "../format";
@@ -67,8 +67,8 @@ function Advice({ advice }: { advice: string[] }) {
       {advice.length === 0 ? (
         <Nothing>Nothing was found.</Nothing>
       ) : (
-        <Stack as="ul" gap={1.5} ps={4} fontSize="sm">
-          {advice.map((sentence) => <li key={sentence}>{sentence}</li>)}
+        <Stack as="ul" gap={1.5} ps={5} fontSize="sm" listStyleType="disc">
+          {advice.map((sentence) => <Box as="li" key={sentence} display="list-item">{sentence}</Box>)}
         </Stack>
       )}
     </Panel>

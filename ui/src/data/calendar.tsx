@@ -62,7 +62,7 @@ export function Year({ year, partitions, unit, selected, onSelect }: YearProps) 
         Plot.cell(cells, { x: "x", y: "y", fill: (cell: Cell) => cell.look.color, fillOpacity: (cell: Cell) => cell.look.opacity, rx: 1.5 }),
         Plot.text(cells, { x: "x", y: "y", text: (cell: Cell) => cell.look.letter, fill: COLORS.strong, fontSize: 9, fontWeight: 600 }),
         Plot.cell(cells.filter(({ day }) => day === selected), { x: "x", y: "y", stroke: COLORS.strong, strokeWidth: 1.5, fill: "none", rx: 1.5 }),
-        Plot.tip(cells, Plot.pointer({ x: "x", y: "y", title: describeCell, fill: "var(--chakra-colors-bg-panel)" })),
+        Plot.tip(cells, Plot.pointer({ x: "x", y: "y", title: describeCell, fill: COLORS.panel })),
       ],
     });
   }, [year, partitions, unit, selected]);

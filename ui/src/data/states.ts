@@ -13,7 +13,7 @@ export interface StateLook {
 }
 
 export const STATES: Record<State, StateLook> = {
-  published: { letter: "", color: COLORS.green, opacity: 0.4, meaning: "all rows" },
+  published: { letter: "", color: COLORS.green, opacity: 0.3, meaning: "all rows" },
   quarantined: { letter: "Q", color: COLORS.orange, opacity: 0.6, meaning: "published, some rows are in quarantine" },
   unjudged: { letter: "U", color: COLORS.gray, opacity: 0.8, meaning: "published, never validated" },
   stale: { letter: "S", color: COLORS.purple, opacity: 0.55, meaning: "refused, earlier rows are still published" },

@@ -40,9 +40,9 @@ export function Volume({ details }: { details: DatasetDetails }) {
       y: { label: `rows of a ${unit}`, ticks: 4, tickFormat: formatCount, labelAnchor: "top", labelArrow: "none", zero: true, nice: true },
       marks: [
         Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1, ticks: 4 }),
-        Plot.rectY(days, { x1: "day", x2: end, y: "rows", fill: COLORS.blue, fillOpacity: 0.55, insetRight: 0 }),
+        Plot.areaY(days, { x: "day", y: "rows", curve: "step-after", fill: COLORS.blue, fillOpacity: 0.5 }),
         Plot.rectY(days.filter((day) => day.quarantined > 0), { x1: "day", x2: end, y1: "rows", y2: (day: Day) => day.rows + day.quarantined, fill: COLORS.orange }),
-        Plot.tip(days, Plot.pointerX({ x: "day", y: "rows", title: describeDay, fill: "var(--chakra-colors-bg-panel)" })),
+        Plot.tip(days, Plot.pointerX({ x: "day", y: "rows", title: describeDay, fill: COLORS.panel })),
       ],
     });
   }, [days, unit]);

@@ -29,12 +29,12 @@ export function LastPerformance({ model }: { model: ModelSummary }) {
   const interval = formatInterval(last.low, last.high);
   return (
     <HStack gap={2} align="center">
-      <Box minW="6.5rem" fontVariantNumeric="tabular-nums">
+      <Box minW="5.5rem" fontVariantNumeric="tabular-nums" title={`week of ${last.week}`}>
         <Text>
           {performance.metric} <b>{formatMetric(last.value)}</b>
         </Text>
         <Small>{interval || "no interval"}</Small>
-        <Small>week of {last.week}</Small>
+        <Small>{last.week}</Small>
       </Box>
       <Sparkline performance={performance} />
     </HStack>
@@ -83,7 +83,10 @@ export function Cost({ model }: { model: ModelSummary }) {
         <>
           <Budget spent={model.project_month_usd} budget={model.budget_usd} label={`budget of ${model.project || "all"}`} />
           <Small>
-            {model.project || "project"}: {formatUsd(model.project_month_usd)} of {formatUsd(model.budget_usd)}
+            {formatUsd(model.project_month_usd)} of {formatUsd(model.budget_usd)}
+          </Small>
+          <Small>
+            {model.project || "no project"}
           </Small>
         </>
       )}

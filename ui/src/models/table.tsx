@@ -11,6 +11,8 @@ import { ModelRuns } from "./runs";
 const COLUMNS: Column<ModelSummary>[] = [
   {
     title: "Model",
+    wraps: true,
+    minWidth: "8rem",
     render: (model) => (
       <>
         <b>
@@ -32,11 +34,11 @@ const COLUMNS: Column<ModelSummary>[] = [
     ),
   },
   { title: "Champion", render: (model) => <Champion model={model} /> },
-  { title: "Last week, 12 weeks", render: (model) => <LastPerformance model={model} /> },
+  { title: "Last week of 12", render: (model) => <LastPerformance model={model} /> },
   { title: "Drift", render: (model) => <Drift model={model} /> },
   { title: "Runs", render: (model) => <ModelRuns model={model} /> },
   { title: "Endpoint", render: (model) => <Endpoints model={model} /> },
-  { title: "Cost, month", render: (model) => <Cost model={model} /> },
+  { title: "Cost, month", wraps: true, minWidth: "6.5rem", render: (model) => <Cost model={model} /> },
 ];
 
 /** Link to the dataset of a model, and say how new its data are. */

@@ -39,7 +39,7 @@ export function DriftMap({ details, axis, columns }: { details: ModelDetails; ax
         .filter((column) => column in effects && axis.weeks.includes(week))
         .map((column): Cell => ({ column, from: new Date(week), to: addDays(week, 7), effect: effects[column] ?? 0 })),
     );
-    return (): Plot.PlotOptions => ({
+    return (width: number): Plot.PlotOptions => ({
       height: 15 * columns.length + 40,
       marginLeft: MARGIN_LEFT,
       marginRight: MARGIN_RIGHT,
@@ -56,7 +56,7 @@ export function DriftMap({ details, axis, columns }: { details: ModelDetails; ax
           y: "column",
           fill: (cell: Cell) => (cell.effect < 1 ? COLORS.blue : COLORS.red),
           fillOpacity: (cell: Cell) => computeOpacity(cell.effect),
-          inset: 0.5,
+          inset: width < 500 ? 0 : 0.5,
         }),
         // A dot marks the cells above the bound, for people who do not see the difference of the colors.
         Plot.dot(
@@ -69,7 +69,7 @@ export function DriftMap({ details, axis, columns }: { details: ModelDetails; ax
             x: (cell: Cell) => addDays(cell.from, 3.5),
             y: "column",
             title: (cell: Cell) => `${cell.column}\nweek of ${cell.from.toISOString().slice(0, 10)}\n${formatMetric(cell.effect)} of the bound`,
-            fill: "var(--chakra-colors-bg-panel)",
+            fill: COLORS.panel,
           }),
         ),
       ],

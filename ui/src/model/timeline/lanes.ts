@@ -12,7 +12,9 @@ export interface Dot {
   lane: Lane;
   title: string;
   color: string;
-  symbol: "circle" | "triangle" | "triangle2" | "times" | "square" | "diamond2";
+  symbol: "circle" | "triangle" | "times" | "square" | "diamond2";
+  /** Degrees by which the symbol is turned. */
+  rotate?: number;
 }
 
 export interface Reign {
@@ -21,13 +23,13 @@ export interface Reign {
   to: Date;
 }
 
-type Look = Pick<Dot, "lane" | "color" | "symbol">;
+type Look = Pick<Dot, "lane" | "color" | "symbol" | "rotate">;
 
 const BAD = new Set(["failed", "not_passed", "rejected", "deployment_failed", "shadow_failed"]);
 const LOOKS: Record<string, Look> = {
   promoted: { lane: "changes", color: COLORS.blue, symbol: "triangle" },
   alias_moved: { lane: "changes", color: COLORS.blue, symbol: "triangle" },
-  rolled_back: { lane: "changes", color: COLORS.red, symbol: "triangle2" },
+  rolled_back: { lane: "changes", color: COLORS.red, symbol: "triangle", rotate: 180 },
   retired: { lane: "changes", color: COLORS.red, symbol: "times" },
   ended: { lane: "trainings", color: COLORS.green, symbol: "circle" },
   judged: { lane: "verdicts", color: COLORS.green, symbol: "circle" },

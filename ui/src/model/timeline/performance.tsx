@@ -35,7 +35,7 @@ export function PerformanceChart({ details, axis }: { details: ModelDetails; axi
             x: "middle",
             y: read("value"),
             title: (point) => point.week && describeWeek(metric, point.week),
-            fill: "var(--chakra-colors-bg-panel)",
+            fill: COLORS.panel,
           }),
         ),
       ],
