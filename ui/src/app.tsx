@@ -1,13 +1,14 @@
 // The page: tabs, and the view that the path names.
 import { Box, Flex, Heading, Link as ChakraLink } from "@chakra-ui/react";
 import { Link, useParams } from "react-router-dom";
-import { AirflowProvider } from "./airflow/state";
+import { AirflowProvider, useAirflow } from "./airflow/state";
 import { CHART_COLORS } from "./charts/chart";
 import { CostsPage } from "./costs/page";
 import { DataPage } from "./data/page";
 import { usePagePath } from "./links";
 import { ModelPage } from "./model/page";
 import { ModelsPage } from "./models/page";
+import { Notice } from "./widgets/notice";
 import { Nothing } from "./widgets/panel";
 
 const TABS = [
@@ -26,9 +27,21 @@ export function App() {
           <Heading as="h1" size="md">Leeway</Heading>
           <Tabs current={view} />
         </Flex>
+        <AirflowError />
         <CurrentView view={view} name={name} />
       </Box>
     </AirflowProvider>
+  );
+}
+
+/** Say why the runs and approvals of Airflow are not known. The views show errors of the documents themselves. */
+function AirflowError() {
+  const { error } = useAirflow();
+  if (!error || error.status === 401 || error.status === 0) return null;
+  return (
+    <Box mb={4}>
+      <Notice status="warning" title="Airflow did not list the runs and approvals.">{error.message}</Notice>
+    </Box>
   );
 }
 

@@ -1,5 +1,5 @@
 // Approve or reject a promotion.
-import { Box, Button, HStack, Stack, Text } from "@chakra-ui/react";
+import { Box, Button, HStack, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { answerApproval } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
@@ -13,8 +13,14 @@ import { parseEvidence } from "./evidence";
 import { ReasonField } from "./fields";
 import { useAction } from "./use_action";
 
+interface AnswerApprovalProps {
+  approval: Approval;
+  onOpen: () => void;
+  onClose: () => void;
+}
+
 /** Offer to answer a request for an approval. */
-export function AnswerApproval({ approval }: { approval: Approval }) {
+export function AnswerApproval({ approval, onOpen, onClose }: AnswerApprovalProps) {
   const [option, setOption] = useState("");
   const [why, setWhy] = useState("");
   const { refresh } = useAirflow();
@@ -38,7 +44,11 @@ export function AnswerApproval({ approval }: { approval: Approval }) {
       palette={option === "Reject" ? "red" : "blue"}
       isReady={option !== "" && why.trim() !== ""}
       action={action}
-      onOpen={() => setOption("")}
+      onOpen={() => {
+        setOption("");
+        onOpen();
+      }}
+      onClose={onClose}
     >
       <Evidence body={approval.body ?? ""} />
       <HStack role="group" aria-label="Answer" wrap="wrap">
@@ -81,23 +91,23 @@ const readDefaults = (params: Record<string, unknown>): Record<string, unknown> 
 /** Show what the gate found, as text and tables. */
 function Evidence({ body }: { body: string }) {
   return (
-    <Stack gap={3} borderWidth="1px" borderRadius="sm" p={3} maxH="24rem" overflow="auto" tabIndex={0} role="region" aria-label="Evidence">
+    <Box borderWidth="1px" borderRadius="sm" p={3} maxH="24rem" overflow="auto" tabIndex={0} role="group" aria-label="Evidence">
       {parseEvidence(body).map((part, index) =>
         part.kind === "table" ? (
-          <DataTable
-            // The parts of a text never change their places.
-            key={index}
+          // The parts of a text never change their places, so the index is their key.
+          <Box key={index} mb={3}><DataTable
             label={part.headers.filter(Boolean).join(", ")}
             columns={part.headers.map((title, column) => ({
               title: title || (column === 0 ? "result" : "value"),
               wraps: true,
+              minWidth: "4rem",
               render: (row: string[]) => row[column] ?? "",
             }))}
             rows={part.rows}
             getKey={(_, row) => String(row)}
-          />
+          /></Box>
         ) : (
-          <Box key={index} overflowWrap="anywhere">
+          <Box key={index} mb={3} overflowWrap="anywhere">
             {part.pieces.map(({ text, address }, piece) =>
               address !== undefined && checkAddress(address) ? (
                 <ExternalLink key={piece} address={address}>{text}</ExternalLink>
@@ -108,6 +118,6 @@ function Evidence({ body }: { body: string }) {
           </Box>
         ),
       )}
-    </Stack>
+    </Box>
   );
 }

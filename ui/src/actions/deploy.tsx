@@ -5,7 +5,7 @@ import type { ModelDetails } from "../documents/types";
 import { ActionDialog } from "./dialog";
 import { formatForId, useObstacle, useRunAction } from "./run_action";
 
-/** Offer to release the champion to the endpoint. */
+/** Offer to deploy the champion to the endpoint. */
 export function Deploy({ details }: { details: ModelDetails }) {
   const { model, champion } = details.summary;
   const [openedAt, setOpenedAt] = useState(new Date());
@@ -13,15 +13,15 @@ export function Deploy({ details }: { details: ModelDetails }) {
   const obstacle = useObstacle(dagId);
   const action = useRunAction({
     dagId,
-    runId: `page_release_of_${champion}_${formatForId(openedAt)}`,
+    runId: `page_deployment_of_${champion}_${formatForId(openedAt)}`,
     conf: { version: champion },
-    done: `The release of version ${champion} was started.`,
-    exists: "The release was started by the first request. Nothing was started now.",
+    done: `The deployment of version ${champion} was started.`,
+    exists: () => "The deployment was started by the first request. Nothing was started now.",
   });
   return (
     <ActionDialog
-      button="Release"
-      title={`Release version ${champion} of ${model} to the endpoint?`}
+      button="Deploy"
+      title={`Deploy version ${champion} of ${model} to the endpoint?`}
       consequences={
         <Text>
           {dagId} starts now. If the policy says so, the version first gets copies of the endpoint's requests, and must
@@ -29,7 +29,7 @@ export function Deploy({ details }: { details: ModelDetails }) {
           created, which costs money every hour.
         </Text>
       }
-      confirm={`Release version ${champion}`}
+      confirm={`Deploy version ${champion}`}
       isReady={champion !== ""}
       obstacle={champion ? obstacle : "There is no champion."}
       action={action}

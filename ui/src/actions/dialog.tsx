@@ -21,18 +21,21 @@ interface ActionDialogProps {
   obstacle?: string;
   action: Action;
   onOpen?: () => void;
+  onClose?: () => void;
   children?: ReactNode;
 }
 
 /** Show a button that opens the dialog of an action. */
 export function ActionDialog(props: ActionDialogProps) {
-  const { button, title, consequences, confirm, palette = "blue", isReady, obstacle, action, onOpen, children } = props;
+  const { button, title, consequences, confirm, palette = "blue", isReady, obstacle, action, onOpen, onClose, children } = props;
   const [isOpen, setOpen] = useState(false);
   const change = (open: boolean) => {
     if (action.isSending) return;
     if (open) {
       action.reset();
       onOpen?.();
+    } else {
+      onClose?.();
     }
     setOpen(open);
   };

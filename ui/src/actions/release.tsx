@@ -22,7 +22,7 @@ export function Release({ details }: { details: DatasetDetails }) {
     runId: `page_${formatForId(openedAt)}`,
     conf: { first, last },
     done: "The release was started.",
-    exists: "The release was started by the first request. Nothing was started now.",
+    exists: () => "The release was started by the first request. Nothing was started now.",
   });
   if (rows === 0) return null;
   return (

@@ -18,7 +18,7 @@ export function ResetBreaker({ details }: { details: ModelDetails }) {
     runId: `page_${formatForId(openedAt)}`,
     conf: { why },
     done: "The reset of the breaker was started.",
-    exists: "The reset was started by the first request. Nothing was started now.",
+    exists: () => "The reset was started by the first request. Nothing was started now.",
   });
   return (
     <ActionDialog

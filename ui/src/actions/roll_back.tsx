@@ -21,7 +21,7 @@ export function RollBack({ details: newest }: { details: ModelDetails }) {
     runId: `rollback_of_${champion}_since_${since ? formatForId(since) : "unknown"}`,
     conf: { why, champion },
     done: `The rollback of version ${champion} was started.`,
-    exists: `Somebody else has rolled back version ${champion} already. Nothing was started now.`,
+    exists: (user) => `Version ${champion} was rolled back already, by ${user}. Nothing was started now.`,
   });
   const nothing = newest.summary.champion ? "There was no champion before the present one." : "There is no champion.";
   return (

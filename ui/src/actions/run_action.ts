@@ -12,8 +12,8 @@ interface RunRequest {
   conf: Record<string, unknown>;
   /** What was started, in words. */
   done: string;
-  /** What it means that the run exists already, in words. */
-  exists: string;
+  /** What it means that the run exists already, and who started it, in words. */
+  exists: (user: string) => string;
 }
 
 /** Return the action that starts the run. */
@@ -26,9 +26,9 @@ export function useRunAction(request: RunRequest): Action {
       return { text: request.done, path };
     } catch (error) {
       if (!(error instanceof RequestError && error.status === 409)) throw error;
-      const { state } = await readRun(request.dagId, request.runId);
+      const { state, triggering_user_name: user } = await readRun(request.dagId, request.runId);
       const advice = state === "failed" ? " It failed: clear it in Airflow to try again." : "";
-      return { text: `${request.exists} State of that run: ${state}.${advice}`, path, wasDone: true };
+      return { text: `${request.exists(user ?? "somebody else")} State of that run: ${state}.${advice}`, path, wasDone: true };
     }
   }, refresh);
 }

@@ -32,7 +32,7 @@ export function Train({ details }: { details: ModelDetails }) {
     runId: `page_${asOf}_${formatForId(openedAt)}`,
     conf: { as_of: asOf },
     done: `The training as of ${asOf} was started.`,
-    exists: `The training as of ${asOf} was started by the first request. Nothing was started now.`,
+    exists: () => `The training as of ${asOf} was started by the first request. Nothing was started now.`,
   });
   return (
     <ActionDialog

@@ -45,12 +45,13 @@ export function MonthChart({ costs }: { costs: CostDocument }) {
   const { names, parts } = useMemo(() => createParts(costs.months), [costs.months]);
   const build = useMemo(() => {
     const rank = (part: Part) => names.indexOf(part.model);
-    return (): Plot.PlotOptions => ({
+    const months = [...new Set(parts.map(({ month }) => month))].sort();
+    return (width: number): Plot.PlotOptions => ({
       height: 240,
       marginLeft: 44,
       marginTop: 20,
       marginBottom: 24,
-      x: { type: "band", label: null, tickSize: 0, domain: [...new Set(parts.map(({ month }) => month))].sort(), tickFormat: (month: string) => month.slice(2) },
+      x: { type: "band", label: null, tickSize: 0, domain: months, ticks: months.filter((_, index) => width > 460 || index % 3 === 0), tickFormat: (month: string) => month.slice(2) },
       y: { label: "USD", ticks: 5, labelAnchor: "top", labelArrow: "none" },
       color: { type: "identity" },
       marks: [

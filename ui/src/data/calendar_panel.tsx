@@ -1,6 +1,6 @@
 // The calendar, its legend, and the partitions of the selected day.
 import { Box, Button, Flex, HStack, Input, Stack, Text } from "@chakra-ui/react";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { DatasetDetails, PartitionState } from "../documents/types";
 import { Panel } from "../widgets/panel";
 import { Year } from "./calendar";
@@ -13,9 +13,14 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
   const years = useMemo(() => [...Map.groupBy(partitions, ({ day }) => day.slice(0, 4))].reverse(), [partitions]);
   const [day, setDay] = useState(partitions.at(-1)?.day ?? "");
   const found = partitions.filter((partition) => partition.day === day);
+  const calendar = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // On a phone, the newest weeks are visible first.
+    if (calendar.current) calendar.current.scrollLeft = calendar.current.scrollWidth;
+  }, []);
   return (
     <Panel title="Partitions" note="Last validation of each, days in UTC" actions={<DayPicker partitions={partitions} day={day} onChange={setDay} />}>
-      <Stack gap={3} overflowX="auto" tabIndex={0} role="group" aria-label="Calendar">
+      <Stack ref={calendar} gap={3} overflowX="auto" tabIndex={0} role="group" aria-label="Calendar">
         {years.map(([year, group]) => (
           <Box key={year} minW="700px">
             <Text fontSize="xs" fontWeight="medium">{year}</Text>
@@ -57,7 +62,7 @@ function DayPicker({ partitions, day, onChange }: DayPickerProps) {
 
 function Legend() {
   return (
-    <Flex wrap="wrap" gap={4} mt={2} fontSize="xs" color="fg.muted">
+    <Flex wrap="wrap" columnGap={4} rowGap={1} mt={2} fontSize="xs" color="fg.muted">
       {ORDER.map((state) => {
         const { letter, color, opacity, meaning } = STATES[state];
         return (

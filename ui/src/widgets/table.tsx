@@ -1,6 +1,6 @@
 // Tables of values.
-import { Box, Table } from "@chakra-ui/react";
-import type { ReactNode } from "react";
+import { Box, Grid, Stack, Table, Text, useBreakpointValue } from "@chakra-ui/react";
+import { Fragment, type ReactNode } from "react";
 
 export interface Column<T> {
   title: string;
@@ -21,8 +21,35 @@ interface DataTableProps<T> {
   maxHeight?: string;
 }
 
+/** Show rows as a table; on a phone, each row as a list of its values. */
+export function DataTable<T>(props: DataTableProps<T>) {
+  const isNarrow = useBreakpointValue({ base: true, md: false }, { ssr: false });
+  return isNarrow ? <RowList {...props} /> : <WideTable {...props} />;
+}
+
+/** Show each row as a list of titles and values. Values that are empty are left out. */
+function RowList<T>({ label, columns, rows, getKey, maxHeight }: DataTableProps<T>) {
+  return (
+    <Stack as="ul" aria-label={label} listStyleType="none" gap={0} overflowY="auto" maxH={maxHeight} tabIndex={0}>
+      {rows.map((row, index) => (
+        <Grid as="li" key={getKey(row, index)} templateColumns="7rem minmax(0, 1fr)" columnGap={2} py={2} borderTopWidth="1px" fontSize="13px">
+          {columns
+            .map((column) => ({ title: column.title, value: column.render(row) }))
+            .filter(({ value }) => value !== "" && value !== null && value !== undefined)
+            .map(({ title, value }) => (
+              <Fragment key={title}>
+                <Text color="fg.muted" fontSize="xs" pt="1px">{title}</Text>
+                <Box overflowWrap="anywhere" fontVariantNumeric="tabular-nums">{value}</Box>
+              </Fragment>
+            ))}
+        </Grid>
+      ))}
+    </Stack>
+  );
+}
+
 /** Show rows as a table, which scrolls if it is too wide or too high. */
-export function DataTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProps<T>) {
+function WideTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProps<T>) {
   return (
     <Box overflow="auto" maxH={maxHeight} tabIndex={0} role="group" aria-label={label}>
       <Table.Root size="sm" fontSize="13px" aria-label={label} stickyHeader={Boolean(maxHeight)}>

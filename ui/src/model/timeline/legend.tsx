@@ -20,7 +20,7 @@ const EFFECTS = [
 /** Explain the charts of the history. */
 export function Legend() {
   return (
-    <Flex wrap="wrap" gap={4} mt={2} fontSize="xs" color="fg.muted">
+    <Flex wrap="wrap" columnGap={4} rowGap={1} mt={2} fontSize="xs" color="fg.muted">
       {SHAPES.map(({ path, color, text }) => (
         <HStack key={text} gap={1}>
           <svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">
