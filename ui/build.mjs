@@ -1,5 +1,5 @@
 // Build the bundle of Leeway's page: plugins/leeway/page/static/leeway.js, the licenses of the libraries in it, and the
-// digest of the sources, by which tests/unit/leeway/page/test_bundle.py sees that the bundle is not older than they are.
+// digests of the sources and of the bundle, by which tests/unit/leeway/page/test_bundle.py sees that they fit together.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -36,11 +36,10 @@ const listSources = () => {
   return [...files.map((file) => relative(FOLDER, file)), ...SOURCES].sort();
 };
 
-// Hash the sources: a line for each, with the digest of its content and its name.
-const hashSources = () => {
+// Hash files: a line for each, with the digest of its content and its name, relative to a folder.
+const hashFiles = (folder, names) => {
   const hash = (content) => createHash("sha256").update(content).digest("hex");
-  const lines = listSources().map((name) => `${hash(readFileSync(join(FOLDER, name)))}  ${name}\n`);
-  return lines.join("");
+  return names.map((name) => `${hash(readFileSync(join(folder, name)))}  ${name}\n`).join("");
 };
 
 // Return the license texts of all packages that are in the bundle.
@@ -75,5 +74,5 @@ const bundle = `/*! Licenses of the libraries in this file: leeway.licenses.txt 
 const rule = `\n${"-".repeat(80)}\n\n`;
 writeFileSync(join(STATIC, "leeway.js"), bundle);
 writeFileSync(join(STATIC, "leeway.licenses.txt"), readLicenses(Object.keys(result.metafile.inputs)).join(rule));
-writeFileSync(join(STATIC, "sources.sha256"), hashSources());
+writeFileSync(join(STATIC, "sources.sha256"), hashFiles(FOLDER, listSources()) + hashFiles(STATIC, ["leeway.js"]));
 console.log(`leeway.js: ${Math.round(bundle.length / 1024)} KiB`);

@@ -2,17 +2,7 @@
 import { Link as ChakraLink } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 import { Link, useParams } from "react-router-dom";
-
-const SCHEMES = ["http:", "https:", "file:"];
-
-/** Return the address if a link may open it; null for any other scheme, such as `javascript:`. */
-export function checkAddress(address: string): string | null {
-  try {
-    return SCHEMES.includes(new URL(address).protocol) ? address : null;
-  } catch {
-    return null;
-  }
-}
+import { checkAddress } from "./address";
 
 /** Link to an address of a document. If a link must not open it, only the text is shown; without text, nothing. */
 export function ExternalLink({ address, children }: { address: string; children: ReactNode }) {

@@ -7,8 +7,6 @@ import type { Polled } from "./poll";
 import { buildLoginAddress } from "./request";
 import { Notice, ReadError } from "./widgets/notice";
 
-const FRESH_MS = 60_000;
-
 interface ViewProps<T> {
   polled: Polled<Sent<T>>;
   /** Name of the data in a sentence. */
@@ -51,8 +49,8 @@ function UpdateError({ status, text }: { status: number; text: string }) {
 
 /** Warn if nothing checks the lake for changes now. */
 function Age<T extends { written_at: string }>({ sent }: { sent: Sent<T> }) {
-  const { watchedAt, document } = sent;
-  if (watchedAt && Date.now() - watchedAt.getTime() <= FRESH_MS) return null;
+  const { watchedAt, isWatched, document } = sent;
+  if (isWatched) return null;
   return (
     <Notice status="warning" title={`State as of ${formatMoment(watchedAt ?? document.written_at)}`}>
       Nothing checks the lake now. Run <code>python -m pipelines status --watch</code>.

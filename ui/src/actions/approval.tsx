@@ -1,11 +1,12 @@
 // Approve or reject a promotion.
 import { Box, Button, HStack, Text } from "@chakra-ui/react";
 import { useState } from "react";
+import { checkAddress } from "../address";
 import { answerApproval } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
 import type { Approval } from "../airflow/types";
 import { formatMoment } from "../format";
-import { buildRunPath, checkAddress, ExternalLink } from "../links";
+import { buildRunPath, ExternalLink } from "../links";
 import { RequestError } from "../request";
 import { DataTable } from "../widgets/table";
 import { ActionDialog } from "./dialog";

@@ -10,11 +10,12 @@ import { formatForId, useObstacle, useRunAction } from "./run_action";
 /** Say what a training costs at most. */
 export function TrainingCost({ details, runs = 1 }: { details: ModelDetails; runs?: number }) {
   const { worst_case_usd: cost, text } = details.training_forecast;
-  if (cost === null) return <Text>The cost is not known: {text}</Text>;
-  const sum = runs === 1 ? "" : ` for each of ${runs} trainings: ${formatUsd(cost * runs)} USD for all`;
+  if (cost === null) return <Text>The cost of a training is not known: {text}</Text>;
+  // The price of a training is an upper bound, so the sum is one, too.
+  const sum = runs === 1 ? "" : `: ${formatUsd(cost * runs)} USD for ${runs}`;
   return (
     <Text>
-      It costs at most <b>{formatUsd(cost)} USD</b>
+      A training costs at most <b>{formatUsd(cost)} USD</b>
       {sum}. {text}.
     </Text>
   );

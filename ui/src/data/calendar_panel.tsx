@@ -2,6 +2,7 @@
 import { Box, Button, Flex, HStack, Input, Stack, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { DatasetDetails, PartitionState } from "../documents/types";
+import { Disclosure } from "../widgets/disclosure";
 import { Panel } from "../widgets/panel";
 import { Year } from "./calendar";
 import { PartitionTable } from "./findings";
@@ -29,6 +30,9 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
         ))}
       </Stack>
       <Legend />
+      <Disclosure title="Show as table: partitions">
+        {() => <PartitionTable partitions={partitions.toReversed()} label="All partitions" />}
+      </Disclosure>
       <Box mt={3} aria-live="polite">
         {found.length > 0 ? (
           <PartitionTable partitions={found} label={`Partitions of ${day}`} />

@@ -10,7 +10,7 @@ import { ExternalLink, ViewLink } from "../links";
 import { Fact } from "../models/cards";
 import { Runs } from "../models/runs";
 import { View } from "../view";
-import { Nothing, Panel } from "../widgets/panel";
+import { Nothing, Panel, Small } from "../widgets/panel";
 import { CalendarPanel } from "./calendar_panel";
 import { DatasetList } from "./list";
 import { Failures } from "./failures";
@@ -82,7 +82,7 @@ function Facts({ details }: { details: DatasetDetails }) {
       <Fact title="Published at"><Text>{formatMoment(details.published_at) || "never"}</Text></Fact>
       <Fact title="Partitions">
         <Text>{formatNumber(details.partitions.length, details.unit)}</Text>
-        <Text fontSize="xs" color="fg.muted">{problems.join(", ") || "all published"}</Text>
+        <Small>{problems.join(", ") || (details.partitions.length > 0 && "all published")}</Small>
       </Fact>
       <Fact title="Models">
         {details.models.map((model) => (

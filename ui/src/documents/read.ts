@@ -5,11 +5,14 @@ import { RequestError, readError, send } from "../request";
 
 const SCHEMA_VERSION = 1;
 const POLL_S = 5;
+const FRESH_MS = 60_000;
 
 export interface Sent<T> {
   document: T;
-  /** When the lake was last checked; null if nothing checks it. */
+  /** When the lake was last checked for changes; null if it is not known. */
   watchedAt: Date | null;
+  /** Whether that was in the last minute, by the server's clock. */
+  isWatched: boolean;
 }
 
 /** Read a document again and again.
@@ -25,19 +28,20 @@ export function useDocument<T extends { schema_version?: number; written_at: str
       cache: "no-store",
       headers: known?.etag ? { "If-None-Match": known.etag } : {},
     });
-    if (response.status === 304 && known) return { document: known.document, watchedAt: readWatchedAt(response) };
+    if (response.status === 304 && known) return { document: known.document, ...readWatch(response) };
     if (!response.ok) throw await readError(response);
     const document = (await response.json()) as T;
     if (document.schema_version !== SCHEMA_VERSION) throw createVersionError(document.schema_version);
     last.current = { path: name, etag: response.headers.get("ETag") ?? "", document };
-    return { document, watchedAt: readWatchedAt(response) };
+    return { document, ...readWatch(response) };
   });
 }
 
-function readWatchedAt(response: Response): Date | null {
-  const text = response.headers.get("X-Leeway-Watched-At");
-  const moment = text ? new Date(text) : null;
-  return moment && !Number.isNaN(moment.getTime()) ? moment : null;
+function readWatch({ headers }: Response): Pick<Sent<unknown>, "watchedAt" | "isWatched"> {
+  const time = Date.parse(headers.get("X-Leeway-Watched-At") ?? "");
+  if (Number.isNaN(time)) return { watchedAt: null, isWatched: false };
+  const now = Date.parse(headers.get("Date") ?? "") || Date.now();
+  return { watchedAt: new Date(time), isWatched: now - time <= FRESH_MS };
 }
 
 function createVersionError(version: unknown): RequestError {

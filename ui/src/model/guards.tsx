@@ -1,5 +1,5 @@
 // What the guards would answer to drift now.
-import { Box, Grid, HStack, Stack, Text } from "@chakra-ui/react";
+import { Box, Grid, Stack, Text } from "@chakra-ui/react";
 import { TrainingCost } from "../actions/train";
 import type { ModelDetails } from "../documents/types";
 import { formatName } from "../format";
@@ -26,12 +26,11 @@ export function Guards({ details }: { details: ModelDetails }) {
           </Grid>
         ))}
       </Stack>
-      <HStack mt={2} gap={1}>
-        <Small>
-          {holding.length > 0 && "A person can start a training all the same. "}
-          The cost of a training:
-        </Small>
-      </HStack>
+      {holding.length > 0 && (
+        <Box mt={2}>
+          <Small>A person can start a training all the same.</Small>
+        </Box>
+      )}
       <Box fontSize="xs" color="fg.muted"><TrainingCost details={details} /></Box>
     </Panel>
   );

@@ -2,6 +2,7 @@
 import { Alert } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 import type { RequestError } from "../request";
+import { CodeText } from "./code_text";
 
 interface NoticeProps {
   status: "info" | "warning" | "error" | "success";
@@ -25,15 +26,20 @@ export function Notice({ status, title, children }: NoticeProps) {
 const TITLES: Record<number, string> = {
   0: "Airflow's server cannot be reached.",
   403: "You may not see this.",
-  404: "There is no such document.",
+};
+const ADVICE: Record<number, string> = {
+  0: "The page tries again every few seconds.",
+  403: "Ask an administrator of Airflow for the permission to view the website.",
 };
 
 /** Show why data could not be read. */
 export function ReadError({ error, what }: { error: RequestError; what: string }) {
+  const text = <CodeText text={`${error.message} ${ADVICE[error.status] ?? ""}`} />;
+  // Of a document that was never written, or that is of no model, the server says all that there is to say.
+  if (error.status === 404) return <Notice status="warning" title={text} />;
   return (
     <Notice status="error" title={TITLES[error.status] ?? `The ${what} could not be read.`}>
-      {error.message} {error.status === 403 && "Ask an administrator of Airflow for the permission to view the website."}
-      {error.status === 0 && "The page tries again every few seconds."}
+      {text}
     </Notice>
   );
 }

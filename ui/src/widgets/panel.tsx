@@ -1,6 +1,7 @@
 // Frames around the parts of a view.
 import { Box, Flex, Heading, Text } from "@chakra-ui/react";
 import { type ReactNode, useId } from "react";
+import { CodeText } from "./code_text";
 
 interface PanelProps {
   title: string;
@@ -23,7 +24,7 @@ export function Panel({ title, note, actions, children }: PanelProps) {
           </Heading>
           {note && (
             <Text color="fg.muted" fontSize="xs" mt={0.5}>
-              {note}
+              {typeof note === "string" ? <CodeText text={note} /> : note}
             </Text>
           )}
         </Box>
@@ -38,7 +39,7 @@ export function Panel({ title, note, actions, children }: PanelProps) {
 export function Nothing({ children }: { children: ReactNode }) {
   return (
     <Text color="fg.muted" fontSize="sm" py={2}>
-      {children}
+      {typeof children === "string" ? <CodeText text={children} /> : children}
     </Text>
   );
 }

@@ -56,7 +56,7 @@ function WideTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProp
         <Table.Header>
           <Table.Row>
             {columns.map((column) => (
-              <Table.ColumnHeader key={column.title} textAlign={column.isNumber ? "end" : "start"} whiteSpace="nowrap" px={1.5}>
+              <Table.ColumnHeader key={column.title} textAlign={column.isNumber ? "end" : "start"} px={1.5}>
                 {column.title}
               </Table.ColumnHeader>
             ))}
@@ -70,13 +70,18 @@ function WideTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProp
                   key={column.title}
                   textAlign={column.isNumber ? "end" : "start"}
                   fontVariantNumeric="tabular-nums"
-                  whiteSpace={column.wraps ? "normal" : "nowrap"}
-                  overflowWrap={column.wraps ? "anywhere" : undefined}
                   minW={column.wraps ? (column.minWidth ?? "14rem") : undefined}
                   px={1.5}
                   verticalAlign="top"
                 >
-                  {column.render(row)}
+                  {column.wraps ? (
+                    <Box overflowWrap="anywhere">{column.render(row)}</Box>
+                  ) : (
+                    // One line, unless the text is unusually long.
+                    <Box width="max-content" maxW="20rem" overflowWrap="anywhere" ms={column.isNumber ? "auto" : 0}>
+                      {column.render(row)}
+                    </Box>
+                  )}
                 </Table.Cell>
               ))}
             </Table.Row>
