@@ -44,7 +44,9 @@ const hashFiles = (folder, names) => {
 
 // Return the license texts of all packages that are in the bundle.
 const readLicenses = (inputs) => {
-  const packages = new Set(inputs.map((path) => path.match(/node_modules\/((?:@[^/]+\/)?[^/]+)\//)?.[1]).filter(Boolean));
+  const packages = new Set(
+    inputs.map((path) => path.match(/node_modules\/((?:@[^/]+\/)?[^/]+)\//)?.[1]).filter(Boolean),
+  );
   return [...packages].sort().map((name) => {
     const folder = join(FOLDER, "node_modules", name);
     const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));

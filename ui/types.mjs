@@ -16,5 +16,9 @@ const simplify = (node) => {
 };
 const schema = simplify(JSON.parse(readFileSync(new URL("documents.schema.json", import.meta.url), "utf8")));
 const bannerComment = "/* Written by `npm --prefix ui run types` from documents.schema.json. Do not edit. */";
-const code = await compile(schema, "Documents", { bannerComment, additionalProperties: false, format: true });
+const code = await compile(schema, "Documents", {
+  bannerComment,
+  additionalProperties: false,
+  style: { printWidth: 120 },
+});
 writeFileSync(new URL("src/documents/types.ts", import.meta.url), code);

@@ -9,7 +9,7 @@ import { usePagePath } from "./links";
 import { ModelPage } from "./model/page";
 import { ModelsPage } from "./models/page";
 import { Notice } from "./widgets/notice";
-import { Nothing } from "./widgets/panel";
+import { EmptyNote } from "./widgets/panel";
 
 const TABS = [
   { path: "models", title: "Models" },
@@ -24,7 +24,9 @@ export function App() {
     <AirflowProvider>
       <Box as="main" px={{ base: 2, md: 4 }} py={3} minW={0} height="100%" overflowY="auto" css={CHART_COLORS}>
         <Flex as="header" align="center" gap={6} mb={4} borderBottomWidth="1px" wrap="wrap">
-          <Heading as="h1" size="md">Leeway</Heading>
+          <Heading as="h1" size="md">
+            Leeway
+          </Heading>
           <Tabs current={view} />
         </Flex>
         <AirflowError />
@@ -40,7 +42,9 @@ function AirflowError() {
   if (!error || error.status === 401 || error.status === 0) return null;
   return (
     <Box mb={4}>
-      <Notice status="warning" title="Airflow did not list the runs and approvals.">{error.message}</Notice>
+      <Notice status="warning" title="Airflow did not list the runs and approvals.">
+        {error.message}
+      </Notice>
     </Box>
   );
 }
@@ -64,7 +68,9 @@ function Tabs({ current }: { current: string }) {
             borderColor={isCurrent ? "blue.solid" : "transparent"}
             color={isCurrent ? "fg" : "fg.muted"}
           >
-            <Link to={`${page}/${path}`} aria-current={isCurrent ? "page" : undefined}>{title}</Link>
+            <Link to={`${page}/${path}`} aria-current={isCurrent ? "page" : undefined}>
+              {title}
+            </Link>
           </ChakraLink>
         );
       })}
@@ -76,5 +82,5 @@ function CurrentView({ view, name }: { view: string; name: string }) {
   if (view === "models") return name ? <ModelPage key={name} model={name} /> : <ModelsPage />;
   if (view === "data") return <DataPage dataset={name} />;
   if (view === "costs") return <CostsPage />;
-  return <Nothing>There is no view {view}. Choose one of the tabs.</Nothing>;
+  return <EmptyNote>There is no view {view}. Choose one of the tabs.</EmptyNote>;
 }

@@ -33,7 +33,7 @@ export function View<T extends { written_at: string }>({ polled, what, children 
   return (
     <Stack gap={4} minW={0}>
       {error && <UpdateError status={error.status} text={error.message} />}
-      <Age sent={data} />
+      <WatchNotice sent={data} />
       {children(data.document)}
     </Stack>
   );
@@ -48,7 +48,7 @@ function UpdateError({ status, text }: { status: number; text: string }) {
 }
 
 /** Warn if nothing checks the lake for changes now. */
-function Age<T extends { written_at: string }>({ sent }: { sent: Sent<T> }) {
+function WatchNotice<T extends { written_at: string }>({ sent }: { sent: Sent<T> }) {
   const { watchedAt, isWatched, document } = sent;
   if (isWatched) return null;
   return (

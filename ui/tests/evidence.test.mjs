@@ -21,15 +21,20 @@ test("a table keeps bars that have a backslash, and empty cells", () => {
 
 test("links are pieces of their own, and HTML and escaped brackets stay text", () => {
   const [part] = parseEvidence("[The report](http://a/b.html): <b>\\[no\\]</b>(x)");
-  assert.deepEqual(part.pieces, [
-    { text: "The report", address: "http://a/b.html" },
-    { text: ": <b>[no]</b>(x)" },
-  ]);
+  assert.deepEqual(part.pieces, [{ text: "The report", address: "http://a/b.html" }, { text: ": <b>[no]</b>(x)" }]);
 });
 
 test("only addresses of pages and files may be opened", () => {
   for (const address of ["http://a/", "https://a/", "file:///tmp/x"]) assert.equal(checkAddress(address), address);
-  for (const address of ["javascript:alert(1)", " javascript:alert(1)", "java\nscript:alert(1)", "data:text/html,x", "", "a/b", "//a/b"]) {
+  for (const address of [
+    "javascript:alert(1)",
+    " javascript:alert(1)",
+    "java\nscript:alert(1)",
+    "data:text/html,x",
+    "",
+    "a/b",
+    "//a/b",
+  ]) {
     assert.equal(checkAddress(address), null);
   }
 });

@@ -92,26 +92,39 @@ const readDefaults = (params: Record<string, unknown>): Record<string, unknown> 
 /** Show what the gate found, as text and tables. */
 function Evidence({ body }: { body: string }) {
   return (
-    <Box borderWidth="1px" borderRadius="sm" p={3} maxH="24rem" overflow="auto" tabIndex={0} role="group" aria-label="Evidence">
+    <Box
+      borderWidth="1px"
+      borderRadius="sm"
+      p={3}
+      maxH="24rem"
+      overflow="auto"
+      tabIndex={0}
+      role="group"
+      aria-label="Evidence"
+    >
       {parseEvidence(body).map((part, index) =>
         part.kind === "table" ? (
           // The parts of a text never change their places, so the index is their key.
-          <Box key={index} mb={3}><DataTable
-            label={part.headers.filter(Boolean).join(", ")}
-            columns={part.headers.map((title, column) => ({
-              title: title || (column === 0 ? "result" : "value"),
-              wraps: true,
-              minWidth: "4rem",
-              render: (row: string[]) => row[column] ?? "",
-            }))}
-            rows={part.rows}
-            getKey={(_, row) => String(row)}
-          /></Box>
+          <Box key={index} mb={3}>
+            <DataTable
+              label={part.headers.filter(Boolean).join(", ")}
+              columns={part.headers.map((title, column) => ({
+                title: title || (column === 0 ? "result" : "value"),
+                wraps: true,
+                minWidth: "4rem",
+                render: (row: string[]) => row[column] ?? "",
+              }))}
+              rows={part.rows}
+              getKey={(_, row) => String(row)}
+            />
+          </Box>
         ) : (
           <Box key={index} mb={3} overflowWrap="anywhere">
             {part.pieces.map(({ text, address }, piece) =>
               address !== undefined && checkAddress(address) ? (
-                <ExternalLink key={piece} address={address}>{text}</ExternalLink>
+                <ExternalLink key={piece} address={address}>
+                  {text}
+                </ExternalLink>
               ) : (
                 <span key={piece}>{text}</span>
               ),

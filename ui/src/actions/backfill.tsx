@@ -34,11 +34,14 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
     const { id } = await startBackfill(request);
     return { text: `Backfill ${id} of ${dagId} was started.`, path: `/dags/${encodeURIComponent(dagId)}/backfills` };
   }, refresh);
-  const listing = useAction(async () => {
-    const runs = await planBackfill(request);
-    setPlan(runs);
-    return { text: formatNumber(runs.length, "run") };
-  }, () => undefined);
+  const listing = useAction(
+    async () => {
+      const runs = await planBackfill(request);
+      setPlan(runs);
+      return { text: formatNumber(runs.length, "run") };
+    },
+    () => undefined,
+  );
   const change = (set: (day: string) => void) => (day: string) => {
     set(day);
     setPlan(undefined);
@@ -56,8 +59,12 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
       onOpen={() => setPlan(undefined)}
     >
       <HStack align="end" wrap="wrap" gap={3}>
-        <Box><DayField label="From" value={from} onChange={change(setFrom)} /></Box>
-        <Box><DayField label="To, included" value={to} onChange={change(setTo)} /></Box>
+        <Box>
+          <DayField label="From" value={from} onChange={change(setFrom)} />
+        </Box>
+        <Box>
+          <DayField label="To, included" value={to} onChange={change(setTo)} />
+        </Box>
         <Button size="sm" variant="outline" onClick={listing.send} loading={listing.isSending} disabled={!from || !to}>
           List the runs
         </Button>
@@ -83,18 +90,34 @@ function buildRequest(dagId: string, from: string, to: string, maxActiveRuns: nu
 
 function PlanError({ error }: { error: RequestError }) {
   const { title, text } = describeError(error);
-  return <Notice status="error" title={title}>{text}</Notice>;
+  return (
+    <Notice status="error" title={title}>
+      {text}
+    </Notice>
+  );
 }
 
 /** List the runs that a backfill would start. */
 function Plan({ runs }: { runs: PlannedRun[] }) {
-  if (runs.length === 0) return <Notice status="info">There is a run for each of these days already: nothing would start.</Notice>;
+  if (runs.length === 0)
+    return <Notice status="info">There is a run for each of these days already: nothing would start.</Notice>;
   const names = runs.map((run) => run.partition_key ?? formatMoment(run.logical_date));
   return (
     <Box>
       <Text mb={1}>{formatNumber(runs.length, "run")} would start, at most those for which there is no run yet:</Text>
-      <Box maxH="9rem" overflow="auto" borderWidth="1px" borderRadius="sm" p={2} tabIndex={0} role="region" aria-label="Runs">
-        <Text fontSize="xs" fontVariantNumeric="tabular-nums">{names.join(", ")}</Text>
+      <Box
+        maxH="9rem"
+        overflow="auto"
+        borderWidth="1px"
+        borderRadius="sm"
+        p={2}
+        tabIndex={0}
+        role="region"
+        aria-label="Runs"
+      >
+        <Text fontSize="xs" fontVariantNumeric="tabular-nums">
+          {names.join(", ")}
+        </Text>
       </Box>
     </Box>
   );

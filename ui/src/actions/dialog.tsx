@@ -27,7 +27,19 @@ interface ActionDialogProps {
 
 /** Show a button that opens the dialog of an action. */
 export function ActionDialog(props: ActionDialogProps) {
-  const { button, title, consequences, confirm, palette = "blue", isReady, obstacle, action, onOpen, onClose, children } = props;
+  const {
+    button,
+    title,
+    consequences,
+    confirm,
+    palette = "blue",
+    isReady,
+    obstacle,
+    action,
+    onOpen,
+    onClose,
+    children,
+  } = props;
   const [isOpen, setOpen] = useState(false);
   const change = (open: boolean) => {
     if (action.isSending) return;
@@ -56,7 +68,11 @@ export function ActionDialog(props: ActionDialogProps) {
             <Dialog.Body>
               <Stack gap={4} fontSize="sm">
                 <Dialog.Description as="div">{consequences}</Dialog.Description>
-                {obstacle && <Notice status="warning" title="This is not possible now.">{obstacle}</Notice>}
+                {obstacle && (
+                  <Notice status="warning" title="This is not possible now.">
+                    {obstacle}
+                  </Notice>
+                )}
                 {!action.result && !obstacle && children}
                 <Outcome action={action} />
               </Stack>

@@ -20,10 +20,13 @@ function parseTable(block: string): Part {
 
 /** Split a line at the bars that have no backslash before them. */
 function parseRow(line: string): string[] {
-  const cells = line.trim().replace(/^\|/, "").replace(/\|$/, "").match(/(?:\\.|[^|\\])*(?:\||$)/g) ?? [];
-  return cells
-    .slice(0, -1)
-    .map((cell) => unescape(cell.replace(/\|$/, "").trim()));
+  const cells =
+    line
+      .trim()
+      .replace(/^\|/, "")
+      .replace(/\|$/, "")
+      .match(/(?:\\.|[^|\\])*(?:\||$)/g) ?? [];
+  return cells.slice(0, -1).map((cell) => unescape(cell.replace(/\|$/, "").trim()));
 }
 
 function parseLinks(block: string): { text: string; address?: string }[] {

@@ -32,8 +32,8 @@ export function Release({ details }: { details: DatasetDetails }) {
       consequences={
         <Stack gap={2}>
           <Text>
-            {formatCount(rows)} rows of {quarantined.length} partitions, from {first} to {last}, are validated again. Rows
-            that pass now are published. The others stay in quarantine.
+            {formatCount(rows)} rows of {quarantined.length} partitions, from {first} to {last}, are validated again.
+            Rows that pass now are published. The others stay in quarantine.
           </Text>
           {!dags.has(dagId) && (
             <Text>

@@ -28,7 +28,11 @@ export function useRunAction(request: RunRequest): Action {
       if (!(error instanceof RequestError && error.status === 409)) throw error;
       const { state, triggering_user_name: user } = await readRun(request.dagId, request.runId);
       const advice = state === "failed" ? " It failed: clear it in Airflow to try again." : "";
-      return { text: `${request.exists(user ?? "somebody else")} State of that run: ${state}.${advice}`, path, wasDone: true };
+      return {
+        text: `${request.exists(user ?? "somebody else")} State of that run: ${state}.${advice}`,
+        path,
+        wasDone: true,
+      };
     }
   }, refresh);
 }

@@ -33,7 +33,10 @@ export function useAction(act: () => Promise<ActionResult>, onDone: () => void):
       setState({ isSending: false, result: await act() });
       onDone();
     } catch (error) {
-      setState({ isSending: false, error: error instanceof RequestError ? error : new RequestError(-1, String(error)) });
+      setState({
+        isSending: false,
+        error: error instanceof RequestError ? error : new RequestError(-1, String(error)),
+      });
     } finally {
       isBusy.current = false;
     }

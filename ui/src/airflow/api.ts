@@ -16,10 +16,14 @@ export async function listDags(): Promise<Dag[]> {
   }
 }
 
-/** List the runs that run or wait, newest first. */
+/** List the runs that run, then those that wait; of each, the newest. */
 export async function listActiveRuns(): Promise<DagRun[]> {
-  const path = `api/v2/dags/~/dagRuns?state=running&state=queued&order_by=-run_after&limit=${PAGE}`;
-  return (await requestJson<{ dag_runs: DagRun[] }>(path)).dag_runs;
+  const list = async (state: string) => {
+    const path = `api/v2/dags/~/dagRuns?state=${state}&order_by=-run_after&limit=${PAGE}`;
+    return (await requestJson<{ dag_runs: DagRun[] }>(path)).dag_runs;
+  };
+  // Apart, because a backfill can have more runs that wait than fit in an answer.
+  return (await Promise.all(["running", "queued"].map(list))).flat();
 }
 
 /** List the requests for an approval that wait for an answer, oldest first. */
@@ -29,11 +33,17 @@ export async function listApprovals(): Promise<Approval[]> {
   return (await requestJson<{ hitl_details: Approval[] }>(path)).hitl_details;
 }
 
-/** List the tasks of all DAGs that run, wait for a job, or wait in the queue. */
-export async function listActiveTasks(): Promise<TaskInstance[]> {
+/** List the tasks `train` that run, wait for their job, or wait for a slot. */
+export async function listTrainings(): Promise<TaskInstance[]> {
   const states = "state=running&state=deferred&state=queued&state=scheduled&state=up_for_retry";
-  const path = `api/v2/dags/~/dagRuns/~/taskInstances?${states}&limit=${PAGE}`;
+  const path = `api/v2/dags/~/dagRuns/~/taskInstances?task_id=train&${states}&limit=${PAGE}`;
   return (await requestJson<{ task_instances: TaskInstance[] }>(path)).task_instances;
+}
+
+/** Count the tasks of all DAGs that wait for a slot. */
+export async function countWaitingTasks(): Promise<number> {
+  const path = "api/v2/dags/~/dagRuns/~/taskInstances?state=queued&state=scheduled&limit=1";
+  return (await requestJson<{ total_entries: number }>(path)).total_entries;
 }
 
 /** Start a run of a DAG. With the same `dag_run_id`, Airflow starts no second one: it answers 409. */

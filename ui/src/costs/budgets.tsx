@@ -3,13 +3,18 @@ import { Box, Flex, Stack, Text } from "@chakra-ui/react";
 import type { CostDocument } from "../documents/types";
 import { formatPercent, formatUsd } from "../format";
 import { Budget } from "../widgets/budget";
-import { Nothing, Panel, Small } from "../widgets/panel";
+import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 
 /** Show how much of each budget is spent. */
 export function Budgets({ costs }: { costs: CostDocument }) {
   return (
-    <Panel title={`Budgets of ${costs.month}`} note="Spent (dark), and what running endpoints will still cost (light), USD">
-      {costs.budgets.length === 0 && <Nothing>There are no costs and no budgets. Section `budget` of params.yaml sets one.</Nothing>}
+    <Panel
+      title={`Budgets of ${costs.month}`}
+      note="Spent (dark), and what running endpoints will still cost (light), USD"
+    >
+      {costs.budgets.length === 0 && (
+        <EmptyNote>There are no costs and no budgets. Section `budget` of params.yaml sets one.</EmptyNote>
+      )}
       <Stack gap={3} fontSize="sm">
         {costs.budgets.map(({ project, month_usd: spent, running_usd: planned, budget_usd: budget }) => {
           const name = project || "no project";
@@ -23,8 +28,12 @@ export function Budgets({ costs }: { costs: CostDocument }) {
                   {budget !== null && ` of ${formatUsd(budget)} (${formatPercent((spent + planned) / budget)})`}
                 </Text>
               </Flex>
-              {budget !== null ? <Budget spent={spent} planned={planned} budget={budget} label={`Budget of ${name}`} /> : <Small>no budget</Small>}
-              {budget !== null && spent + planned > budget && <Small>Above the budget.</Small>}
+              {budget !== null ? (
+                <Budget spent={spent} planned={planned} budget={budget} label={`Budget of ${name}`} />
+              ) : (
+                <SmallText>no budget</SmallText>
+              )}
+              {budget !== null && spent + planned > budget && <SmallText>Above the budget.</SmallText>}
             </Box>
           );
         })}

@@ -2,7 +2,7 @@
 import type { EndpointCost } from "../documents/types";
 import { formatMoment, formatUsd } from "../format";
 import { ViewLink } from "../links";
-import { Nothing, Panel } from "../widgets/panel";
+import { EmptyNote, Panel } from "../widgets/panel";
 import { DataTable } from "../widgets/table";
 
 /** Show the endpoints. */
@@ -10,7 +10,7 @@ export function EndpointTable({ endpoints }: { endpoints: EndpointCost[] }) {
   return (
     <Panel title="Endpoints" note="As far as the lake knows">
       {endpoints.length === 0 ? (
-        <Nothing>No endpoint runs.</Nothing>
+        <EmptyNote>No endpoint runs.</EmptyNote>
       ) : (
         <DataTable
           label="Endpoints"
@@ -18,7 +18,10 @@ export function EndpointTable({ endpoints }: { endpoints: EndpointCost[] }) {
           getKey={({ endpoint }) => endpoint}
           columns={[
             { title: "Endpoint", render: (row) => row.endpoint },
-            { title: "Model", render: (row) => <ViewLink to={`models/${encodeURIComponent(row.model)}`}>{row.model}</ViewLink> },
+            {
+              title: "Model",
+              render: (row) => <ViewLink to={`models/${encodeURIComponent(row.model)}`}>{row.model}</ViewLink>,
+            },
             { title: "Machines", wraps: true, minWidth: "8rem", render: (row) => row.machine },
             { title: "USD an hour", isNumber: true, render: (row) => formatUsd(row.usd_h) },
             { title: "Since", render: (row) => formatMoment(row.since) },

@@ -4,7 +4,7 @@ import type { JobCost } from "../documents/types";
 import { formatDuration, formatMoment, formatPercent, formatUsd } from "../format";
 import { RunLink, ViewLink } from "../links";
 import { Shape } from "../widgets/icon";
-import { Nothing, Panel, Small } from "../widgets/panel";
+import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
 
 const COLUMNS: Column<JobCost>[] = [
@@ -15,7 +15,7 @@ const COLUMNS: Column<JobCost>[] = [
     render: (job) => (
       <>
         <Text>{job.name}</Text>
-        {job.failure_reason && <Small>{job.failure_reason}</Small>}
+        {job.failure_reason && <SmallText>{job.failure_reason}</SmallText>}
       </>
     ),
   },
@@ -24,7 +24,7 @@ const COLUMNS: Column<JobCost>[] = [
     render: (job) => (
       <>
         {job.model && <ViewLink to={`models/${encodeURIComponent(job.model)}`}>{job.model}</ViewLink>}
-        <Small>{job.run && <RunLink run={job.run}>run</RunLink>}</Small>
+        <SmallText>{job.run && <RunLink run={job.run}>run</RunLink>}</SmallText>
       </>
     ),
   },
@@ -33,8 +33,10 @@ const COLUMNS: Column<JobCost>[] = [
     title: "Instances",
     render: (job) => (
       <>
-        <Text>{job.instance_count} × {job.instance_type}</Text>
-        <Small>{job.spot ? "spot" : "on demand"}</Small>
+        <Text>
+          {job.instance_count} × {job.instance_type}
+        </Text>
+        <SmallText>{job.spot ? "spot" : "on demand"}</SmallText>
       </>
     ),
   },
@@ -45,7 +47,7 @@ const COLUMNS: Column<JobCost>[] = [
     render: (job) => (
       <>
         <Text>{formatDuration(job.training_s)}</Text>
-        <Small>waited {formatDuration(job.waiting_s)}</Small>
+        <SmallText>waited {formatDuration(job.waiting_s)}</SmallText>
       </>
     ),
   },
@@ -55,7 +57,7 @@ const COLUMNS: Column<JobCost>[] = [
     render: (job) => (
       <>
         <Text>{job.interruptions}</Text>
-        {job.interruptions > 0 && <Small>lost {formatDuration(job.lost_s)}</Small>}
+        {job.interruptions > 0 && <SmallText>lost {formatDuration(job.lost_s)}</SmallText>}
       </>
     ),
   },
@@ -65,7 +67,7 @@ const COLUMNS: Column<JobCost>[] = [
     render: (job) => (
       <>
         <Text>{formatUsd(job.cost_usd)}</Text>
-        {job.on_demand_usd > 0 && <Small>{formatPercent(1 - job.cost_usd / job.on_demand_usd)} saved</Small>}
+        {job.on_demand_usd > 0 && <SmallText>{formatPercent(1 - job.cost_usd / job.on_demand_usd)} saved</SmallText>}
       </>
     ),
   },
@@ -86,9 +88,11 @@ export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
     <Panel title="Jobs" note="The last jobs that have ended, newest first. Saved: less than the same seconds on demand">
       {jobs.length === 0 ? (
-        <Nothing>No job has ended yet. A run of a DAG MODEL_train starts one.</Nothing>
+        <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>
       ) : (
-        <Box><DataTable label="Jobs" rows={jobs} columns={COLUMNS} getKey={(job) => job.name} maxHeight="32rem" /></Box>
+        <Box>
+          <DataTable label="Jobs" rows={jobs} columns={COLUMNS} getKey={(job) => job.name} maxHeight="32rem" />
+        </Box>
       )}
     </Panel>
   );

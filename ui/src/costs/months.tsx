@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import { Chart, ChartTable, COLORS } from "../charts/chart";
 import type { CostDocument, MonthCost } from "../documents/types";
 import { formatUsd } from "../format";
-import { Nothing, Panel } from "../widgets/panel";
+import { EmptyNote, Panel } from "../widgets/panel";
 
 const MOST_MODELS = 5;
 const OTHERS = "others";
@@ -25,7 +25,10 @@ const sumUsd = (row: MonthCost): number => row.jobs_usd + row.endpoints_usd;
 function createParts(months: MonthCost[]): { names: string[]; parts: Part[] } {
   const totals = new Map<string, number>();
   for (const row of months) totals.set(row.model, (totals.get(row.model) ?? 0) + sumUsd(row));
-  const largest = [...totals].filter(([model]) => model).sort((a, b) => b[1] - a[1]).slice(0, MOST_MODELS);
+  const largest = [...totals]
+    .filter(([model]) => model)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, MOST_MODELS);
   const names = largest.map(([model]) => model);
   const sums = new Map<string, Part>();
   for (const row of months) {
@@ -51,20 +54,46 @@ export function MonthChart({ costs }: { costs: CostDocument }) {
       marginLeft: 44,
       marginTop: 20,
       marginBottom: 24,
-      x: { type: "band", label: null, tickSize: 0, domain: months, ticks: months.filter((_, index) => width > 460 || index % 3 === 0), tickFormat: (month: string) => month.slice(2) },
+      x: {
+        type: "band",
+        label: null,
+        tickSize: 0,
+        domain: months,
+        ticks: months.filter((_, index) => width > 460 || index % 3 === 0),
+        tickFormat: (month: string) => month.slice(2),
+      },
       y: { label: "USD", ticks: 5, labelAnchor: "top", labelArrow: "none" },
       color: { type: "identity" },
       marks: [
         Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1, ticks: 5 }),
-        Plot.barY(parts, Plot.stackY({ order: rank }, { x: "month", y: "usd", fill: (part: Part) => chooseColor(names, part.model), inset: 0.5 })),
-        Plot.tip(parts, Plot.pointer(Plot.stackY({ order: rank }, { x: "month", y: "usd", title: (part: Part) => `${part.model}\n${part.month}: ${formatUsd(part.usd)} USD`, fill: COLORS.panel }))),
+        Plot.barY(
+          parts,
+          Plot.stackY(
+            { order: rank },
+            { x: "month", y: "usd", fill: (part: Part) => chooseColor(names, part.model), inset: 0.5 },
+          ),
+        ),
+        Plot.tip(
+          parts,
+          Plot.pointer(
+            Plot.stackY(
+              { order: rank },
+              {
+                x: "month",
+                y: "usd",
+                title: (part: Part) => `${part.model}\n${part.month}: ${formatUsd(part.usd)} USD`,
+                fill: COLORS.panel,
+              },
+            ),
+          ),
+        ),
       ],
     });
   }, [names, parts]);
   return (
     <Panel title="Costs by month" note="Jobs and endpoints, USD, by model">
       {parts.length === 0 ? (
-        <Nothing>Nothing was spent yet.</Nothing>
+        <EmptyNote>Nothing was spent yet.</EmptyNote>
       ) : (
         <>
           <Chart label={`Costs of the last months by model: ${names.join(", ")}`} build={build} />

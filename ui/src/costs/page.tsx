@@ -3,9 +3,8 @@ import { Box, Grid, SimpleGrid, Stack, Text } from "@chakra-ui/react";
 import { useDocument } from "../documents/read";
 import type { CostDocument } from "../documents/types";
 import { formatUsd } from "../format";
-import { Fact } from "../models/cards";
 import { View } from "../view";
-import { Nothing, Panel, Small } from "../widgets/panel";
+import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { ActiveTasks } from "./active";
 import { Budgets } from "./budgets";
 import { EndpointTable } from "./endpoints";
@@ -32,7 +31,7 @@ export function CostsPage() {
             <ActiveTasks />
           </SimpleGrid>
           <JobTable jobs={costs.jobs} />
-          {costs.price_dates && <Small>{costs.price_dates}</Small>}
+          {costs.price_dates && <SmallText>{costs.price_dates}</SmallText>}
         </>
       )}
     </View>
@@ -51,10 +50,18 @@ function Totals({ costs }: { costs: CostDocument }) {
     { title: "Endpoints now", value: `${formatUsd(hourly)} USD an hour` },
   ];
   return (
-    <Grid templateColumns={{ base: "1fr 1fr", lg: "repeat(5, auto)" }} gap={4} borderWidth="1px" borderRadius="md" p={{ base: 3, md: 4 }}>
+    <Grid
+      templateColumns={{ base: "1fr 1fr", lg: "repeat(5, auto)" }}
+      gap={4}
+      borderWidth="1px"
+      borderRadius="md"
+      p={{ base: 3, md: 4 }}
+    >
       {facts.map(({ title, value }) => (
         <Fact key={title} title={title}>
-          <Text fontWeight="medium" fontVariantNumeric="tabular-nums">{value}</Text>
+          <Text fontWeight="medium" fontVariantNumeric="tabular-nums">
+            {value}
+          </Text>
         </Fact>
       ))}
     </Grid>
@@ -65,10 +72,14 @@ function Advice({ advice }: { advice: string[] }) {
   return (
     <Panel title="What could cost less">
       {advice.length === 0 ? (
-        <Nothing>Nothing was found.</Nothing>
+        <EmptyNote>Nothing was found.</EmptyNote>
       ) : (
         <Stack as="ul" gap={1.5} ps={5} fontSize="sm" listStyleType="disc">
-          {advice.map((sentence) => <Box as="li" key={sentence} display="list-item">{sentence}</Box>)}
+          {advice.map((sentence) => (
+            <Box as="li" key={sentence} display="list-item">
+              {sentence}
+            </Box>
+          ))}
         </Stack>
       )}
     </Panel>

@@ -54,20 +54,53 @@ export function Year({ year, partitions, unit, selected, onSelect }: YearProps) 
       marginTop: 18,
       marginBottom: 2,
       padding: 0.08,
-      x: { type: "band", domain: Array.from({ length: columns }, (_, x) => x), axis: "top", label: null, tickSize: 0, tickFormat: (x) => startOfMonth(x) ?? "" },
-      y: { type: "band", domain: unit === "month" ? [""] : WEEKDAYS, label: null, tickSize: 0, tickFormat: (day) => (["Mon", "Wed", "Fri"].includes(day) ? day : "") },
+      x: {
+        type: "band",
+        domain: Array.from({ length: columns }, (_, x) => x),
+        axis: "top",
+        label: null,
+        tickSize: 0,
+        tickFormat: (x) => startOfMonth(x) ?? "",
+      },
+      y: {
+        type: "band",
+        domain: unit === "month" ? [""] : WEEKDAYS,
+        label: null,
+        tickSize: 0,
+        tickFormat: (day) => (["Mon", "Wed", "Fri"].includes(day) ? day : ""),
+      },
       color: { type: "identity" },
       opacity: { type: "identity" },
       marks: [
-        Plot.cell(cells, { x: "x", y: "y", fill: (cell: Cell) => cell.look.color, fillOpacity: (cell: Cell) => cell.look.opacity, rx: 1.5 }),
-        Plot.text(cells, { x: "x", y: "y", text: (cell: Cell) => cell.look.letter, fill: COLORS.strong, fontSize: 9, fontWeight: 600 }),
-        Plot.cell(cells.filter(({ day }) => day === selected), { x: "x", y: "y", stroke: COLORS.strong, strokeWidth: 1.5, fill: "none", rx: 1.5 }),
+        Plot.cell(cells, {
+          x: "x",
+          y: "y",
+          fill: (cell: Cell) => cell.look.color,
+          fillOpacity: (cell: Cell) => cell.look.opacity,
+          rx: 1.5,
+        }),
+        Plot.text(cells, {
+          x: "x",
+          y: "y",
+          text: (cell: Cell) => cell.look.letter,
+          fill: COLORS.strong,
+          fontSize: 9,
+          fontWeight: 600,
+        }),
+        Plot.cell(
+          cells.filter(({ day }) => day === selected),
+          { x: "x", y: "y", stroke: COLORS.strong, strokeWidth: 1.5, fill: "none", rx: 1.5 },
+        ),
         Plot.tip(cells, Plot.pointer({ x: "x", y: "y", title: describeCell, fill: COLORS.panel })),
       ],
     });
   }, [year, partitions, unit, selected]);
-  const counts = ORDER.map((state) => `${partitions.filter((each) => each.state === state).length} ${state}`).join(", ");
-  return <Chart label={`Partitions of ${year}: ${counts}`} build={build} onSelect={(cell: Cell) => onSelect(cell.day)} />;
+  const counts = ORDER.map((state) => `${partitions.filter((each) => each.state === state).length} ${state}`).join(
+    ", ",
+  );
+  return (
+    <Chart label={`Partitions of ${year}: ${counts}`} build={build} onSelect={(cell: Cell) => onSelect(cell.day)} />
+  );
 }
 
 function findWeekOfMonth(year: string, month: number): number {

@@ -20,11 +20,17 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
     if (calendar.current) calendar.current.scrollLeft = calendar.current.scrollWidth;
   }, []);
   return (
-    <Panel title="Partitions" note="Last validation of each, days in UTC" actions={<DayPicker partitions={partitions} day={day} onChange={setDay} />}>
+    <Panel
+      title="Partitions"
+      note="Last validation of each, days in UTC"
+      actions={<DayPicker partitions={partitions} day={day} onChange={setDay} />}
+    >
       <Stack ref={calendar} gap={3} overflowX="auto" tabIndex={0} role="group" aria-label="Calendar">
         {years.map(([year, group]) => (
           <Box key={year} minW="700px">
-            <Text fontSize="xs" fontWeight="medium">{year}</Text>
+            <Text fontSize="xs" fontWeight="medium">
+              {year}
+            </Text>
             <Year year={year} partitions={group} unit={unit} selected={day} onSelect={setDay} />
           </Box>
         ))}
@@ -37,7 +43,9 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
         {found.length > 0 ? (
           <PartitionTable partitions={found} label={`Partitions of ${day}`} />
         ) : (
-          <Text fontSize="sm" color="fg.muted">{day ? `There is no partition of ${day}.` : "Choose a day."}</Text>
+          <Text fontSize="sm" color="fg.muted">
+            {day ? `There is no partition of ${day}.` : "Choose a day."}
+          </Text>
         )}
       </Box>
     </Panel>
@@ -57,9 +65,20 @@ function DayPicker({ partitions, day, onChange }: DayPickerProps) {
   const after = findings.find((each) => each > day);
   return (
     <HStack gap={1} wrap="wrap">
-      <Button size="xs" variant="outline" disabled={!before} onClick={() => before && onChange(before)}>‹ Finding</Button>
-      <Input size="xs" type="date" aria-label="Day" width="9rem" value={day} onChange={(event) => onChange(event.target.value)} />
-      <Button size="xs" variant="outline" disabled={!after} onClick={() => after && onChange(after)}>Finding ›</Button>
+      <Button size="xs" variant="outline" disabled={!before} onClick={() => before && onChange(before)}>
+        ‹ Finding
+      </Button>
+      <Input
+        size="xs"
+        type="date"
+        aria-label="Day"
+        width="9rem"
+        value={day}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      <Button size="xs" variant="outline" disabled={!after} onClick={() => after && onChange(after)}>
+        Finding ›
+      </Button>
     </HStack>
   );
 }
@@ -71,11 +90,24 @@ function Legend() {
         const { letter, color, opacity, meaning } = STATES[state];
         return (
           <HStack key={state} gap={1}>
-            <Box position="relative" width="14px" height="14px" textAlign="center" lineHeight="14px" fontSize="9px" fontWeight="semibold" color="fg">
+            <Box
+              position="relative"
+              width="14px"
+              height="14px"
+              textAlign="center"
+              lineHeight="14px"
+              fontSize="9px"
+              fontWeight="semibold"
+              color="fg"
+            >
               <Box position="absolute" inset={0} borderRadius="2px" style={{ background: color, opacity }} />
-              <Box as="span" position="relative">{letter}</Box>
+              <Box as="span" position="relative">
+                {letter}
+              </Box>
             </Box>
-            <Text>{state}: {meaning}</Text>
+            <Text>
+              {state}: {meaning}
+            </Text>
           </HStack>
         );
       })}

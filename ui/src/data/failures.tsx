@@ -2,7 +2,7 @@
 import { Badge, Box, HStack } from "@chakra-ui/react";
 import type { ExpectationFailures } from "../documents/types";
 import { formatCount } from "../format";
-import { Nothing, Panel } from "../widgets/panel";
+import { EmptyNote, Panel } from "../widgets/panel";
 import { DataTable } from "../widgets/table";
 
 const PALETTES: Record<string, string> = { critical: "red", warning: "orange", info: "gray" };
@@ -13,7 +13,7 @@ export function Failures({ failures }: { failures: ExpectationFailures[] }) {
   return (
     <Panel title="Failures by expectation" note="Partitions whose last validation failed it">
       {failures.length === 0 ? (
-        <Nothing>No expectation fails.</Nothing>
+        <EmptyNote>No expectation fails.</EmptyNote>
       ) : (
         <DataTable
           label="Failures"
@@ -22,13 +22,28 @@ export function Failures({ failures }: { failures: ExpectationFailures[] }) {
           columns={[
             { title: "Expectation", render: (row) => row.expectation },
             { title: "Column", render: (row) => row.column || "(table)" },
-            { title: "Severity", render: (row) => <Badge size="xs" colorPalette={PALETTES[row.severity] ?? "gray"}>{row.severity}</Badge> },
+            {
+              title: "Severity",
+              render: (row) => (
+                <Badge size="xs" colorPalette={PALETTES[row.severity] ?? "gray"}>
+                  {row.severity}
+                </Badge>
+              ),
+            },
             {
               title: "Partitions",
               render: (row) => (
                 <HStack gap={2}>
-                  <Box width="2.5rem" textAlign="end">{formatCount(row.partitions)}</Box>
-                  <Box height="8px" bg="blue.solid" opacity={0.6} borderRadius="1px" style={{ width: `${(row.partitions / most) * 90}px` }} />
+                  <Box width="2.5rem" textAlign="end">
+                    {formatCount(row.partitions)}
+                  </Box>
+                  <Box
+                    height="8px"
+                    bg="blue.solid"
+                    opacity={0.6}
+                    borderRadius="1px"
+                    style={{ width: `${(row.partitions / most) * 90}px` }}
+                  />
                 </HStack>
               ),
             },

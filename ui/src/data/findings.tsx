@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { PartitionState } from "../documents/types";
 import { formatCount, formatMoment, formatNumber } from "../format";
 import { ExternalLink } from "../links";
-import { Nothing, Panel } from "../widgets/panel";
+import { EmptyNote, Panel } from "../widgets/panel";
 import { DataTable } from "../widgets/table";
 
 const FEW = 10;
@@ -35,9 +35,12 @@ export function Findings({ partitions }: { partitions: PartitionState[] }) {
   const [hasAll, setHasAll] = useState(false);
   const found = partitions.filter(({ state }) => state !== "published").toReversed();
   return (
-    <Panel title="Findings" note={`${formatNumber(found.length, "partition")} quarantined, refused, stale or unjudged, newest first`}>
+    <Panel
+      title="Findings"
+      note={`${formatNumber(found.length, "partition")} quarantined, refused, stale or unjudged, newest first`}
+    >
       {found.length === 0 ? (
-        <Nothing>All partitions are published with all their rows.</Nothing>
+        <EmptyNote>All partitions are published with all their rows.</EmptyNote>
       ) : (
         <PartitionTable partitions={hasAll ? found : found.slice(0, FEW)} label="Findings" />
       )}

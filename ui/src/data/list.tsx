@@ -5,7 +5,7 @@ import type { ModelList, ModelSummary } from "../documents/types";
 import { formatMoment } from "../format";
 import { ViewLink } from "../links";
 import { View } from "../view";
-import { Nothing } from "../widgets/panel";
+import { EmptyNote } from "../widgets/panel";
 import { DataTable } from "../widgets/table";
 
 /** Show all datasets. */
@@ -15,14 +15,21 @@ export function DatasetList() {
     <View polled={polled} what="list of models">
       {({ models }) => {
         const datasets = groupByDataset(models);
-        if (datasets.length === 0) return <Nothing>There are no models yet, so there are no datasets.</Nothing>;
+        if (datasets.length === 0) return <EmptyNote>There are no models yet, so there are no datasets.</EmptyNote>;
         return (
           <DataTable
             label="Datasets"
             rows={datasets}
             getKey={([dataset]) => dataset}
             columns={[
-              { title: "Dataset", render: ([dataset]) => <b><ViewLink to={`data/${encodeURIComponent(dataset)}`}>{dataset}</ViewLink></b> },
+              {
+                title: "Dataset",
+                render: ([dataset]) => (
+                  <b>
+                    <ViewLink to={`data/${encodeURIComponent(dataset)}`}>{dataset}</ViewLink>
+                  </b>
+                ),
+              },
               { title: "Newest partition", render: ([, [model]]) => model?.newest_partition || "none" },
               { title: "Published at", render: ([, [model]]) => formatMoment(model?.published_at ?? null) || "never" },
               { title: "Models", wraps: true, render: ([, users]) => <ModelLinks models={users} /> },
@@ -36,7 +43,9 @@ export function DatasetList() {
 
 function ModelLinks({ models }: { models: ModelSummary[] }) {
   return models.map(({ model }) => (
-    <Box as="span" key={model} me={3}><ViewLink to={`models/${encodeURIComponent(model)}`}>{model}</ViewLink></Box>
+    <Box as="span" key={model} me={3}>
+      <ViewLink to={`models/${encodeURIComponent(model)}`}>{model}</ViewLink>
+    </Box>
   ));
 }
 

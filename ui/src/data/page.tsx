@@ -2,15 +2,14 @@
 import { Box, Flex, Grid, Heading, Text } from "@chakra-ui/react";
 import { Backfill } from "../actions/backfill";
 import { Release } from "../actions/release";
-import { MayAct } from "../actions/may_act";
+import { PermittedActions } from "../actions/permitted_actions";
 import { useDocument } from "../documents/read";
 import type { DatasetDetails } from "../documents/types";
 import { addDays, formatDay, formatMoment, formatNumber } from "../format";
 import { ExternalLink, ViewLink } from "../links";
-import { Fact } from "../models/cards";
 import { Runs } from "../models/runs";
 import { View } from "../view";
-import { Nothing, Panel, Small } from "../widgets/panel";
+import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { CalendarPanel } from "./calendar_panel";
 import { DatasetList } from "./list";
 import { Failures } from "./failures";
@@ -26,7 +25,9 @@ function DatasetPage({ dataset }: { dataset: string }) {
   const polled = useDocument<DatasetDetails>(`data/${encodeURIComponent(dataset)}`);
   return (
     <Box>
-      <Text fontSize="xs" mb={2}><ViewLink to="data">All datasets</ViewLink></Text>
+      <Text fontSize="xs" mb={2}>
+        <ViewLink to="data">All datasets</ViewLink>
+      </Text>
       <View polled={polled} what={`state of ${dataset}`}>
         {(details) => (
           <>
@@ -34,7 +35,9 @@ function DatasetPage({ dataset }: { dataset: string }) {
             <Facts details={details} />
             {details.partitions.length === 0 ? (
               <Panel title="Partitions">
-                <Nothing>Nothing was ingested yet. The DAG {details.dataset}_ingest ingests a partition for each of its runs.</Nothing>
+                <EmptyNote>
+                  Nothing was ingested yet. The DAG {details.dataset}_ingest ingests a partition for each of its runs.
+                </EmptyNote>
               </Panel>
             ) : (
               <>
@@ -57,8 +60,10 @@ function Header({ details }: { details: DatasetDetails }) {
   const dagId = `${dataset}_ingest`;
   return (
     <Flex justify="space-between" gap={3} wrap="wrap" align="start">
-      <Heading as="h2" size="lg" overflowWrap="anywhere">{dataset}</Heading>
-      <MayAct dagId={dagId}>
+      <Heading as="h2" size="lg" overflowWrap="anywhere">
+        {dataset}
+      </Heading>
+      <PermittedActions dagId={dagId}>
         <Backfill
           dagId={dagId}
           first={formatDay(addDays(last, -6))}
@@ -67,7 +72,7 @@ function Header({ details }: { details: DatasetDetails }) {
           effect={`Each run reads the rows of its ${details.unit} from the source, validates them, and publishes them if they pass. A ${details.unit} whose rows did not change stays as it is. The runs cost no job in SageMaker.`}
         />
         <Release details={details} />
-      </MayAct>
+      </PermittedActions>
     </Flex>
   );
 }
@@ -77,20 +82,37 @@ function Facts({ details }: { details: DatasetDetails }) {
   for (const { state } of details.partitions) counts.set(state, (counts.get(state) ?? 0) + 1);
   const problems = [...counts].filter(([state]) => state !== "published").map(([state, count]) => `${count} ${state}`);
   return (
-    <Grid templateColumns={{ base: "1fr 1fr", lg: "repeat(6, auto)" }} gap={4} borderWidth="1px" borderRadius="md" p={{ base: 3, md: 4 }} fontSize="sm">
-      <Fact title="Newest partition"><Text>{details.newest_partition || "none"}</Text></Fact>
-      <Fact title="Published at"><Text>{formatMoment(details.published_at) || "never"}</Text></Fact>
+    <Grid
+      templateColumns={{ base: "1fr 1fr", lg: "repeat(6, auto)" }}
+      gap={4}
+      borderWidth="1px"
+      borderRadius="md"
+      p={{ base: 3, md: 4 }}
+      fontSize="sm"
+    >
+      <Fact title="Newest partition">
+        <Text>{details.newest_partition || "none"}</Text>
+      </Fact>
+      <Fact title="Published at">
+        <Text>{formatMoment(details.published_at) || "never"}</Text>
+      </Fact>
       <Fact title="Partitions">
         <Text>{formatNumber(details.partitions.length, details.unit)}</Text>
-        <Small>{problems.join(", ") || (details.partitions.length > 0 && "all published")}</Small>
+        <SmallText>{problems.join(", ") || (details.partitions.length > 0 && "all published")}</SmallText>
       </Fact>
       <Fact title="Models">
         {details.models.map((model) => (
-          <Box key={model}><ViewLink to={`models/${encodeURIComponent(model)}`}>{model}</ViewLink></Box>
+          <Box key={model}>
+            <ViewLink to={`models/${encodeURIComponent(model)}`}>{model}</ViewLink>
+          </Box>
         ))}
       </Fact>
-      <Fact title="Runs"><Runs ids={[`${details.dataset}_ingest`]} prefix={details.dataset} /></Fact>
-      <Fact title="Validation"><ExternalLink address={details.docs_url}>Data docs</ExternalLink></Fact>
+      <Fact title="Runs">
+        <Runs ids={[`${details.dataset}_ingest`]} prefix={details.dataset} />
+      </Fact>
+      <Fact title="Validation">
+        <ExternalLink address={details.docs_url}>Data docs</ExternalLink>
+      </Fact>
     </Grid>
   );
 }

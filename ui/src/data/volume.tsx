@@ -37,11 +37,22 @@ export function Volume({ details }: { details: DatasetDetails }) {
       marginTop: 20,
       marginBottom: 32,
       x: { type: "utc", label: null, tickSize: 3 },
-      y: { label: `rows of a ${unit}`, ticks: 4, tickFormat: formatCount, labelAnchor: "top", labelArrow: "none", zero: true, nice: true },
+      y: {
+        label: `rows of a ${unit}`,
+        ticks: 4,
+        tickFormat: formatCount,
+        labelAnchor: "top",
+        labelArrow: "none",
+        zero: true,
+        nice: true,
+      },
       marks: [
         Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1, ticks: 4 }),
         Plot.areaY(days, { x: "day", y: "rows", curve: "step-after", fill: COLORS.blue, fillOpacity: 0.5 }),
-        Plot.rectY(days.filter((day) => day.quarantined > 0), { x1: "day", x2: end, y1: "rows", y2: (day: Day) => day.rows + day.quarantined, fill: COLORS.orange }),
+        Plot.rectY(
+          days.filter((day) => day.quarantined > 0),
+          { x1: "day", x2: end, y1: "rows", y2: (day: Day) => day.rows + day.quarantined, fill: COLORS.orange },
+        ),
         Plot.tip(days, Plot.pointerX({ x: "day", y: "rows", title: describeDay, fill: COLORS.panel })),
       ],
     });

@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { TimelineEvent } from "../documents/types";
 import { formatMoment, formatName, formatNumber } from "../format";
 import { ExternalLink, RunLink } from "../links";
-import { Nothing, Panel } from "../widgets/panel";
+import { EmptyNote, Panel } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
 
 const MOST = 200;
@@ -63,20 +63,33 @@ export function EventPanel({ events }: { events: TimelineEvent[] }) {
       <NativeSelect.Root size="xs" width="10rem">
         <NativeSelect.Field aria-label="Kind of event" value={kind} onChange={(event) => setKind(event.target.value)}>
           <option value="">all kinds</option>
-          {kinds.map((name) => <option key={name} value={name}>{formatName(name)}</option>)}
+          {kinds.map((name) => (
+            <option key={name} value={name}>
+              {formatName(name)}
+            </option>
+          ))}
         </NativeSelect.Field>
         <NativeSelect.Indicator />
       </NativeSelect.Root>
-      <Input size="xs" width="12rem" placeholder="Text" aria-label="Text of the event" value={text} onChange={(event) => setText(event.target.value)} />
+      <Input
+        size="xs"
+        width="12rem"
+        placeholder="Text"
+        aria-label="Text of the event"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
     </Flex>
   );
   const note = found.length > MOST ? `the newest ${MOST} of ${found.length}` : formatNumber(found.length, "event");
   return (
     <Panel title="Events" note={note} actions={filters}>
       {found.length > 0 ? (
-        <Box><EventTable events={found.slice(0, MOST)} /></Box>
+        <Box>
+          <EventTable events={found.slice(0, MOST)} />
+        </Box>
       ) : (
-        <Nothing>{events.length ? "No event matches." : "Nothing has happened to this model yet."}</Nothing>
+        <EmptyNote>{events.length ? "No event matches." : "Nothing has happened to this model yet."}</EmptyNote>
       )}
     </Panel>
   );

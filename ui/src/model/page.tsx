@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { useSearchParams } from "react-router-dom";
 import { Backfill } from "../actions/backfill";
 import { Deploy } from "../actions/deploy";
-import { MayAct } from "../actions/may_act";
+import { PermittedActions } from "../actions/permitted_actions";
 import { ResetBreaker } from "../actions/reset_breaker";
 import { RollBack } from "../actions/roll_back";
 import { Train, TrainingCost } from "../actions/train";
@@ -14,12 +14,10 @@ import type { ModelDetails } from "../documents/types";
 import { addDays, formatDay } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Approvals } from "../models/approvals";
-import { Fact } from "../models/cards";
-import { Champion, Cost, Drift, Endpoints, LastPerformance } from "../models/parts";
-import { DataState } from "../models/table";
+import { Champion, Cost, DataState, Drift, Endpoints, LastPerformance } from "../models/parts";
 import { View } from "../view";
 import { HealthBadge } from "../widgets/health";
-import { Nothing, Panel, Small } from "../widgets/panel";
+import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { EventPanel } from "./events";
 import { Guards } from "./guards";
 import { createAxis } from "./timeline/axis";
@@ -33,7 +31,9 @@ export function ModelPage({ model }: { model: string }) {
   const polled = useDocument<ModelDetails>(`models/${encodeURIComponent(model)}`);
   return (
     <Box>
-      <Text fontSize="xs" mb={2}><ViewLink to="models">All models</ViewLink></Text>
+      <Text fontSize="xs" mb={2}>
+        <ViewLink to="models">All models</ViewLink>
+      </Text>
       <View polled={polled} what={`state of ${model}`}>
         {(details) => (
           <>
@@ -59,10 +59,16 @@ function Header({ details }: { details: ModelDetails }) {
     <Flex justify="space-between" gap={3} wrap="wrap" align="start">
       <Box minW={0}>
         <HStack gap={3}>
-          <Heading as="h2" size="lg" overflowWrap="anywhere">{model}</Heading>
+          <Heading as="h2" size="lg" overflowWrap="anywhere">
+            {model}
+          </Heading>
           <HealthBadge health={health} />
         </HStack>
-        {reason && <Text fontSize="sm" overflowWrap="anywhere">{reason}</Text>}
+        {reason && (
+          <Text fontSize="sm" overflowWrap="anywhere">
+            {reason}
+          </Text>
+        )}
         <DataState model={details.summary} />
       </Box>
       <Actions details={details} />
@@ -75,7 +81,7 @@ function Actions({ details }: { details: ModelDetails }) {
   const { dags } = useAirflow();
   const last = details.guards_as_of ?? formatDay(new Date());
   return (
-    <MayAct dagId={`${model}_train`}>
+    <PermittedActions dagId={`${model}_train`}>
       <Train details={details} />
       <Backfill
         dagId={`${model}_train`}
@@ -88,7 +94,7 @@ function Actions({ details }: { details: ModelDetails }) {
       <RollBack details={details} />
       {dags.has(`${model}_deploy`) && <Deploy details={details} />}
       {details.breaker_open && <ResetBreaker details={details} />}
-    </MayAct>
+    </PermittedActions>
   );
 }
 
@@ -105,26 +111,38 @@ function Facts({ details }: { details: ModelDetails }) {
       fontSize="sm"
     >
       <Box gridColumn={{ base: "span 2", md: "span 1" }}>
-        <Fact title="Performance"><LastPerformance model={summary} /></Fact>
+        <Fact title="Performance">
+          <LastPerformance model={summary} />
+        </Fact>
       </Box>
-      <Fact title="Champion"><Champion model={summary} /></Fact>
+      <Fact title="Champion">
+        <Champion model={summary} />
+      </Fact>
       <Fact title="Drift">
         <Drift model={summary} />
-        <Small><ExternalLink address={details.drift_reports_url}>all drift reports</ExternalLink></Small>
+        <SmallText>
+          <ExternalLink address={details.drift_reports_url}>all drift reports</ExternalLink>
+        </SmallText>
       </Fact>
       <Fact title="Last training">
         {training ? (
           <>
             <Text>{training.outcome.replace("_", " ") || "runs"}</Text>
-            <Small>as of {training.as_of}</Small>
+            <SmallText>as of {training.as_of}</SmallText>
           </>
         ) : (
           <Text color="fg.muted">none</Text>
         )}
       </Fact>
-      <Fact title="Runs"><ModelRuns model={summary} /></Fact>
-      <Fact title="Endpoint"><Endpoints model={summary} /></Fact>
-      <Fact title="Cost of the month"><Cost model={summary} /></Fact>
+      <Fact title="Runs">
+        <ModelRuns model={summary} />
+      </Fact>
+      <Fact title="Endpoint">
+        <Endpoints model={summary} />
+      </Fact>
+      <Fact title="Cost of the month">
+        <Cost model={summary} />
+      </Fact>
     </Grid>
   );
 }
@@ -134,13 +152,22 @@ function History({ details }: { details: ModelDetails }) {
   const [search, setSearch] = useSearchParams();
   const axis = useMemo(() => createAxis(details), [details]);
   if (!axis) {
-    return <Panel title="History"><Nothing>Nothing is known yet: no event, no labels and no drift decision.</Nothing></Panel>;
+    return (
+      <Panel title="History">
+        <EmptyNote>Nothing is known yet: no event, no labels and no drift decision.</EmptyNote>
+      </Panel>
+    );
   }
   const wanted = search.get("week") ?? "";
   const week = axis.weeks.includes(wanted) ? wanted : (axis.weeks.at(-1) ?? "");
   return (
     <>
-      <Timeline details={details} axis={axis} week={week} onSelect={(monday) => setSearch({ week: monday }, { replace: true })} />
+      <Timeline
+        details={details}
+        axis={axis}
+        week={week}
+        onSelect={(monday) => setSearch({ week: monday }, { replace: true })}
+      />
       <WeekPanel details={details} week={week} />
     </>
   );

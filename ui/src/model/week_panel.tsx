@@ -3,8 +3,7 @@ import { Box, Grid, Stack, Text } from "@chakra-ui/react";
 import type { ModelDetails } from "../documents/types";
 import { addDays, findMonday, formatCount, formatDay, formatInterval, formatMetric } from "../format";
 import { ExternalLink, ViewLink } from "../links";
-import { Fact } from "../models/cards";
-import { Nothing, Panel, Small } from "../widgets/panel";
+import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { EventTable } from "./events";
 import { findDay } from "./timeline/axis";
 
@@ -21,7 +20,7 @@ export function WeekPanel({ details, week }: { details: ModelDetails; week: stri
           <WeekDrift details={details} week={week} />
         </Stack>
         <Fact title={`Events: ${events.length}`}>
-          {events.length ? <EventTable events={events} /> : <Nothing>There was no event.</Nothing>}
+          {events.length ? <EventTable events={events} /> : <EmptyNote>There was no event.</EmptyNote>}
         </Fact>
       </Grid>
     </Panel>
@@ -39,24 +38,31 @@ function WeekPerformance({ details, week }: { details: ModelDetails; week: strin
             {performance.metric} <b>{formatMetric(found.value)}</b>{" "}
             {formatInterval(found.low, found.high) || "(too few days for an interval)"}
           </Text>
-          <Small>
+          <SmallText>
             {formatCount(found.rows)} rows with a label, scored by version {found.versions.join(", ")}
-          </Small>
+          </SmallText>
         </Box>
       ) : (
         <Text color="fg.muted">No labels of this week are known.</Text>
       )}
-      <Small>
+      <SmallText>
         <ViewLink to={`data/${encodeURIComponent(dataset)}`}>The data of {dataset}</ViewLink>
-      </Small>
+      </SmallText>
     </Fact>
   );
 }
 
 function WeekDrift({ details, week }: { details: ModelDetails; week: string }) {
   const found = details.drift_weeks.find((each) => each.week === week);
-  if (!found) return <Fact title="Drift"><Text color="fg.muted">Drift was not decided.</Text></Fact>;
-  const largest = Object.entries(found.effects).sort((a, b) => b[1] - a[1]).slice(0, MOST_COLUMNS);
+  if (!found)
+    return (
+      <Fact title="Drift">
+        <Text color="fg.muted">Drift was not decided.</Text>
+      </Fact>
+    );
+  const largest = Object.entries(found.effects)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, MOST_COLUMNS);
   return (
     <Fact title="Drift">
       {found.decisions.map((decision, index) => (
@@ -65,14 +71,19 @@ function WeekDrift({ details, week }: { details: ModelDetails; week: string }) {
             {decision.outcome} up to <ExternalLink address={decision.report_url}>{decision.day}</ExternalLink>, version{" "}
             {decision.version}
           </Text>
-          {decision.reasons && <Small>{decision.reasons}</Small>}
+          {decision.reasons && <SmallText>{decision.reasons}</SmallText>}
         </Box>
       ))}
-      <Small>Largest effects, as multiples of the bound:</Small>
+      <SmallText>Largest effects, as multiples of the bound:</SmallText>
       {largest.map(([column, effect]) => (
         <Grid key={column} templateColumns="1fr auto" fontVariantNumeric="tabular-nums" fontSize="xs">
-          <Text overflowWrap="anywhere" fontWeight={effect >= 1 ? "semibold" : "normal"}>{column}</Text>
-          <Text>{formatMetric(effect)}{effect >= 1 && " above"}</Text>
+          <Text overflowWrap="anywhere" fontWeight={effect >= 1 ? "semibold" : "normal"}>
+            {column}
+          </Text>
+          <Text>
+            {formatMetric(effect)}
+            {effect >= 1 && " above"}
+          </Text>
         </Grid>
       ))}
     </Fact>

@@ -25,13 +25,19 @@ export function Approvals({ model }: { model?: string }) {
           return (
             <Flex key={buildKey(approval)} justify="space-between" gap={3} wrap="wrap" align="center">
               <Box minW={0}>
-                <Text fontSize="sm" fontWeight="medium" overflowWrap="anywhere">{approval.subject}</Text>
+                <Text fontSize="sm" fontWeight="medium" overflowWrap="anywhere">
+                  {approval.subject}
+                </Text>
                 <Text fontSize="xs" color="fg.muted" overflowWrap="anywhere">
                   since {formatMoment(approval.created_at)}, run{" "}
                   <AirflowLink to={buildRunPath(dagId, runId)}>{`${dagId}/${runId}`}</AirflowLink>
                 </Text>
               </Box>
-              <AnswerApproval approval={approval} onOpen={() => setOpened(approval)} onClose={() => setOpened(undefined)} />
+              <AnswerApproval
+                approval={approval}
+                onOpen={() => setOpened(approval)}
+                onClose={() => setOpened(undefined)}
+              />
             </Flex>
           );
         })}

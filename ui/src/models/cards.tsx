@@ -1,12 +1,10 @@
 // The models as cards, on a phone.
 import { Box, Flex, Grid, Stack, Text } from "@chakra-ui/react";
-import type { ReactNode } from "react";
 import type { ModelSummary } from "../documents/types";
 import { ViewLink } from "../links";
 import { HealthBadge } from "../widgets/health";
-import { Champion, Cost, Drift, Endpoints, LastPerformance } from "./parts";
-import { DataState } from "./table";
-import { Small } from "../widgets/panel";
+import { Champion, Cost, DataState, Drift, Endpoints, LastPerformance } from "./parts";
+import { Fact, SmallText } from "../widgets/panel";
 import { ModelRuns } from "./runs";
 
 /** Show the models as cards. */
@@ -22,31 +20,29 @@ export function ModelCards({ models }: { models: ModelSummary[] }) {
             <HealthBadge health={model.health} />
           </Flex>
           <DataState model={model} />
-          {model.reason && <Small>{model.reason}</Small>}
+          {model.reason && <SmallText>{model.reason}</SmallText>}
           <Box my={3}>
             <LastPerformance model={model} />
           </Box>
           <Grid templateColumns="1fr 1fr" gap={3}>
-            <Fact title="Champion"><Champion model={model} /></Fact>
-            <Fact title="Drift"><Drift model={model} /></Fact>
-            <Fact title="Runs"><ModelRuns model={model} /></Fact>
-            <Fact title="Endpoint"><Endpoints model={model} /></Fact>
-            <Fact title="Cost of the month"><Cost model={model} /></Fact>
+            <Fact title="Champion">
+              <Champion model={model} />
+            </Fact>
+            <Fact title="Drift">
+              <Drift model={model} />
+            </Fact>
+            <Fact title="Runs">
+              <ModelRuns model={model} />
+            </Fact>
+            <Fact title="Endpoint">
+              <Endpoints model={model} />
+            </Fact>
+            <Fact title="Cost of the month">
+              <Cost model={model} />
+            </Fact>
           </Grid>
         </Box>
       ))}
     </Stack>
-  );
-}
-
-/** Show a value below its name. */
-export function Fact({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <Box minW={0}>
-      <Text fontSize="xs" color="fg.muted" fontWeight="medium">
-        {title}
-      </Text>
-      {children}
-    </Box>
   );
 }

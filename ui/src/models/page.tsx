@@ -6,7 +6,7 @@ import { formatNumber } from "../format";
 import { ExternalLink } from "../links";
 import { HEALTHS, HealthBadge } from "../widgets/health";
 import { Notice } from "../widgets/notice";
-import { Nothing } from "../widgets/panel";
+import { EmptyNote } from "../widgets/panel";
 import { View } from "../view";
 import { Approvals } from "./approvals";
 import { ModelCards } from "./cards";
@@ -26,9 +26,9 @@ export function ModelsPage() {
             </Notice>
           ))}
           {list.models.length === 0 ? (
-            <Nothing>
+            <EmptyNote>
               There are no models yet. `python -m pipelines new` creates a project, and a file in dags/ its DAGs.
-            </Nothing>
+            </EmptyNote>
           ) : (
             <>
               <Counts list={list} />
@@ -72,6 +72,4 @@ function Counts({ list }: { list: ModelList }) {
 
 /** Sort the models: the most serious first, then by name. */
 const sortModels = (models: ModelSummary[]): ModelSummary[] =>
-  models.toSorted(
-    (a, b) => HEALTHS.indexOf(a.health) - HEALTHS.indexOf(b.health) || a.model.localeCompare(b.model),
-  );
+  models.toSorted((a, b) => HEALTHS.indexOf(a.health) - HEALTHS.indexOf(b.health) || a.model.localeCompare(b.model));

@@ -3,10 +3,10 @@ import { Box, HStack, Stack, Text } from "@chakra-ui/react";
 import { Sparkline } from "../charts/sparkline";
 import type { ModelSummary } from "../documents/types";
 import { formatDay, formatInterval, formatMetric, formatUsd } from "../format";
-import { ExternalLink } from "../links";
+import { ExternalLink, ViewLink } from "../links";
 import { Budget } from "../widgets/budget";
 import { Shape } from "../widgets/icon";
-import { Small } from "../widgets/panel";
+import { SmallText } from "../widgets/panel";
 
 /** Show the version that is champion, and since when. */
 export function Champion({ model }: { model: ModelSummary }) {
@@ -14,9 +14,9 @@ export function Champion({ model }: { model: ModelSummary }) {
   return (
     <Box>
       <Text>version {model.champion}</Text>
-      <Small>since {formatDay(model.champion_since)}</Small>
-      {model.champion_as_of && <Small>as of {model.champion_as_of}</Small>}
-      {model.challenger && <Small>challenger: version {model.challenger}</Small>}
+      <SmallText>since {formatDay(model.champion_since)}</SmallText>
+      {model.champion_as_of && <SmallText>as of {model.champion_as_of}</SmallText>}
+      {model.challenger && <SmallText>challenger: version {model.challenger}</SmallText>}
     </Box>
   );
 }
@@ -33,8 +33,8 @@ export function LastPerformance({ model }: { model: ModelSummary }) {
         <Text>
           {performance.metric} <b>{formatMetric(last.value)}</b>
         </Text>
-        <Small>{interval || "no interval"}</Small>
-        <Small>{last.week}</Small>
+        <SmallText>{interval || "no interval"}</SmallText>
+        <SmallText>{last.week}</SmallText>
       </Box>
       <Sparkline performance={performance} />
     </HStack>
@@ -52,9 +52,9 @@ export function Drift({ model }: { model: ModelSummary }) {
         <Shape name={isDrift ? "wave" : "check"} color={isDrift ? "orange.fg" : "green.fg"} />
         <Text>{isDrift ? "drift" : "none"}</Text>
       </HStack>
-      <Small>
+      <SmallText>
         up to <ExternalLink address={drift.report_url}>{drift.day}</ExternalLink>
-      </Small>
+      </SmallText>
     </Box>
   );
 }
@@ -66,10 +66,10 @@ export function Endpoints({ model }: { model: ModelSummary }) {
   return endpoints.map(([endpoint, version]) => (
     <Box key={endpoint}>
       <Text overflowWrap="anywhere">{endpoint}</Text>
-      <Small>
+      <SmallText>
         version {version}
         {version !== model.champion && ", not the champion"}
-      </Small>
+      </SmallText>
     </Box>
   ));
 }
@@ -81,15 +81,29 @@ export function Cost({ model }: { model: ModelSummary }) {
       <Text fontVariantNumeric="tabular-nums">{formatUsd(model.month_usd)} USD</Text>
       {model.budget_usd !== null && (
         <>
-          <Budget spent={model.project_month_usd} budget={model.budget_usd} label={`budget of ${model.project || "all"}`} />
-          <Small>
+          <Budget
+            spent={model.project_month_usd}
+            budget={model.budget_usd}
+            label={`budget of ${model.project || "all"}`}
+          />
+          <SmallText>
             {formatUsd(model.project_month_usd)} of {formatUsd(model.budget_usd)}
-          </Small>
-          <Small>
-            {model.project || "no project"}
-          </Small>
+          </SmallText>
+          <SmallText>{model.project || "no project"}</SmallText>
         </>
       )}
     </Stack>
+  );
+}
+
+/** Link to the dataset of a model, and say how new its data are. */
+export function DataState({ model }: { model: ModelSummary }) {
+  return (
+    <SmallText>
+      <ViewLink to={`data/${encodeURIComponent(model.dataset)}`}>
+        {model.dataset === model.model ? "data" : `data ${model.dataset}`}
+      </ViewLink>{" "}
+      {model.newest_partition ? `up to ${model.newest_partition}` : "never published"}
+    </SmallText>
   );
 }

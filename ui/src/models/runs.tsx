@@ -5,7 +5,7 @@ import type { ModelSummary } from "../documents/types";
 import { formatMoment } from "../format";
 import { AirflowLink, buildRunPath } from "../links";
 import { Shape } from "../widgets/icon";
-import { Small } from "../widgets/panel";
+import { SmallText } from "../widgets/panel";
 
 const MOST = 3;
 
@@ -26,17 +26,17 @@ export function Runs({ ids, prefix }: { ids: string[]; prefix: string }) {
         <HStack key={`${run.dag_id} ${run.dag_run_id}`} gap={1}>
           <Shape name="play" color="blue.fg" />
           <AirflowLink to={buildRunPath(run.dag_id, run.dag_run_id)}>{shorten(run.dag_id)}</AirflowLink>
-          <Small>{run.state}</Small>
+          <SmallText>{run.state}</SmallText>
         </HStack>
       ))}
-      {active.length > MOST && <Small>and {active.length - MOST} more</Small>}
+      {active.length > MOST && <SmallText>and {active.length - MOST} more</SmallText>}
       {next && (
         <>
-          <Small>next: {shorten(next.dag_id)}</Small>
-          <Small>{formatMoment(next.next_dagrun_run_after)}</Small>
+          <SmallText>next: {shorten(next.dag_id)}</SmallText>
+          <SmallText>{formatMoment(next.next_dagrun_run_after)}</SmallText>
         </>
       )}
-      {!next && active.length === 0 && <Small>none</Small>}
+      {!next && active.length === 0 && <SmallText>none</SmallText>}
     </Box>
   );
 }

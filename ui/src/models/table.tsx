@@ -4,8 +4,8 @@ import type { ModelSummary } from "../documents/types";
 import { ViewLink } from "../links";
 import { HealthBadge } from "../widgets/health";
 import { type Column, DataTable } from "../widgets/table";
-import { Champion, Cost, Drift, Endpoints, LastPerformance } from "./parts";
-import { Small } from "../widgets/panel";
+import { Champion, Cost, DataState, Drift, Endpoints, LastPerformance } from "./parts";
+import { SmallText } from "../widgets/panel";
 import { ModelRuns } from "./runs";
 
 const COLUMNS: Column<ModelSummary>[] = [
@@ -29,7 +29,7 @@ const COLUMNS: Column<ModelSummary>[] = [
     render: (model) => (
       <Stack gap={1} align="start">
         <HealthBadge health={model.health} />
-        {model.reason && <Small>{model.reason}</Small>}
+        {model.reason && <SmallText>{model.reason}</SmallText>}
       </Stack>
     ),
   },
@@ -40,18 +40,6 @@ const COLUMNS: Column<ModelSummary>[] = [
   { title: "Endpoint", render: (model) => <Endpoints model={model} /> },
   { title: "Cost, month", wraps: true, minWidth: "6.5rem", render: (model) => <Cost model={model} /> },
 ];
-
-/** Link to the dataset of a model, and say how new its data are. */
-export function DataState({ model }: { model: ModelSummary }) {
-  return (
-    <Small>
-      <ViewLink to={`data/${encodeURIComponent(model.dataset)}`}>
-        {model.dataset === model.model ? "data" : `data ${model.dataset}`}
-      </ViewLink>{" "}
-      {model.newest_partition ? `up to ${model.newest_partition}` : "never published"}
-    </Small>
-  );
-}
 
 /** Show the models as a table. */
 export function ModelTable({ models }: { models: ModelSummary[] }) {

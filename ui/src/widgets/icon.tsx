@@ -1,4 +1,4 @@
-// Small shapes, so that no state is told by its color alone.
+// SmallText shapes, so that no state is told by its color alone.
 import { Icon } from "@chakra-ui/react";
 
 const PATHS = {
@@ -18,7 +18,14 @@ export function Shape({ name, color }: { name: IconName; color?: string }) {
   return (
     <Icon size="sm" color={color} flexShrink={0} asChild>
       <svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">
-        <path d={PATHS[name]} fill="none" stroke="currentColor" strokeWidth="1.8" strokeLinecap="round" strokeLinejoin="round" />
+        <path
+          d={PATHS[name]}
+          fill="none"
+          stroke="currentColor"
+          strokeWidth="1.8"
+          strokeLinecap="round"
+          strokeLinejoin="round"
+        />
       </svg>
     </Icon>
   );

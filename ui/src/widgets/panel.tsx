@@ -36,7 +36,7 @@ export function Panel({ title, note, actions, children }: PanelProps) {
 }
 
 /** Say that there is nothing to show, and why. */
-export function Nothing({ children }: { children: ReactNode }) {
+export function EmptyNote({ children }: { children: ReactNode }) {
   return (
     <Text color="fg.muted" fontSize="sm" py={2}>
       {typeof children === "string" ? <CodeText text={children} /> : children}
@@ -45,10 +45,22 @@ export function Nothing({ children }: { children: ReactNode }) {
 }
 
 /** Show small gray text. */
-export function Small({ children }: { children: ReactNode }) {
+export function SmallText({ children }: { children: ReactNode }) {
   return (
     <Text fontSize="xs" color="fg.muted" overflowWrap="anywhere">
       {children}
     </Text>
+  );
+}
+
+/** Show a value below its name. */
+export function Fact({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Box minW={0}>
+      <Text fontSize="xs" color="fg.muted" fontWeight="medium">
+        {title}
+      </Text>
+      {children}
+    </Box>
   );
 }

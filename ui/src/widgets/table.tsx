@@ -32,14 +32,26 @@ function RowList<T>({ label, columns, rows, getKey, maxHeight }: DataTableProps<
   return (
     <Stack as="ul" aria-label={label} listStyleType="none" gap={0} overflowY="auto" maxH={maxHeight} tabIndex={0}>
       {rows.map((row, index) => (
-        <Grid as="li" key={getKey(row, index)} templateColumns="7rem minmax(0, 1fr)" columnGap={2} py={2} borderTopWidth="1px" fontSize="13px">
+        <Grid
+          as="li"
+          key={getKey(row, index)}
+          templateColumns="7rem minmax(0, 1fr)"
+          columnGap={2}
+          py={2}
+          borderTopWidth="1px"
+          fontSize="13px"
+        >
           {columns
             .map((column) => ({ title: column.title, value: column.render(row) }))
             .filter(({ value }) => value !== "" && value !== null && value !== undefined)
             .map(({ title, value }) => (
               <Fragment key={title}>
-                <Text color="fg.muted" fontSize="xs" pt="1px">{title}</Text>
-                <Box overflowWrap="anywhere" fontVariantNumeric="tabular-nums">{value}</Box>
+                <Text color="fg.muted" fontSize="xs" pt="1px">
+                  {title}
+                </Text>
+                <Box overflowWrap="anywhere" fontVariantNumeric="tabular-nums">
+                  {value}
+                </Box>
               </Fragment>
             ))}
         </Grid>
@@ -54,7 +66,7 @@ function WideTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProp
     <Box overflow="auto" maxH={maxHeight} tabIndex={0} role="group" aria-label={label}>
       <Table.Root size="sm" fontSize="13px" aria-label={label} stickyHeader={Boolean(maxHeight)}>
         <Table.Header>
-          <Table.Row>
+          <Table.Row bg={maxHeight ? "bg" : "transparent"}>
             {columns.map((column) => (
               <Table.ColumnHeader key={column.title} textAlign={column.isNumber ? "end" : "start"} px={1.5}>
                 {column.title}
@@ -64,7 +76,7 @@ function WideTable<T>({ label, columns, rows, getKey, maxHeight }: DataTableProp
         </Table.Header>
         <Table.Body>
           {rows.map((row, index) => (
-            <Table.Row key={getKey(row, index)}>
+            <Table.Row key={getKey(row, index)} bg="transparent">
               {columns.map((column) => (
                 <Table.Cell
                   key={column.title}

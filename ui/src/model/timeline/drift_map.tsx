@@ -68,7 +68,8 @@ export function DriftMap({ details, axis, columns }: { details: ModelDetails; ax
           Plot.pointer({
             x: (cell: Cell) => addDays(cell.from, 3.5),
             y: "column",
-            title: (cell: Cell) => `${cell.column}\nweek of ${cell.from.toISOString().slice(0, 10)}\n${formatMetric(cell.effect)} of the bound`,
+            title: (cell: Cell) =>
+              `${cell.column}\nweek of ${cell.from.toISOString().slice(0, 10)}\n${formatMetric(cell.effect)} of the bound`,
             fill: COLORS.panel,
           }),
         ),
@@ -76,7 +77,9 @@ export function DriftMap({ details, axis, columns }: { details: ModelDetails; ax
     });
   }, [weeks, axis, columns]);
   const above = weeks.filter(({ effects }) => Object.values(effects).some((effect) => effect >= 1)).length;
-  return <Chart label={`Drift of ${columns.length} columns: ${above} weeks with a column above its bound`} build={build} />;
+  return (
+    <Chart label={`Drift of ${columns.length} columns: ${above} weeks with a column above its bound`} build={build} />
+  );
 }
 
 const shortenName = (name: string): string => (name.length > MAX_NAME ? `${name.slice(0, MAX_NAME - 1)}…` : name);

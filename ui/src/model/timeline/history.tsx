@@ -5,13 +5,13 @@ import { Chart, COLORS } from "../../charts/chart";
 import type { ModelDetails } from "../../documents/types";
 import { formatNumber } from "../../format";
 import { type Axis, MARGIN_LEFT, MARGIN_RIGHT } from "./axis";
-import { createDots, createReigns, LANES } from "./lanes";
+import { createDots, createPeriods, LANES } from "./lanes";
 
 /** Draw the events of a model, each kind in a lane. */
 export function History({ details, axis }: { details: ModelDetails; axis: Axis }) {
   const { dots, build } = useMemo(() => {
     const dots = createDots(details, axis);
-    const reigns = createReigns(details, axis);
+    const periods = createPeriods(details, axis);
     const build = (): Plot.PlotOptions => ({
       height: 24 * LANES.length + 40,
       marginLeft: MARGIN_LEFT,
@@ -22,11 +22,18 @@ export function History({ details, axis }: { details: ModelDetails; axis: Axis }
       y: { type: "band", domain: [...LANES], label: null, tickSize: 0, padding: 0.2 },
       marks: [
         Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1 }),
-        Plot.barX(reigns, { x1: "from", x2: "to", y: () => "champion", fill: COLORS.gray, fillOpacity: 0.55, inset: 0.5 }),
-        Plot.text(reigns, {
-          x: (reign) => new Date((+reign.from + +reign.to) / 2),
+        Plot.barX(periods, {
+          x1: "from",
+          x2: "to",
           y: () => "champion",
-          text: (reign) => (+reign.to - +reign.from > 12 * 86_400_000 ? reign.version : ""),
+          fill: COLORS.gray,
+          fillOpacity: 0.55,
+          inset: 0.5,
+        }),
+        Plot.text(periods, {
+          x: (period) => new Date((+period.from + +period.to) / 2),
+          y: () => "champion",
+          text: (period) => (+period.to - +period.from > 12 * 86_400_000 ? period.version : ""),
           fill: COLORS.strong,
         }),
         Plot.dot(dots, {

@@ -17,7 +17,7 @@ export interface Dot {
   rotate?: number;
 }
 
-export interface Reign {
+export interface Period {
   version: string;
   from: Date;
   to: Date;
@@ -62,7 +62,13 @@ function createDot(event: TimelineEvent): Dot {
   const look = event.kind === "started" ? started : (LOOKS[event.kind] ?? OTHER);
   const isBad = BAD.has(event.outcome) || BAD.has(event.kind);
   const symbol = isBad && look.symbol === "circle" ? "times" : look.symbol;
-  return { ...look, day: new Date(findDay(event)), symbol, color: isBad ? COLORS.red : look.color, title: describeEvent(event) };
+  return {
+    ...look,
+    day: new Date(findDay(event)),
+    symbol,
+    color: isBad ? COLORS.red : look.color,
+    title: describeEvent(event),
+  };
 }
 
 /** Describe an event in two lines. */
@@ -73,18 +79,20 @@ export function describeEvent(event: TimelineEvent): string {
 }
 
 /** Return which version was champion from when to when. */
-export function createReigns({ events, summary }: ModelDetails, axis: Axis): Reign[] {
+export function createPeriods({ events, summary }: ModelDetails, axis: Axis): Period[] {
   const changes = events.filter((event) => event.to_version && event.to_version !== event.from_version);
-  const reigns: Reign[] = [];
+  const periods: Period[] = [];
   const first = changes[0];
-  if (first?.from_version) reigns.push({ version: first.from_version, from: axis.domain[0], to: axis.domain[1] });
-  if (!first && summary.champion) reigns.push({ version: summary.champion, from: axis.domain[0], to: axis.domain[1] });
+  if (first?.from_version) periods.push({ version: first.from_version, from: axis.domain[0], to: axis.domain[1] });
+  if (!first && summary.champion) periods.push({ version: summary.champion, from: axis.domain[0], to: axis.domain[1] });
   for (const change of changes) {
     const day = new Date(findDay(change));
-    const last = reigns.at(-1);
+    const last = periods.at(-1);
     if (last) last.to = day;
-    reigns.push({ version: change.to_version, from: day, to: axis.domain[1] });
+    periods.push({ version: change.to_version, from: day, to: axis.domain[1] });
   }
   const clip = (moment: Date) => new Date(Math.min(Math.max(+moment, +axis.domain[0]), +axis.domain[1]));
-  return reigns.map(({ version, from, to }) => ({ version, from: clip(from), to: clip(to) })).filter((r) => r.from < r.to);
+  return periods
+    .map(({ version, from, to }) => ({ version, from: clip(from), to: clip(to) }))
+    .filter((r) => r.from < r.to);
 }

@@ -23,7 +23,13 @@ export function PerformanceChart({ details, axis }: { details: ModelDetails; axi
       marginTop: 20,
       marginBottom: 6,
       x: { type: "utc", domain: axis.domain, axis: null },
-      y: { label: `${metric}, 95 % interval (${performance?.higher_is_better ? "higher" : "lower"} is better)`, nice: true, ticks: 5, labelAnchor: "top", labelArrow: "none" },
+      y: {
+        label: `${metric}, 95 % interval (${performance?.higher_is_better ? "higher" : "lower"} is better)`,
+        nice: true,
+        ticks: 5,
+        labelAnchor: "top",
+        labelArrow: "none",
+      },
       marks: [
         Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1, ticks: 5 }),
         Plot.areaY(points, { x: "middle", y1: read("low"), y2: read("high"), fill: COLORS.blue, fillOpacity: 0.16 }),

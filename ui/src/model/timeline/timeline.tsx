@@ -4,7 +4,7 @@ import { type MouseEvent, useEffect, useMemo, useRef, useState } from "react";
 import { ChartTable } from "../../charts/chart";
 import type { ModelDetails } from "../../documents/types";
 import { addDays, formatCount, formatDay, formatInterval, formatMetric } from "../../format";
-import { Nothing, Panel } from "../../widgets/panel";
+import { EmptyNote, Panel } from "../../widgets/panel";
 import { type Axis, findDay, findWeek, hasDay, locate } from "./axis";
 import { DriftMap, sortColumns } from "./drift_map";
 import { History } from "./history";
@@ -31,19 +31,19 @@ export function Timeline({ details, axis, week, onSelect }: TimelineProps) {
     `wall-clock time.${outside ? ` ${outside} events are outside of these weeks: see the list below.` : ""}`;
   return (
     <Panel title="History" note={note} actions={<WeekField axis={axis} week={week} onSelect={onSelect} />}>
-      <Selectable axis={axis} week={week} onSelect={onSelect}>
+      <WeekSelection axis={axis} week={week} onSelect={onSelect}>
         <History details={details} axis={axis} />
         {details.summary.performance ? (
           <PerformanceChart details={details} axis={axis} />
         ) : (
-          <Nothing>No labels are known yet, so there is no performance.</Nothing>
+          <EmptyNote>No labels are known yet, so there is no performance.</EmptyNote>
         )}
         {columns.length > 0 ? (
           <DriftMap details={details} axis={axis} columns={shown} />
         ) : (
-          <Nothing>Drift was never decided for this model.</Nothing>
+          <EmptyNote>Drift was never decided for this model.</EmptyNote>
         )}
-      </Selectable>
+      </WeekSelection>
       <Legend />
       {columns.length > FEW_COLUMNS && (
         <Button size="2xs" variant="ghost" mt={1} onClick={() => setHasAll(!hasAll)}>
@@ -56,7 +56,12 @@ export function Timeline({ details, axis, week, onSelect }: TimelineProps) {
 }
 
 /** Mark the selected week in all charts, and select the week that is clicked. */
-function Selectable({ axis, week, onSelect, children }: Omit<TimelineProps, "details"> & { children: React.ReactNode }) {
+function WeekSelection({
+  axis,
+  week,
+  onSelect,
+  children,
+}: Omit<TimelineProps, "details"> & { children: React.ReactNode }) {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -74,9 +79,20 @@ function Selectable({ axis, week, onSelect, children }: Omit<TimelineProps, "det
   return (
     <Box ref={place} position="relative" onClick={select} cursor="pointer" minW={0}>
       {width > 0 && (
-        <Box position="absolute" top="36px" bottom="36px" left={`${left}px`} width={`${right - left}px`} bg="bg.emphasized" opacity={0.8} pointerEvents="none" />
+        <Box
+          position="absolute"
+          top="36px"
+          bottom="36px"
+          left={`${left}px`}
+          width={`${right - left}px`}
+          bg="bg.emphasized"
+          opacity={0.8}
+          pointerEvents="none"
+        />
       )}
-      <Stack gap={2} position="relative">{children}</Stack>
+      <Stack gap={2} position="relative">
+        {children}
+      </Stack>
     </Box>
   );
 }
@@ -87,15 +103,31 @@ function WeekField({ axis, week, onSelect }: Omit<TimelineProps, "details">) {
   const move = (step: number) => onSelect(axis.weeks[index + step] ?? week);
   return (
     <HStack gap={1}>
-      <Text fontSize="xs" color="fg.muted">Week of</Text>
-      <Button size="xs" variant="outline" aria-label="Previous week" disabled={index <= 0} onClick={() => move(-1)}>‹</Button>
+      <Text fontSize="xs" color="fg.muted">
+        Week of
+      </Text>
+      <Button size="xs" variant="outline" aria-label="Previous week" disabled={index <= 0} onClick={() => move(-1)}>
+        ‹
+      </Button>
       <NativeSelect.Root size="xs" width="8.5rem">
         <NativeSelect.Field aria-label="Week" value={week} onChange={(event) => onSelect(event.target.value)}>
-          {axis.weeks.map((monday) => <option key={monday} value={monday}>{monday}</option>)}
+          {axis.weeks.map((monday) => (
+            <option key={monday} value={monday}>
+              {monday}
+            </option>
+          ))}
         </NativeSelect.Field>
         <NativeSelect.Indicator />
       </NativeSelect.Root>
-      <Button size="xs" variant="outline" aria-label="Next week" disabled={index >= axis.weeks.length - 1} onClick={() => move(1)}>›</Button>
+      <Button
+        size="xs"
+        variant="outline"
+        aria-label="Next week"
+        disabled={index >= axis.weeks.length - 1}
+        onClick={() => move(1)}
+      >
+        ›
+      </Button>
     </HStack>
   );
 }

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { useMayStart } from "../airflow/permission";
 
 /** Show actions only if the visitor may start runs of a DAG; else say that the visitor may not. */
-export function MayAct({ dagId, children }: { dagId: string; children: ReactNode }) {
+export function PermittedActions({ dagId, children }: { dagId: string; children: ReactNode }) {
   const may = useMayStart(dagId);
   if (may === undefined) return null;
   if (!may) {
