@@ -8,9 +8,17 @@ import { formatMoment, formatNumber } from "../format";
 import { RequestError } from "../request";
 import { Notice } from "../widgets/notice";
 import { ActionDialog } from "./dialog";
-import { DayField } from "./fields";
+import { ChoiceField, DayField } from "./fields";
 import { useObstacle } from "./run_action";
 import { describeError, useAction } from "./use_action";
+
+type Repeat = BackfillRequest["reprocess_behavior"];
+
+const REPEATS: Record<Repeat, string> = {
+  none: "leave it",
+  failed: "repeat it if it failed",
+  completed: "repeat it",
+};
 
 interface BackfillProps {
   dagId: string;
@@ -27,9 +35,13 @@ interface BackfillProps {
 export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost }: BackfillProps) {
   const [from, setFrom] = useState(first);
   const [to, setTo] = useState(last);
-  const [plan, setPlan] = useState<PlannedRun[]>();
+  const [repeat, setRepeat] = useState<Repeat>("none");
+  const [listed, setListed] = useState<{ key: string; runs: PlannedRun[] }>();
   const { refresh } = useAirflow();
-  const request = buildRequest(dagId, from, to, maxActiveRuns);
+  const request = buildRequest(dagId, from, to, repeat, maxActiveRuns);
+  const key = JSON.stringify(request);
+  // A list of other days, which the visitor chose before, says nothing about these.
+  const plan = listed?.key === key ? listed.runs : undefined;
   const action = useAction(async () => {
     const { id } = await startBackfill(request);
     return { text: `Backfill ${id} of ${dagId} was started.`, path: `/dags/${encodeURIComponent(dagId)}/backfills` };
@@ -37,16 +49,11 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
   const listing = useAction(
     async () => {
       const runs = await planBackfill(request);
-      setPlan(runs);
+      setListed({ key, runs });
       return { text: formatNumber(runs.length, "run") };
     },
     () => undefined,
   );
-  const change = (set: (day: string) => void) => (day: string) => {
-    set(day);
-    setPlan(undefined);
-    listing.reset();
-  };
   return (
     <ActionDialog
       button="Backfill"
@@ -56,14 +63,17 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
       isReady={Boolean(plan?.length)}
       obstacle={useObstacle(dagId)}
       action={action}
-      onOpen={() => setPlan(undefined)}
+      onOpen={() => setListed(undefined)}
     >
       <HStack align="end" wrap="wrap" gap={3}>
         <Box>
-          <DayField label="From" value={from} onChange={change(setFrom)} />
+          <DayField label="From" value={from} onChange={setFrom} />
         </Box>
         <Box>
-          <DayField label="To, included" value={to} onChange={change(setTo)} />
+          <DayField label="To, included" value={to} onChange={setTo} />
+        </Box>
+        <Box>
+          <ChoiceField label="If there is a run already" value={repeat} options={REPEATS} onChange={setRepeat} />
         </Box>
         <Button size="sm" variant="outline" onClick={listing.send} loading={listing.isSending} disabled={!from || !to}>
           List the runs
@@ -76,13 +86,13 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
   );
 }
 
-function buildRequest(dagId: string, from: string, to: string, maxActiveRuns: number): BackfillRequest {
+function buildRequest(dagId: string, from: string, to: string, repeat: Repeat, maxActiveRuns: number): BackfillRequest {
   return {
     dag_id: dagId,
     from_date: `${from}T00:00:00Z`,
     to_date: `${to}T00:00:00Z`,
     max_active_runs: maxActiveRuns,
-    reprocess_behavior: "none",
+    reprocess_behavior: repeat,
     run_backwards: false,
     dag_run_conf: {},
   };
@@ -100,11 +110,11 @@ function PlanError({ error }: { error: RequestError }) {
 /** List the runs that a backfill would start. */
 function Plan({ runs }: { runs: PlannedRun[] }) {
   if (runs.length === 0)
-    return <Notice status="info">There is a run for each of these days already: nothing would start.</Notice>;
+    return <Notice status="info">Nothing would start: there is a run for each of these days, or none is due.</Notice>;
   const names = runs.map((run) => run.partition_key ?? formatMoment(run.logical_date));
   return (
     <Box>
-      <Text mb={1}>{formatNumber(runs.length, "run")} would start, at most those for which there is no run yet:</Text>
+      <Text mb={1}>{formatNumber(runs.length, "run")} would start:</Text>
       <Box
         maxH="9rem"
         overflow="auto"

@@ -1,5 +1,5 @@
 // Fields of the dialogs.
-import { Field, Input, Textarea } from "@chakra-ui/react";
+import { Field, Input, NativeSelect, Textarea } from "@chakra-ui/react";
 
 interface FieldProps {
   label: string;
@@ -31,6 +31,33 @@ export function DayField({ label, value, onChange, help }: FieldProps) {
       </Field.Label>
       <Input size="sm" type="date" value={value} onChange={(event) => onChange(event.target.value)} maxW="12rem" />
       {help && <Field.HelperText>{help}</Field.HelperText>}
+    </Field.Root>
+  );
+}
+
+interface ChoiceFieldProps<T extends string> {
+  label: string;
+  value: T;
+  /** Each value, and its text. */
+  options: Record<T, string>;
+  onChange: (value: T) => void;
+}
+
+/** Ask for one of a few values. */
+export function ChoiceField<T extends string>({ label, value, options, onChange }: ChoiceFieldProps<T>) {
+  return (
+    <Field.Root>
+      <Field.Label>{label}</Field.Label>
+      <NativeSelect.Root size="sm">
+        <NativeSelect.Field value={value} onChange={(event) => onChange(event.target.value as T)}>
+          {Object.entries<string>(options).map(([name, text]) => (
+            <option key={name} value={name}>
+              {text}
+            </option>
+          ))}
+        </NativeSelect.Field>
+        <NativeSelect.Indicator />
+      </NativeSelect.Root>
     </Field.Root>
   );
 }
