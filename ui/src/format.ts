@@ -33,10 +33,10 @@ export const formatInterval = (low: number | null, high: number | null): string 
 /** Format a whole number with a separator of thousands. */
 export const formatCount = (value: number): string => value.toLocaleString("en-US");
 
-/** Format US dollars without the unit: two decimals, or four if two would show nothing. */
-export const formatUsd = (value: number | null): string => {
+/** Format US dollars without the unit.
+ * @param decimals by default two, or four if two would show nearly nothing. Columns of a table have one number of them. */
+export const formatUsd = (value: number | null, decimals = value && Math.abs(value) < 0.1 ? 4 : 2): string => {
   if (value === null) return "";
-  const decimals = value !== 0 && Math.abs(value) < 0.1 ? 4 : 2;
   return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 };
 

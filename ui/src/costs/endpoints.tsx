@@ -23,7 +23,7 @@ export function EndpointTable({ endpoints }: { endpoints: EndpointCost[] }) {
               render: (row) => <ViewLink to={`models/${encodeURIComponent(row.model)}`}>{row.model}</ViewLink>,
             },
             { title: "Machines", wraps: true, minWidth: "8rem", render: (row) => row.machine },
-            { title: "USD an hour", isNumber: true, render: (row) => formatUsd(row.usd_h) },
+            { title: "USD an hour", isNumber: true, render: (row) => formatUsd(row.usd_h, 4) },
             { title: "Since", render: (row) => formatMoment(row.since) },
           ]}
         />

@@ -66,7 +66,7 @@ const COLUMNS: Column<JobCost>[] = [
     isNumber: true,
     render: (job) => (
       <>
-        <Text>{formatUsd(job.cost_usd)}</Text>
+        <Text>{formatUsd(job.cost_usd, 4)}</Text>
         {job.on_demand_usd > 0 && <SmallText>{formatPercent(1 - job.cost_usd / job.on_demand_usd)} saved</SmallText>}
       </>
     ),

@@ -112,9 +112,9 @@ export function MonthChart({ costs }: { costs: CostDocument }) {
               { title: "Month", render: (row) => row.month },
               { title: "Model", render: (row) => row.model || "none" },
               { title: "Project", render: (row) => row.project || "none" },
-              { title: "Jobs, USD", isNumber: true, render: (row) => formatUsd(row.jobs_usd) },
-              { title: "Endpoints, USD", isNumber: true, render: (row) => formatUsd(row.endpoints_usd) },
-              { title: "Saved, USD", isNumber: true, render: (row) => formatUsd(row.saved_usd) },
+              { title: "Jobs, USD", isNumber: true, render: (row) => formatUsd(row.jobs_usd, 4) },
+              { title: "Endpoints, USD", isNumber: true, render: (row) => formatUsd(row.endpoints_usd, 4) },
+              { title: "Saved, USD", isNumber: true, render: (row) => formatUsd(row.saved_usd, 4) },
             ]}
           />
         </>

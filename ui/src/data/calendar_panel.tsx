@@ -22,7 +22,7 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
   return (
     <Panel
       title="Partitions"
-      note="Last validation of each, days in UTC"
+      note={`Last validation of each, days in UTC.${unit === "hour" ? " A day shows the most serious state of its hours." : ""}`}
       actions={<DayPicker partitions={partitions} day={day} onChange={setDay} />}
     >
       <Stack ref={calendar} gap={3} overflowX="auto" tabIndex={0} role="group" aria-label="Calendar">

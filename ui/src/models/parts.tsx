@@ -87,7 +87,7 @@ export function Cost({ model }: { model: ModelSummary }) {
             label={`budget of ${model.project || "all"}`}
           />
           <SmallText>
-            {formatUsd(model.project_month_usd)} of {formatUsd(model.budget_usd)}
+            {formatUsd(model.project_month_usd)} of {formatUsd(model.budget_usd, 0)}
           </SmallText>
           <SmallText>{model.project || "no project"}</SmallText>
         </>
