@@ -59,7 +59,7 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
       button="Backfill"
       title={`Backfill ${dagId}?`}
       consequences={effect}
-      confirm={plan ? `Start ${formatNumber(plan.length, "run")}` : "Start the runs"}
+      confirm={plan?.length ? `Start ${formatNumber(plan.length, "run")}` : "Start the runs"}
       isReady={Boolean(plan?.length)}
       obstacle={useObstacle(dagId)}
       action={action}
