@@ -84,14 +84,11 @@ def show_status(
 @app.command("reset")
 def reset_breaker(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; it is recorded.")]) -> None:
     """Reset the breaker, so that it no longer counts earlier trainings."""
-    from pipelines.loop import transitions
-    from pipelines.loop.journal import Journal
+    from pipelines.steps import reset_breaker
 
     if not why.strip():
         raise SpecError("--why is empty.", "Give the reason; it is recorded.")
-    journal = Journal.open()
-    _require_events(model, journal.read_state(model).events)
-    journal.append_event(model, lambda history: transitions.build_reset(model, why, history))
+    reset_breaker.run(reset_breaker.ResetBreakerSpec(model=model, why=why))
     write_line(f"{model}: the breaker is reset")
 
 
