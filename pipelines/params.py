@@ -130,7 +130,7 @@ def _load_file(folder: Path, name: str) -> Sections:
 
 def _read_sections(path: Path, origin: str) -> dict[str, Any]:
     try:
-        sections = yaml.load(path.read_text(encoding="utf-8"), LOADER) or {}
+        sections = yaml.load(path.read_text(encoding="utf-8"), LOADER) or {}  # noqa: S506 (both are safe)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -59,15 +59,6 @@ def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKe
     return {(column, "recall"): recall for column, recall in recalls.items() if recall}
 
 
-def measure_accuracy(classes: Sequence[ClassDays], alpha: float) -> Performance | None:
-    """Measure the share of labelled rows whose predicted class is right; None if there are few such rows.
-
-    A row whose label is none of the classes is not counted.
-    """
-    hits, labelled = (np.sum([getattr(days, name) for days in classes], axis=0) for name in ("hits", "labelled"))
-    return _build_mean(hits, labelled, float(hits.sum()), alpha)
-
-
 def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKey, Performance]:
     """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
 

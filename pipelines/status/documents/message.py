@@ -11,6 +11,8 @@ SCHEMA_VERSION = 1
 
 
 class Message(BaseModel):
+    """A part of a document."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
