@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -39,7 +40,7 @@ class Lake:
         self.catalog = catalog
 
     @classmethod
-    def open(cls) -> Lake:
+    def open(cls) -> Self:
         """Open the configured lake; create it if there is none.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -76,13 +76,29 @@ class ModelStatus:
     """Budget of the month for the model's project, USD; None if there is none."""
 
 
-def read_status(model: str, dataset: Dataset, lake: Lake | None = None) -> ModelStatus:
+def read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
+    """Read the last decision about drift of a version; None if there is none."""
+    where = And(EqualTo("model_name", model), EqualTo("model_version", version))
+    rows = lake.read_rows(results_table.TABLE, where)
+    if rows is None or not rows.num_rows:
+        return None
+    last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]
+    return DriftState(last[DATE_COLUMN], last["outcome"], last["reasons"].replace("\n", "; "))
+
+
+def read_status(
+    model: str,
+    dataset: Dataset,
+    lake: Lake | None = None,
+    read_drift: Callable[[Lake, str, str], DriftState | None] = read_drift,
+) -> ModelStatus:
     """Read the state of a model of a dataset.
 
     Args:
         model: registered model.
         dataset: its dataset.
         lake: lake to read; None: the configured one. For several models, a `RememberingLake` reads each table once.
+        read_drift: reads the last decision about drift of a version of a model.
 
     Raises:
         SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
@@ -90,7 +106,7 @@ def read_status(model: str, dataset: Dataset, lake: Lake | None = None) -> Model
     """
     lake = lake or Lake.open()
     state, history = Journal.open(lake).read_state(model), LoopJournal.open(lake).read_state(model)
-    drift = _read_drift(lake, model, state.champion)
+    drift = read_drift(lake, model, state.champion)
     health, reason = _judge_health(state, history, drift)
     last_training = max(history.trainings.values(), key=lambda training: training.at, default=None)
     return ModelStatus(
@@ -129,15 +145,6 @@ def _judge_health(state: State, history: loop_events.History, drift: DriftState 
     if drift and drift.outcome == "drift":
         return "drift", f"up to {drift.day}: {drift.reasons}"
     return "ok", ""
-
-
-def _read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
-    where = And(EqualTo("model_name", model), EqualTo("model_version", version))
-    rows = lake.read_rows(results_table.TABLE, where)
-    if rows is None or not rows.num_rows:
-        return None
-    last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]
-    return DriftState(last[DATE_COLUMN], last["outcome"], last["reasons"].replace("\n", "; "))
 
 
 def find_newest_partition(lake: Lake, dataset: Dataset) -> str:
