@@ -22,7 +22,7 @@ LAST_DAY = dt.date(9999, 12, 31)
 DECISIONS = """
 SELECT model_name AS model, model_version AS version, date AS day, any_value(outcome) AS outcome,
     any_value(reasons) AS reasons, list(DISTINCT name ORDER BY name) FILTER (drifted) AS drifted_columns
-FROM findings GROUP BY ALL ORDER BY day, TRY_CAST(version AS INTEGER)
+FROM findings GROUP BY ALL ORDER BY day, version
 """
 EFFECTS = """
 SELECT model_name AS model, date_trunc('week', date)::DATE AS week, name AS name, max(effect / bound) AS effect
