@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,11 +14,13 @@ from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from pipelines.lake.catalog import find_table
+from pipelines.lake.file_records import FileQuery, FileRecords, Record
 from pipelines.lake.lake import Lake
 from pipelines.lake.locations import read_table_locations
+from pipelines.lake.manifests import ManifestReader
 from pipelines.lake.month_table import ALL_COLUMNS, MonthTable
-from pipelines.lake.partitions import WHOLE_PARTITION
-from pipelines.partitions import Partition, PartitionT
+from pipelines.lake.partitions import WHOLE_PARTITION, make_partition
+from pipelines.partitions import Partition, PartitionT, get_unit
 from pipelines.window import Unit
 
 T = TypeVar("T")
@@ -43,6 +46,8 @@ class RememberingLake(Lake):
         super().__init__(catalog)
         self._results: dict[Hashable, _Result] = {}
         self._locations: dict[str, str] = {}
+        self._manifests: dict[str, ManifestReader] = {}
+        self._records: dict[str, FileRecords] = {}
 
     def refresh(self) -> None:
         """Forget the errors, and what was read of the tables that have changed since the last call.
@@ -92,18 +97,28 @@ class RememberingLake(Lake):
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
         """Return the row count of every partition that has rows; empty if there is no such table."""
-        return self.remember(
-            name, ("partitions", unit), lambda: super(RememberingLake, self).count_rows_by_partition(name, unit)
-        )
+        return self.remember(name, ("partitions", unit), lambda: self._count_rows(name, unit))
 
     def count_rows_of_partitions(
         self, name: str, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
     ) -> dict[PartitionT, int]:
         """Return the row count of each of `partitions` that has rows, or of its rows with the values of `part`."""
-        key = ("counts", frozenset(partitions), frozenset(part.items()))
-        return self.remember(
-            name, key, lambda: super(RememberingLake, self).count_rows_of_partitions(name, partitions, part)
-        )
+        if part or not partitions:
+            return super().count_rows_of_partitions(name, partitions, part)
+        counts = self.count_rows_by_partition(name, get_unit(next(iter(partitions))))
+        return {partition: counts[partition] for partition in partitions if partition in counts}
+
+    def read_file_records(self, name: str, query: FileQuery, first: dt.date) -> list[Record]:
+        """Return the results of a query for each data file whose `date` is `first` or later.
+
+        Only files that were not there in the last call are read, also after the table has changed.
+
+        Args:
+            name: name of the table. If there is no such table, there are no results.
+            query: the query; always the same one for a table.
+            first: first day.
+        """
+        return self.remember(name, ("records", first), lambda: self._read_file_records(name, query, first))
 
     def find_partition_versions(self, name: str, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
         """Return, for each of `partitions` that was written, a text that changes when the partition's rows change."""
@@ -112,6 +127,18 @@ class RememberingLake(Lake):
             ("versions", frozenset(partitions)),
             lambda: super(RememberingLake, self).find_partition_versions(name, partitions),
         )
+
+    def _count_rows(self, name: str, unit: Unit) -> dict[Partition, int]:
+        table = find_table(self.catalog, name)
+        counts: dict[Partition, int] = {}
+        for entry in self._manifests.setdefault(name, ManifestReader()).list_files(table) if table else ():
+            partition = make_partition(entry.partition, unit)
+            counts[partition] = counts.get(partition, 0) + entry.rows
+        return counts
+
+    def _read_file_records(self, name: str, query: FileQuery, first: dt.date) -> list[Record]:
+        table = find_table(self.catalog, name)
+        return self._records.setdefault(name, FileRecords(query)).read(table, first) if table else []
 
 
 class _RememberedMonthTable(MonthTable):

@@ -1,14 +1,12 @@
-"""Read the decisions about drift of all models, and the largest effects of each week, in one query each."""
+"""Read the decisions about drift of all models, and the largest effects of each week."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pipelines.lake import connect
-from pipelines.lake.catalog import find_table
+from pipelines.lake.file_records import FileQuery, Record
 from pipelines.lake.remembering import RememberingLake
 from pipelines.monitoring import results_table
 from pipelines.settings import settings
@@ -18,27 +16,25 @@ from pipelines.status.performance import get_week
 from pipelines.status.texts import shorten
 
 WEEKS = 53
-LAST_DAY = dt.date(9999, 12, 31)
-DECISIONS = """
-SELECT model_name AS model, model_version AS version, date AS day, any_value(outcome) AS outcome,
-    any_value(reasons) AS reasons, list(DISTINCT name ORDER BY name) FILTER (drifted) AS drifted_columns
-FROM findings GROUP BY ALL ORDER BY day, version
-"""
-EFFECTS = """
-SELECT model_name AS model, date_trunc('week', date)::DATE AS week, name AS name, max(effect / bound) AS effect
-FROM findings WHERE bound > 0 AND isfinite(effect) AND isfinite(bound) GROUP BY ALL
-"""
-"""DuckDB's weeks begin on Mondays."""
+QUERY = FileQuery(
+    """
+SELECT filename, model_name AS model, model_version AS version, date AS day, any_value(outcome) AS outcome,
+    any_value(reasons) AS reasons, list(DISTINCT name ORDER BY name) FILTER (drifted) AS drifted_columns,
+    list({'name': name, 'effect': effect / bound})
+        FILTER (bound > 0 AND isfinite(effect) AND isfinite(bound)) AS effects
+FROM files GROUP BY ALL
+""",
+    ("date", "model_name", "model_version", "name", "effect", "bound", "drifted", "outcome", "reasons"),
+)
+"""Selects the decision of each day and version, with the effects of all measures as multiples of their bounds."""
 
 
 @dataclass(frozen=True)
 class DriftHistory:
     """What was found about the drift of a model."""
 
-    decisions: tuple[dict[str, Any], ...] = ()
-    """Rows of `DECISIONS`, oldest day first."""
-    effects: tuple[dict[str, Any], ...] = ()
-    """Rows of `EFFECTS`."""
+    decisions: Sequence[Record] = ()
+    """Results of `QUERY`, oldest day first."""
 
     def list_weeks(self, model: str, last: dt.date | None) -> list[DriftWeek]:
         """List the weeks in which drift was decided, oldest first.
@@ -50,18 +46,15 @@ class DriftHistory:
         if not self.decisions:
             return []
         newest = max(last or dt.date.min, self.decisions[-1]["day"])
-        weeks: dict[dt.date, list[dict[str, Any]]] = {}
+        weeks: dict[dt.date, list[Record]] = {}
         for row in self.decisions:
             if row["day"] > newest - dt.timedelta(weeks=WEEKS):
                 weeks.setdefault(get_week(row["day"]), []).append(row)
-        effects: dict[dt.date, dict[str, float]] = {}
-        for row in self.effects:
-            effects.setdefault(row["week"], {})[row["name"]] = round(row["effect"], 4)
         return [
             DriftWeek(
                 week=week,
                 decisions=[make_decision(model, row) for row in rows],
-                effects=dict(sorted(effects.get(week, {}).items())),
+                effects=_find_largest_effects(rows),
                 drifted_columns=sorted({name for row in rows for name in row["drifted_columns"] or ()}),
             )
             for week, rows in weeks.items()
@@ -76,16 +69,14 @@ class DriftHistory:
 def read_drift_histories(lake: RememberingLake, first: dt.date) -> dict[str, DriftHistory]:
     """Read the drift of all models from a day on.
 
-    The files are read by DuckDB, which needs a fraction of pyiceberg's time for many small files.
-
     Returns:
         Model to its history; models without a decision are left out.
     """
     return lake.remember(results_table.TABLE, ("histories", first), lambda: _read(lake, first))
 
 
-def make_decision(model: str, row: dict[str, Any]) -> DriftDecision:
-    """Make the decision of a row of `DECISIONS`."""
+def make_decision(model: str, row: Record) -> DriftDecision:
+    """Make the decision of a result of `QUERY`."""
     day = str(row["day"])
     page = settings().home / "docs" / "drift" / model / day / "drift.html"
     return DriftDecision(
@@ -98,16 +89,20 @@ def make_decision(model: str, row: dict[str, Any]) -> DriftDecision:
 
 
 def _read(lake: RememberingLake, first: dt.date) -> dict[str, DriftHistory]:
-    if find_table(lake.catalog, results_table.TABLE) is None:
-        return {}
-    with (
-        connect() as connection,
-        lake.create_view(connection, "findings", results_table.TABLE, first, LAST_DAY),
-    ):
-        decisions, effects = (connection.sql(query).arrow().read_all().to_pylist() for query in (DECISIONS, EFFECTS))
-    by_model = {row["model"] for row in decisions}
-    return {model: DriftHistory(_select(decisions, model), _select(effects, model)) for model in by_model}
+    decisions: dict[str, list[Record]] = {}
+    for record in lake.read_file_records(results_table.TABLE, QUERY, first):
+        decisions.setdefault(record["model"], []).append(record)
+    # Versions are numbers; a shorter text is a smaller one.
+    return {
+        model: DriftHistory(sorted(rows, key=lambda row: (row["day"], len(row["version"]), row["version"])))
+        for model, rows in decisions.items()
+    }
 
 
-def _select(rows: Iterable[dict[str, Any]], model: str) -> tuple[dict[str, Any], ...]:
-    return tuple(row for row in rows if row["model"] == model)
+def _find_largest_effects(rows: Iterable[Record]) -> dict[str, float]:
+    """Return each column with its largest effect, as a multiple of the bound; sorted by column."""
+    effects: dict[str, float] = {}
+    for row in rows:
+        for item in row["effects"] or ():
+            effects[item["name"]] = max(round(item["effect"], 4), effects.get(item["name"], 0.0))
+    return dict(sorted(effects.items()))

@@ -1,4 +1,4 @@
-"""Read the last validation of each partition of all datasets, in one query each for validations and failures."""
+"""Read the last validation of each partition of all datasets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.lake import DATE_COLUMN, connect
-from pipelines.lake.catalog import find_table
+from pipelines.lake import DATE_COLUMN
+from pipelines.lake.file_records import FileQuery, Record
 from pipelines.lake.partitions import make_partition
 from pipelines.lake.remembering import RememberingLake
 from pipelines.partitions import HOUR_COLUMN, Partition
@@ -15,19 +15,19 @@ from pipelines.system.files import read_json_object
 from pipelines.validation.results_table import TABLE, get_evidence_path
 from pipelines.window import Unit
 
-LAST_DAY = dt.date(9999, 12, 31)
-NEWEST = """
-CREATE TEMP TABLE newest AS
-SELECT dataset, date, {hour} AS hour, max(validated_at) AS validated_at, arg_max(run, validated_at) AS run
-FROM results GROUP BY ALL
-"""
-VALIDATIONS = "SELECT * FROM newest"
-FAILURES = """
-SELECT results.dataset, results.date, newest.hour, expectation, "column", severity,
-    coalesce(nullif(error, ''), observed) AS observed
-FROM results JOIN newest ON newest.run = results.run AND newest.dataset = results.dataset
-WHERE NOT success ORDER BY ALL
-"""
+QUERY = FileQuery(
+    """
+SELECT filename, dataset, date, hour, run, max(validated_at) AS validated_at,
+    list({'expectation': expectation, 'column': "column", 'severity': severity,
+        'observed': coalesce(nullif(error, ''), observed)} ORDER BY place) FILTER (NOT success) AS failures
+FROM files GROUP BY ALL
+""",
+    (
+        *("dataset", DATE_COLUMN, HOUR_COLUMN, "run", "validated_at", "expectation", "column", "severity"),
+        *("error", "observed", "place", "success"),
+    ),
+)
+"""Selects each validation with its failures."""
 
 
 @dataclass(frozen=True)
@@ -82,31 +82,23 @@ def read_validations(lake: RememberingLake, dataset: str, unit: Unit, first: dt.
         unit: unit of its partitions.
         first: first day for which the table is read; the same for all datasets.
     """
-    rows, failures = lake.remember(TABLE, ("newest", first), lambda: _read(lake, first))
-    validations = {
-        partition: Validation(dataset, partition, row["run"], row["validated_at"])
-        for row in rows
-        if row["dataset"] == dataset and (partition := _make_partition(row, unit))
-    }
-    for row in failures:
-        if row["dataset"] == dataset and (validation := validations.get(_make_partition(row, unit))):
-            texts = (row[name] or "" for name in ("expectation", "column", "severity", "observed"))
-            validation.failures.append(Failure(*texts))
+    newest = lake.remember(TABLE, ("newest", first), lambda: _find_newest(lake, first))
+    validations: dict[Partition, Validation] = {}
+    for record in newest.get(dataset, ()):
+        partition = make_partition({DATE_COLUMN: record["date"], HOUR_COLUMN: record["hour"]}, unit)
+        failures = [Failure(**{name: text or "" for name, text in item.items()}) for item in record["failures"] or ()]
+        validations[partition] = Validation(dataset, partition, record["run"], record["validated_at"], failures)
     return validations
 
 
-def _make_partition(row: dict[str, Any], unit: Unit) -> Partition:
-    return make_partition({DATE_COLUMN: row["date"], HOUR_COLUMN: row["hour"]}, unit)
-
-
-def _read(lake: RememberingLake, first: dt.date) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    table = find_table(lake.catalog, TABLE)
-    if table is None:
-        return [], []
-    hour = "hour" if HOUR_COLUMN in table.schema().column_names else "NULL"
-    with connect() as connection, lake.create_view(connection, "results", TABLE, first, LAST_DAY):
-        connection.execute(NEWEST.format(hour=hour))
-        validations, failures = (
-            connection.sql(query).arrow().read_all().to_pylist() for query in (VALIDATIONS, FAILURES)
-        )
-    return validations, failures
+def _find_newest(lake: RememberingLake, first: dt.date) -> dict[str, list[Record]]:
+    """Find the last validation of each partition; return them by dataset."""
+    newest: dict[tuple[Any, ...], Record] = {}
+    for record in lake.read_file_records(TABLE, QUERY, first):
+        key = record["dataset"], record["date"], record["hour"]
+        if key not in newest or newest[key]["validated_at"] <= record["validated_at"]:
+            newest[key] = record
+    records: dict[str, list[Record]] = {}
+    for record in newest.values():
+        records.setdefault(record["dataset"], []).append(record)
+    return records

@@ -64,8 +64,10 @@ def test_old_events_are_left_out_except_the_last_ones(home):
     assert len(timeline) == MIN_EVENTS + 50
 
 
-def make_decision(day, outcome="none", version="1", drifted=None):
-    return {"day": day, "outcome": outcome, "reasons": "a\nb", "version": version, "drifted_columns": drifted}
+def make_decision(day, outcome="none", version="1", drifted=None, effects=()):
+    pairs = [{"name": "distance", "effect": effect} for effect in effects]
+    fields = {"version": version, "drifted_columns": drifted, "effects": pairs or None}
+    return {"day": day, "outcome": outcome, "reasons": "a\nb", **fields}
 
 
 def test_weeks_of_drift(home):
@@ -73,11 +75,10 @@ def test_weeks_of_drift(home):
     history = DriftHistory(
         decisions=(
             make_decision(monday - dt.timedelta(weeks=60)),
-            make_decision(monday),
-            make_decision(monday + dt.timedelta(6), "drift", "2", ["distance"]),
+            make_decision(monday, effects=(0.5, 1.23456)),
+            make_decision(monday + dt.timedelta(6), "drift", "2", ["distance"], effects=(0.7,)),
             make_decision(monday + dt.timedelta(7)),
         ),
-        effects=({"week": monday, "name": "distance", "effect": 1.23456},),
     )
     first, second = history.list_weeks("m", monday + dt.timedelta(8))
     assert (first.week, second.week) == (monday, monday + dt.timedelta(7))
