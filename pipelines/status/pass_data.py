@@ -9,7 +9,6 @@ from functools import cached_property
 from pipelines import params
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.dataset import Dataset, choose_dataset, load_dataset
-from pipelines.errors import LeewayError
 from pipelines.lake.remembering import RememberingLake
 from pipelines.loop.journal import Journal as LoopJournal
 from pipelines.partitions import get_last_day, parse_partition
@@ -76,5 +75,5 @@ class PassData:
     def _find_newest_day_of_model(self, model: str) -> dt.date | None:
         try:
             return self.find_newest_day(self.load_dataset(model))
-        except LeewayError:  # it is reported where the model's document is built
+        except Exception:  # a damaged table is reported where the document of its model is built
             return None

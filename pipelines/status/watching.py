@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -41,9 +42,9 @@ def watch(interval_s: float) -> None:
     watcher = Watcher()
     while True:
         started = time.monotonic()
-        is_written = watcher.check()
+        was_busy = watcher.check()
         elapsed_s = time.monotonic() - started
-        time.sleep(max(interval_s, BUSY_FACTOR * elapsed_s if is_written else 0.0))
+        time.sleep(max(interval_s, BUSY_FACTOR * elapsed_s if was_busy else 0.0))
 
 
 class Watcher:
@@ -60,29 +61,36 @@ class Watcher:
         self._problems: Mapping[str, str] = {}
         """Document that could not be written, to the reason."""
         self._outage = ""
-        self._retry_at = 0.0
+        self._retry_at = math.inf
 
     def check(self) -> bool:
-        """Write the documents if something has changed; return whether they were written."""
+        """Write the documents if something has changed, or if some are missing; return whether it was tried."""
         try:
             lake = self._lake = self._lake or RememberingLake.open()
             seen = _read_versions(lake)
-            if seen == self._seen and not (self._problems and time.monotonic() >= self._retry_at):
-                return False
-            lake.refresh()
-            problems = {name: error.message for name, error in self._write(lake).items()}
         except Exception as error:  # a lake that does not answer must not end the watcher
             self._lake = None  # the next check opens it again
-            self._report_outage(translate_error(error).message)
+            self._report_outage(error)
             return False
-        self._seen, self._outage, self._retry_at = seen, "", time.monotonic() + RETRY_S
+        if seen == self._seen and time.monotonic() < self._retry_at:
+            return False
+        self._seen = seen
+        try:
+            lake.refresh()
+            problems = {name: error.message for name, error in self._write(lake).items()}
+        except Exception as error:  # for example a full disk
+            self._retry_at = time.monotonic() + RETRY_S
+            self._report_outage(error)
+            return True
+        self._outage, self._retry_at = "", time.monotonic() + RETRY_S if problems else math.inf
         for name, reason in problems.items():
             if self._problems.get(name) != reason:
                 log.error("status: %s cannot be written: %s", name, reason)
         self._problems = problems
         return True
 
-    def _report_outage(self, message: str) -> None:
+    def _report_outage(self, error: Exception) -> None:
+        message = translate_error(error).message
         if message != self._outage:
             log.error("status: the documents cannot be written: %s", message)
         self._outage = message

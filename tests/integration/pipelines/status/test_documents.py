@@ -274,6 +274,21 @@ def test_damaged_table_spares_what_needs_it_not(two_models: Path, home: Path, so
     assert sorted(write()) == ["models/a.json", "models/b.json"]
 
 
+def test_damaged_dataset_spares_models_of_others(two_models: Path, home: Path, source: Any) -> None:
+    params = two_models / "models" / "b" / "params.yaml"
+    params.write_text(params.read_text().replace("dataset: flights", "dataset: weather"))
+    Lake.open().write_partition("flights", MONDAY, source.read(MONDAY))
+    assert write() == {}
+    for path in (home / "lake").rglob("flights/metadata/*"):
+        path.unlink()
+    assert sorted(write()) == ["data/flights.json", "models/a.json"]
+    listing = read(ModelList, "models.json")
+    assert [summary.model for summary in listing.models] == ["b"]
+    assert [*listing.unreadable_models, *listing.unreadable_documents] == ["a", "data/flights.json"]
+    assert read(DatasetDetails, "data/flights.json").newest_partition == "2013-01-07", "the old document is kept"
+    assert read(DatasetDetails, "data/weather.json").models == ["b"]
+
+
 def test_document_of_a_removed_model_is_removed(two_models: Path, home: Path) -> None:
     write()
     shutil.rmtree(two_models / "models" / "b")

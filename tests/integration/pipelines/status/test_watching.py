@@ -1,8 +1,8 @@
 """Test when `status --watch` writes the documents again, and that a kill leaves whole files."""
 
 import datetime as dt
-import json
-import random
+import errno
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from pipelines.status.documents.data import DatasetDetails
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 from pipelines.status.watching import Watcher
+from pipelines.status.writing import write_documents
 from tests.conftest import Commands
 
 KINDS = {"models.json": ModelList, "costs.json": CostDocument, "flights.json": ModelDetails}
@@ -80,6 +81,19 @@ def test_what_could_not_be_written_is_logged_once_and_tried_again(
     assert caplog.text.count("status: models/a.json cannot be written: it is damaged.") == 1
 
 
+def test_full_disk_is_logged_once_and_tried_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: RememberingLake) -> dict[str, Any]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    watcher = Watcher(fail)
+    assert [watcher.check(), watcher.check()] == [True, False], "the next attempt comes after a while"
+    watcher._retry_at = 0.0
+    assert watcher.check()
+    assert caplog.text.count("status: the documents cannot be written: ") == 1
+
+
 def test_lake_that_does_not_answer_is_logged_once(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,23 +130,47 @@ def test_watch_follows_the_lake_until_a_signal(
     assert "status: 1 models, 1 datasets, written in" in errors
 
 
-def test_files_stay_whole_if_the_writer_is_killed(home: Path, commands: Commands, until: Callable[..., Any]) -> None:
-    delays, folder = random.Random(13), home / "status"
-    script = (
-        "import sys; from pipelines.lake.remembering import RememberingLake\n"
-        "from pipelines.status.writing import write_documents\n"
-        "while True: write_documents(RememberingLake.open()); print('written', flush=True)\n"
-    )
+KILLED = """
+import sys, time
+from pathlib import Path
+from pipelines.lake.remembering import RememberingLake
+from pipelines.status.writing import write_documents
+write_text, count = Path.write_text, 0
+
+def write_half(path, text, **options):
+    global count
+    count += 1
+    if count == int(sys.argv[1]):
+        write_text(path, text[: len(text) // 2], **options)
+        print("half", flush=True)
+        time.sleep(600)
+    return write_text(path, text, **options)
+
+Path.write_text = write_half
+write_documents(RememberingLake.open())
+"""
+"""Writes the documents, and stops in the middle of the file whose number is given."""
+
+
+@pytest.mark.parametrize("file", [1, 2, 3, 4])
+def test_files_stay_whole_if_the_writer_is_killed(home: Path, commands: Commands, file: int) -> None:
     add_event("1")
-    for _ in range(5):
-        process = commands.start(sys.executable, "-c", script)
-        assert process.stdout and process.stdout.readline() == "written\n"
-        begin = (folder / "models.json").stat().st_mtime_ns
-        skipped = delays.randrange(20)
-        until(lambda begin=begin, skipped=skipped: (folder / "models.json").stat().st_mtime_ns > begin or not skipped)
-        process.kill()
-        process.wait(60)
-        for path in folder.rglob("*.json"):
-            kind = DatasetDetails if path.parent.name == "data" else KINDS[path.name]
-            kind.model_validate(json.loads(path.read_text()))
-    assert len(list(folder.rglob("*.json"))) == 4
+    write_documents(RememberingLake.open())
+    add_event("2")
+    process = commands.start(sys.executable, "-c", KILLED, str(file))
+    assert process.stdout and process.stdout.readline() == "half\n"
+    process.kill()
+    process.wait(60)
+    folder, champions = home / "status", []
+    for path in folder.rglob("*.json"):
+        kind = DatasetDetails if path.parent.name == "data" else KINDS[path.name]
+        document = kind.model_validate_json(path.read_text())
+        if isinstance(document, ModelList | ModelDetails):
+            summary = document.summary if isinstance(document, ModelDetails) else document.models[0]
+            champions.append(summary.champion)
+    assert sorted(champions) == (["1", "1"] if file == 1 else ["1", "2"]), "the list of models is written last"
+    (leftover,) = folder.rglob(".*.json.*")
+    os.utime(leftover, (0, 0))
+    write_documents(RememberingLake.open())
+    assert not leftover.exists()
+    assert read_champion(home) == "2"
