@@ -39,7 +39,7 @@ def add_facts(
     dataset: Dataset,
     policy: Policy,
     lake: Lake,
-    explain_budget_refusal: Callable[[str], str] = facts.explain_budget_refusal,
+    explain_budget_refusal: Callable[[str], str] | None = None,
 ) -> Request:
     """Return the request with the facts that the guards need. Facts that matter only for drift are empty otherwise.
 
@@ -49,6 +49,7 @@ def add_facts(
         policy: the limits that the guards apply.
         lake: lake with the data and their validations.
         explain_budget_refusal: explains why the budget does not allow a training of a model; empty if it allows it.
+            None: by the ledgers of the lake.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.
@@ -60,7 +61,8 @@ def add_facts(
         return request
     days = facts.select_quality_days(request.model, request.as_of, policy)
     failures = facts.find_validation_failures(lake, dataset, days, request.drifted_columns)
-    return replace(request, failed_validations=tuple(failures), budget_refusal=explain_budget_refusal(request.model))
+    explain = explain_budget_refusal or partial(facts.explain_budget_refusal, lake=lake)
+    return replace(request, failed_validations=tuple(failures), budget_refusal=explain(request.model))
 
 
 def ask_guards(
@@ -72,7 +74,7 @@ def ask_guards(
         question: the training.
         history: history of the model's trainings.
         lake: lake with the data, their validations and the ledgers of costs.
-        explain_budget_refusal: see `add_facts`; None: by the ledgers of the lake.
+        explain_budget_refusal: see `add_facts`.
 
     Returns:
         Guard to its decision, the most serious guard first; None if the guard lets the training through.
@@ -88,7 +90,6 @@ def ask_guards(
         now=dt.datetime.now(dt.UTC),
         drifted_columns=tuple(question.drifted_columns),
     )
-    explain = explain_budget_refusal or partial(facts.explain_budget_refusal, lake=lake)
-    request = add_facts(request, question.dataset, question.policy, lake, explain)
+    request = add_facts(request, question.dataset, question.policy, lake, explain_budget_refusal)
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(request, history, question.policy)}
     return {guard: hold_backs.get(guard) for guard in GUARDS}

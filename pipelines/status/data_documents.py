@@ -36,15 +36,17 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
         DataError: a table of the lake is damaged. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    newest = data.find_newest_day(dataset)
+    first = data.first_newest_day - dt.timedelta(YEARS_DAYS)
     published = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
     quarantined = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
-    first = data.first_newest_day - dt.timedelta(YEARS_DAYS)
     validations = read_validations(data.lake, dataset.table, dataset.partition, first)
-    all_partitions = sorted({*published, *quarantined, *validations}, key=lambda partition: partition.isoformat())
-    last = max([get_date(partition) for partition in all_partitions], default=newest or dt.date.max)
-    partitions = [item for item in all_partitions if get_date(item) > last - dt.timedelta(YEARS_DAYS)]
-    partitions = partitions[-MAX_PARTITIONS:]
+    partitions = _select_newest({*published, *quarantined, *validations})
+    states = [
+        _describe_partition(
+            dataset.table, item, published.get(item, 0), quarantined.get(item, 0), validations.get(item)
+        )
+        for item in partitions
+    ]
     return DatasetDetails(
         written_at=data.now,
         dataset=dataset.name,
@@ -52,19 +54,19 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
         newest_partition=find_newest_partition(data.lake, dataset),
         published_at=find_publication_time(data.lake, dataset),
         unit=dataset.partition,
-        partitions=[
-            _describe_partition(
-                dataset.table,
-                partition,
-                published.get(partition, 0),
-                quarantined.get(partition, 0),
-                validations.get(partition),
-            )
-            for partition in partitions
-        ],
-        failures=_sum_failures(validations[partition] for partition in partitions if partition in validations),
+        partitions=states,
+        failures=_sum_failures(validations[item] for item in partitions if item in validations),
         docs_url=settings().build_dataset_url(dataset.table),
     )
+
+
+def _select_newest(partitions: Iterable[Partition]) -> list[Partition]:
+    """Select the partitions of the document, oldest first."""
+    ordered = sorted(partitions, key=lambda partition: partition.isoformat())
+    if not ordered:
+        return []
+    last = get_date(ordered[-1])
+    return [item for item in ordered if get_date(item) > last - dt.timedelta(YEARS_DAYS)][-MAX_PARTITIONS:]
 
 
 def judge_partition(rows: int, quarantined_rows: int, validation: Validation | None) -> State:

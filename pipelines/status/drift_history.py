@@ -6,8 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipelines.lake.file_records import FileQuery, Record
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.remembering import FileQuery, Record, RememberingLake
 from pipelines.monitoring import results_table
 from pipelines.settings import settings
 from pipelines.status.documents.model import DriftWeek

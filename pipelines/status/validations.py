@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.lake import DATE_COLUMN
-from pipelines.lake.file_records import FileQuery, Record
 from pipelines.lake.partitions import make_partition
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.remembering import FileQuery, Record, RememberingLake
 from pipelines.partitions import HOUR_COLUMN, Partition
 from pipelines.system.files import read_json_object
 from pipelines.validation.results_table import TABLE, get_evidence_path

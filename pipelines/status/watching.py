@@ -11,8 +11,7 @@ from typing import Any
 
 from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE
 from pipelines.errors import LeewayError
-from pipelines.lake.locations import read_table_locations
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.remembering import RememberingLake, read_table_locations
 from pipelines.settings import settings
 from pipelines.status.writing import write_documents
 from pipelines.system.error_translation import translate_error

@@ -14,12 +14,12 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.utils.config import Config
 
 from pipelines.errors import DataError
-from pipelines.lake import Lake, file_records
+from pipelines.lake import Lake
 from pipelines.lake.catalog import load_table
-from pipelines.lake.file_records import FileQuery
-from pipelines.lake.locations import read_table_locations
 from pipelines.lake.month_table import MonthTable
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.remembering import RememberingLake, file_records
+from pipelines.lake.remembering.file_records import FileQuery
+from pipelines.lake.remembering.locations import read_table_locations
 from pipelines.partitions import Hour
 from tests.tools.postgres import run_postgres
 
@@ -189,7 +189,7 @@ def test_catalog_that_is_no_database_is_asked_for_each_table(home: Path, monkeyp
     write_day(DAYS[0], 1)
     catalog = Lake.open().catalog
     expected = read_table_locations(catalog)
-    monkeypatch.setattr("pipelines.lake.locations.SqlCatalog", type("NoCatalog", (), {}))
+    monkeypatch.setattr("pipelines.lake.remembering.locations.SqlCatalog", type("NoCatalog", (), {}))
     assert isinstance(catalog, SqlCatalog)
     assert read_table_locations(catalog) == expected
 

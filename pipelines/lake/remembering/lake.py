@@ -14,12 +14,12 @@ from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from pipelines.lake.catalog import find_table
-from pipelines.lake.file_records import FileQuery, FileRecords, Record
 from pipelines.lake.lake import Lake
-from pipelines.lake.locations import read_table_locations
-from pipelines.lake.manifests import ManifestReader
 from pipelines.lake.month_table import ALL_COLUMNS, MonthTable
 from pipelines.lake.partitions import WHOLE_PARTITION, make_partition
+from pipelines.lake.remembering.file_records import FileQuery, FileRecords, Record
+from pipelines.lake.remembering.locations import read_table_locations
+from pipelines.lake.remembering.manifests import ManifestReader
 from pipelines.partitions import Partition, PartitionT, get_unit
 from pipelines.window import Unit
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
 from pipelines.lake import views
-from pipelines.lake.manifests import ManifestReader, has_deletes
 from pipelines.lake.partitions import build_range_filter
+from pipelines.lake.remembering.manifests import ManifestReader, has_deletes
 from pipelines.system.data_files import explain_damage
 from pipelines.system.duckdb_session import (
     LOW_MEMORY_MIB,
