@@ -144,8 +144,8 @@ class _Rollback:
         if spec.to:
             self._check_target(state)
             return spec.to
-        for version in reversed(state.earlier_champions):
-            if version not in state.blocked and has_version(self.registry, name, version):
+        for version in state.rollback_versions:
+            if has_version(self.registry, name, version):
                 return version
         raise PromotionError(
             f"version {state.champion} of {name} has no earlier champion that can become champion again.",
