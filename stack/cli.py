@@ -76,7 +76,7 @@ def services() -> None:
         if stack is None:
             console.print(f"The stack is not running; `{PROGRAM} up` starts it.{_explain_end(layout)}", soft_wrap=True)
             raise typer.Exit(UnavailableError.exit_code)
-        unhealthy_names = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
+        unhealthy_names = [name for name, is_healthy in build_health_checks(layout, stack).items() if not is_healthy()]
         console.print(display.build_url_table(layout, stack))
         logs = layout.home / "logs"
         console.print(

@@ -43,10 +43,11 @@ def create_app() -> FastAPI:
         dependencies=[Depends(requires_access_view(AccessView.WEBSITE))],
     )
     app.add_exception_handler(MissingDocumentError, _answer_missing_document)
-    app.get("/documents/models")(send_models)
-    app.get("/documents/models/{name}")(send_model)
-    app.get("/documents/data/{name}")(send_dataset)
-    app.get("/documents/costs")(send_costs)
+    look = [Depends(documents.record_look)]
+    app.get("/documents/models", dependencies=look)(send_models)
+    app.get("/documents/models/{name}", dependencies=look)(send_model)
+    app.get("/documents/data/{name}", dependencies=look)(send_dataset)
+    app.get("/documents/costs", dependencies=look)(send_costs)
     app.get("/leeway.js")(send_script)
     app.get("/{name}.svg")(send_icon)
     return app

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ MAX_BYTES = 16 << 20
 """Largest size of a document. A larger file is no document of Leeway."""
 WATCHED_FILE = "watched"
 """File whose modification time says when the lake was last looked at."""
+REQUESTED_FILE = "requested"
+"""File whose modification time says when somebody last looked at the page. While nobody looks, changes of the lake are
+not written."""
 CanRead = Callable[[str], bool]
 """Returns whether the visitor may read about a model."""
 
@@ -66,6 +70,14 @@ def read_costs(can_read: CanRead) -> dict[str, Any]:
     visible = {part: [row for row in document[part] if row["model"] not in hidden] for part in parts}
     sums: dict[str, Any] = {"budgets": [], "advice": []} if hidden else {}
     return {**document, **visible, **sums}
+
+
+def record_look() -> None:
+    """Record that somebody looks at the page now, so that changes of the lake are written."""
+    with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
+        folder = _get_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / REQUESTED_FILE).touch()
 
 
 def find_watch_time() -> dt.datetime | None:

@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,15 @@ from pipelines.status.writing import write_documents
 from tests.conftest import Commands
 
 KINDS = {"models.json": ModelList, "costs.json": CostDocument, "flights.json": ModelDetails}
+
+
+@pytest.fixture(autouse=True)
+def request_file(home: Path) -> Path:
+    """Record that somebody looks at the page; return the file."""
+    file = home / "status" / watching.REQUESTED_FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    return file
 
 
 def add_event(version: str) -> None:
@@ -62,6 +72,26 @@ def test_documents_are_written_again_only_after_a_change(
 
     monkeypatch.setattr(watching, "dt", type("clock", (), {"datetime": Tomorrow, "UTC": dt.UTC}))
     assert [watcher.check(), watcher.check()] == [True, False]
+
+
+@pytest.mark.usefixtures("one_model_project")
+def test_changes_are_not_written_while_nobody_looks(home: Path, request_file: Path) -> None:
+    watched_file = home / "status" / watching.WATCHED_FILE
+    request_file.unlink()
+    add_event("1")
+    watcher = Watcher()
+    assert [watcher.check(), watcher.check()] == [True, False], "the first check writes the documents"
+    add_event("2")
+    long_ago = time.time() - 2 * watching.ATTENTION_S
+    request_file.touch()
+    for file in (request_file, watched_file):
+        os.utime(file, (long_ago, long_ago))
+    assert not watcher.check()
+    assert read_champion(home) == "1"
+    assert watched_file.stat().st_mtime > long_ago, "but the lake was checked"
+    request_file.touch()
+    assert watcher.check()
+    assert read_champion(home) == "2"
 
 
 def test_what_could_not_be_written_is_logged_once_and_tried_again(

@@ -15,6 +15,10 @@ from fastapi.testclient import TestClient
 from leeway.page import app as page_app
 from leeway.page import documents
 
+from pipelines.settings import settings
+from pipelines.status import watching, writing
+from stack.layout import Layout
+
 WRITTEN_AT = "2026-11-27T09:00:00Z"
 ADDRESSES = ("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/leeway.js")
 
@@ -126,6 +130,24 @@ def test_time_at_which_the_lake_was_looked_at_is_sent_also_without_a_change(view
     os.utime(status / documents.WATCHED_FILE, (1_795_770_000, 1_795_770_000))
     again = viewer.get("/documents/models", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.headers[page_app.WATCHED_HEADER]) == (304, "2026-11-27T09:00:00Z")
+
+
+def test_files_have_the_names_that_the_watcher_uses(status: Path) -> None:
+    assert (documents.WATCHED_FILE, documents.REQUESTED_FILE) == (watching.WATCHED_FILE, watching.REQUESTED_FILE)
+    assert documents._get_folder() == settings().home / writing.FOLDER
+    assert Layout(home=settings().home, project=status).watched_file == status / watching.WATCHED_FILE
+
+
+def test_a_look_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
+    file = status / documents.REQUESTED_FILE
+    for address in ADDRESSES:
+        viewer.get(address, headers={"Cookie": "", "Authorization": "Bearer forged"})
+    viewer.get("/leeway.js")
+    assert not file.exists()
+    viewer.get("/documents/costs")
+    os.utime(file, (1, 1))
+    viewer.get("/documents/models/boats", headers={"If-None-Match": "*"})
+    assert file.stat().st_mtime > 1
 
 
 @pytest.mark.parametrize("name", ["nobody", "a" * 201, "%2e%2e%2fmodels", "..", ".hidden", "a%00b", "<script>"])
