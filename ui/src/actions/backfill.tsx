@@ -1,0 +1,134 @@
+// Start a backfill, after its runs were listed.
+import { Box, Button, HStack, Text } from "@chakra-ui/react";
+import { type ReactNode, useState } from "react";
+import { planBackfill, startBackfill } from "../airflow/api";
+import { useAirflow } from "../airflow/state";
+import type { BackfillRequest, PlannedRun } from "../airflow/types";
+import { formatMoment, formatNumber } from "../format";
+import { RequestError } from "../request";
+import { Notice } from "../widgets/notice";
+import { ActionDialog } from "./dialog";
+import { ChoiceField, DayField } from "./fields";
+import { useObstacle } from "./run_action";
+import { describeError, useAction } from "./use_action";
+
+type Repeat = BackfillRequest["reprocess_behavior"];
+
+const REPEATS: Record<Repeat, string> = {
+  none: "leave it",
+  failed: "repeat it if it failed",
+  completed: "repeat it",
+};
+
+interface BackfillProps {
+  dagId: string;
+  first: string;
+  last: string;
+  maxActiveRuns: number;
+  /** What the runs do. */
+  effect: ReactNode;
+  /** Say what so many runs cost. */
+  renderCost?: (runs: number) => ReactNode;
+}
+
+/** Offer a backfill of a DAG. */
+export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost }: BackfillProps) {
+  const [from, setFrom] = useState(first);
+  const [to, setTo] = useState(last);
+  const [repeat, setRepeat] = useState<Repeat>("none");
+  const [listed, setListed] = useState<{ key: string; runs: PlannedRun[] }>();
+  const { refresh } = useAirflow();
+  const request = buildRequest(dagId, from, to, repeat, maxActiveRuns);
+  const key = JSON.stringify(request);
+  // A list of other days, which the visitor chose before, says nothing about these.
+  const plan = listed?.key === key ? listed.runs : undefined;
+  const action = useAction(async () => {
+    const { id } = await startBackfill(request);
+    return { text: `Backfill ${id} of ${dagId} was started.`, path: `/dags/${encodeURIComponent(dagId)}/backfills` };
+  }, refresh);
+  const listing = useAction(
+    async () => {
+      const runs = await planBackfill(request);
+      setListed({ key, runs });
+      return { text: formatNumber(runs.length, "run") };
+    },
+    () => undefined,
+  );
+  return (
+    <ActionDialog
+      button="Backfill"
+      title={`Backfill ${dagId}?`}
+      consequences={effect}
+      confirm={plan ? `Start ${formatNumber(plan.length, "run")}` : "Start the runs"}
+      isReady={Boolean(plan?.length)}
+      obstacle={useObstacle(dagId)}
+      action={action}
+      onOpen={() => setListed(undefined)}
+    >
+      <HStack align="end" wrap="wrap" gap={3}>
+        <Box>
+          <DayField label="From" value={from} onChange={setFrom} />
+        </Box>
+        <Box>
+          <DayField label="To, included" value={to} onChange={setTo} />
+        </Box>
+        <Box>
+          <ChoiceField label="If there is a run already" value={repeat} options={REPEATS} onChange={setRepeat} />
+        </Box>
+        <Button size="sm" variant="outline" onClick={listing.send} loading={listing.isSending} disabled={!from || !to}>
+          List the runs
+        </Button>
+      </HStack>
+      {listing.error && <PlanError error={listing.error} />}
+      {plan && <Plan runs={plan} />}
+      {plan && plan.length > 0 && renderCost?.(plan.length)}
+    </ActionDialog>
+  );
+}
+
+function buildRequest(dagId: string, from: string, to: string, repeat: Repeat, maxActiveRuns: number): BackfillRequest {
+  return {
+    dag_id: dagId,
+    from_date: `${from}T00:00:00Z`,
+    to_date: `${to}T00:00:00Z`,
+    max_active_runs: maxActiveRuns,
+    reprocess_behavior: repeat,
+    run_backwards: false,
+    dag_run_conf: {},
+  };
+}
+
+function PlanError({ error }: { error: RequestError }) {
+  const { title, text } = describeError(error);
+  return (
+    <Notice status="error" title={title}>
+      {text}
+    </Notice>
+  );
+}
+
+/** List the runs that a backfill would start. */
+function Plan({ runs }: { runs: PlannedRun[] }) {
+  if (runs.length === 0)
+    return <Notice status="info">Nothing would start: there is a run for each of these days, or none is due.</Notice>;
+  const names = runs.map((run) => run.partition_key ?? formatMoment(run.logical_date));
+  return (
+    <Box>
+      <Text mb={1}>{formatNumber(runs.length, "run")} would start:</Text>
+      <Box
+        maxH="9rem"
+        overflow="auto"
+        borderWidth="1px"
+        borderRadius="sm"
+        p={2}
+        tabIndex={0}
+        role="region"
+        aria-label="Runs"
+      >
+        <Text fontSize="xs" fontVariantNumeric="tabular-nums">
+          {names.join(", ")}
+        </Text>
+      </Box>
+    </Box>
+  );
+}

@@ -1,0 +1,61 @@
+// Start a training.
+import { Text } from "@chakra-ui/react";
+import { useState } from "react";
+import type { ModelDetails } from "../documents/types";
+import { formatDay, formatUsd } from "../format";
+import { ActionDialog } from "./dialog";
+import { DayField } from "./fields";
+import { formatForId, useObstacle, useRunAction } from "./run_action";
+
+/** Say what a training costs at most. */
+export function TrainingCost({ details, runs = 1 }: { details: ModelDetails; runs?: number }) {
+  const { worst_case_usd: cost, text } = details.training_forecast;
+  if (cost === null) return <Text>The cost of a training is not known: {text}</Text>;
+  // The price of a training is an upper bound, so the sum is one, too.
+  const sum = runs === 1 ? "" : `: ${formatUsd(cost * runs)} USD for ${runs}`;
+  return (
+    <Text>
+      A training costs at most <b>{formatUsd(cost)} USD</b>
+      {sum}. {text}.
+    </Text>
+  );
+}
+
+/** Offer to train a model. */
+export function Train({ details }: { details: ModelDetails }) {
+  const { model } = details.summary;
+  const [asOf, setAsOf] = useState(details.guards_as_of ?? formatDay(new Date()));
+  const [openedAt, setOpenedAt] = useState(new Date());
+  const dagId = `${model}_train`;
+  const action = useRunAction({
+    dagId,
+    // The ID stays the same while the dialog is open: sent twice, the training is started once.
+    runId: `page_${asOf}_${formatForId(openedAt)}`,
+    conf: { as_of: asOf },
+    done: `The training as of ${asOf} was started.`,
+    exists: () => `The training as of ${asOf} was started by the first request. Nothing was started now.`,
+  });
+  return (
+    <ActionDialog
+      button="Train"
+      title={`Train ${model}?`}
+      consequences={
+        <>
+          <Text>
+            {dagId} starts now. It trains on the rows whose label was known before the chosen day, and the gate judges
+            the candidate. A candidate that passes becomes champion, after an approval if the policy asks for one. The
+            guards never hold back a training that a person starts, but count it.
+          </Text>
+          <TrainingCost details={details} />
+        </>
+      }
+      confirm="Start the training"
+      isReady={/^\d{4}-\d\d-\d\d$/.test(asOf)}
+      obstacle={useObstacle(dagId)}
+      action={action}
+      onOpen={() => setOpenedAt(new Date())}
+    >
+      <DayField label="As of" value={asOf} onChange={setAsOf} help="It sees only rows whose label was known before." />
+    </ActionDialog>
+  );
+}

@@ -1,0 +1,78 @@
+// Calls of Airflow's public API.
+import { requestJson } from "../request";
+import type { Approval, BackfillRequest, Dag, DagRun, PlannedRun, TaskInstance } from "./types";
+
+const PAGE = 100;
+const encode = encodeURIComponent;
+
+/** List all DAGs of Leeway. */
+export async function listDags(): Promise<Dag[]> {
+  const dags: Dag[] = [];
+  for (;;) {
+    const path = `api/v2/dags?tags=leeway&limit=${PAGE}&offset=${dags.length}&order_by=dag_id`;
+    const answer = await requestJson<{ dags: Dag[]; total_entries: number }>(path);
+    dags.push(...answer.dags);
+    if (answer.dags.length === 0 || dags.length >= answer.total_entries) return dags;
+  }
+}
+
+/** List the runs that run, then those that wait; of each, the newest. */
+export async function listActiveRuns(): Promise<DagRun[]> {
+  const list = async (state: string) => {
+    const path = `api/v2/dags/~/dagRuns?state=${state}&order_by=-run_after&limit=${PAGE}`;
+    return (await requestJson<{ dag_runs: DagRun[] }>(path)).dag_runs;
+  };
+  // Apart, because a backfill can have more runs that wait than fit in an answer.
+  return (await Promise.all(["running", "queued"].map(list))).flat();
+}
+
+/** List the requests for an approval that wait for an answer, oldest first. */
+export async function listApprovals(): Promise<Approval[]> {
+  const states = "state=awaiting_input&state=deferred&state=running";
+  const path = `api/v2/dags/~/dagRuns/~/hitlDetails?response_received=false&${states}&order_by=created_at&limit=${PAGE}`;
+  return (await requestJson<{ hitl_details: Approval[] }>(path)).hitl_details;
+}
+
+/** List the tasks `train` that run, wait for their job, or wait for a slot. */
+export async function listTrainings(): Promise<TaskInstance[]> {
+  const states = "state=running&state=deferred&state=queued&state=scheduled&state=up_for_retry";
+  const path = `api/v2/dags/~/dagRuns/~/taskInstances?task_id=train&${states}&limit=${PAGE}`;
+  return (await requestJson<{ task_instances: TaskInstance[] }>(path)).task_instances;
+}
+
+/** Count the tasks of all DAGs that wait for a slot. */
+export async function countWaitingTasks(): Promise<number> {
+  const path = "api/v2/dags/~/dagRuns/~/taskInstances?state=queued&state=scheduled&limit=1";
+  return (await requestJson<{ total_entries: number }>(path)).total_entries;
+}
+
+/** Start a run of a DAG. With the same `dag_run_id`, Airflow starts no second one: it answers 409. */
+export const startRun = (dagId: string, runId: string, conf: Record<string, unknown>): Promise<DagRun> =>
+  requestJson<DagRun>(`api/v2/dags/${encode(dagId)}/dagRuns`, {
+    method: "POST",
+    json: { dag_run_id: runId, logical_date: null, conf },
+  });
+
+/** Read a run of a DAG. */
+export const readRun = (dagId: string, runId: string): Promise<DagRun> =>
+  requestJson<DagRun>(`api/v2/dags/${encode(dagId)}/dagRuns/${encode(runId)}`);
+
+/** Answer a request for an approval. Airflow takes only one answer: it answers 409 to a second one. */
+export function answerApproval(approval: Approval, option: string, params: Record<string, unknown>): Promise<unknown> {
+  const { dag_id, dag_run_id, task_id, map_index } = approval.task_instance;
+  const run = `api/v2/dags/${encode(dag_id)}/dagRuns/${encode(dag_run_id)}`;
+  return requestJson(`${run}/taskInstances/${encode(task_id)}/${map_index}/hitlDetails`, {
+    method: "PATCH",
+    json: { chosen_options: [option], params_input: params },
+  });
+}
+
+/** List the runs that a backfill would start. It starts none. */
+export async function planBackfill(backfill: BackfillRequest): Promise<PlannedRun[]> {
+  const path = "api/v2/backfills/dry_run";
+  return (await requestJson<{ backfills: PlannedRun[] }>(path, { method: "POST", json: backfill })).backfills;
+}
+
+/** Start a backfill. Airflow runs only one of a DAG at a time: it answers 409 to a second one. */
+export const startBackfill = (backfill: BackfillRequest): Promise<{ id: number }> =>
+  requestJson("api/v2/backfills", { method: "POST", json: backfill });

@@ -1,0 +1,53 @@
+// What the page uses of the answers of Airflow's public API, version 2.
+
+export interface Dag {
+  dag_id: string;
+  is_paused: boolean;
+  next_dagrun_run_after: string | null;
+}
+
+export interface DagRun {
+  dag_id: string;
+  dag_run_id: string;
+  state: string;
+  run_type: string;
+  run_after: string;
+  start_date: string | null;
+  queued_at: string | null;
+  triggering_user_name: string | null;
+}
+
+export interface TaskInstance {
+  dag_id: string;
+  dag_run_id: string;
+  task_id: string;
+  map_index: number;
+  state: string | null;
+  start_date: string | null;
+  queued_when: string | null;
+}
+
+export interface Approval {
+  subject: string;
+  body: string | null;
+  options: string[];
+  defaults: string[] | null;
+  params: Record<string, unknown>;
+  created_at: string;
+  task_instance: TaskInstance;
+}
+
+export interface BackfillRequest {
+  dag_id: string;
+  from_date: string;
+  to_date: string;
+  max_active_runs: number;
+  reprocess_behavior: "none" | "failed" | "completed";
+  run_backwards: boolean;
+  dag_run_conf: Record<string, unknown>;
+}
+
+export interface PlannedRun {
+  logical_date: string | null;
+  partition_key: string | null;
+}

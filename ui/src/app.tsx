@@ -1,0 +1,86 @@
+// The page: tabs, and the view that the path names.
+import { Box, Flex, Heading, Link as ChakraLink } from "@chakra-ui/react";
+import { Link, useParams } from "react-router-dom";
+import { AirflowProvider, useAirflow } from "./airflow/state";
+import { CHART_COLORS } from "./charts/chart";
+import { CostsPage } from "./costs/page";
+import { DataPage } from "./data/page";
+import { usePagePath } from "./links";
+import { ModelPage } from "./model/page";
+import { ModelsPage } from "./models/page";
+import { Notice } from "./widgets/notice";
+import { EmptyNote } from "./widgets/panel";
+
+const TABS = [
+  { path: "models", title: "Models" },
+  { path: "data", title: "Data" },
+  { path: "costs", title: "Costs" },
+];
+
+/** Show the page inside Airflow's frame. */
+export function App() {
+  const [view = "models", name = ""] = (useParams()["*"] ?? "").split("/").filter(Boolean);
+  return (
+    <AirflowProvider>
+      <Box as="main" px={{ base: 2, md: 4 }} py={3} minW={0} height="100%" overflowY="auto" css={CHART_COLORS}>
+        <Flex as="header" align="center" gap={6} mb={4} borderBottomWidth="1px" wrap="wrap">
+          <Heading as="h1" size="md">
+            Leeway
+          </Heading>
+          <Tabs current={view} />
+        </Flex>
+        <AirflowError />
+        <CurrentView view={view} name={name} />
+      </Box>
+    </AirflowProvider>
+  );
+}
+
+/** Say why the runs and approvals of Airflow are not known. The views show errors of the documents themselves. */
+function AirflowError() {
+  const { error } = useAirflow();
+  if (!error || error.status === 401 || error.status === 0) return null;
+  return (
+    <Box mb={4}>
+      <Notice status="warning" title="Airflow did not list the runs and approvals.">
+        {error.message}
+      </Notice>
+    </Box>
+  );
+}
+
+function Tabs({ current }: { current: string }) {
+  const page = usePagePath();
+  return (
+    <Flex as="nav" aria-label="Leeway" gap={1}>
+      {TABS.map(({ path, title }) => {
+        const isCurrent = path === current;
+        return (
+          <ChakraLink
+            key={path}
+            asChild
+            px={3}
+            py={2}
+            mb="-1px"
+            fontSize="sm"
+            fontWeight={isCurrent ? "semibold" : "normal"}
+            borderBottomWidth="2px"
+            borderColor={isCurrent ? "blue.solid" : "transparent"}
+            color={isCurrent ? "fg" : "fg.muted"}
+          >
+            <Link to={`${page}/${path}`} aria-current={isCurrent ? "page" : undefined}>
+              {title}
+            </Link>
+          </ChakraLink>
+        );
+      })}
+    </Flex>
+  );
+}
+
+function CurrentView({ view, name }: { view: string; name: string }) {
+  if (view === "models") return name ? <ModelPage key={name} model={name} /> : <ModelsPage />;
+  if (view === "data") return <DataPage dataset={name} />;
+  if (view === "costs") return <CostsPage />;
+  return <EmptyNote>There is no view {view}. Choose one of the tabs.</EmptyNote>;
+}

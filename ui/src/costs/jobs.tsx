@@ -1,0 +1,99 @@
+// The last jobs.
+import { Box, HStack, Text } from "@chakra-ui/react";
+import type { JobCost } from "../documents/types";
+import { formatDuration, formatMoment, formatPercent, formatUsd } from "../format";
+import { RunLink, ViewLink } from "../links";
+import { Shape } from "../widgets/icon";
+import { EmptyNote, Panel, SmallText } from "../widgets/panel";
+import { type Column, DataTable } from "../widgets/table";
+
+const COLUMNS: Column<JobCost>[] = [
+  {
+    title: "Job",
+    wraps: true,
+    minWidth: "15rem",
+    render: (job) => (
+      <>
+        <Text>{job.name}</Text>
+        {job.failure_reason && <SmallText>{job.failure_reason}</SmallText>}
+      </>
+    ),
+  },
+  {
+    title: "Model",
+    render: (job) => (
+      <>
+        {job.model && <ViewLink to={`models/${encodeURIComponent(job.model)}`}>{job.model}</ViewLink>}
+        <SmallText>{job.run && <RunLink run={job.run}>run</RunLink>}</SmallText>
+      </>
+    ),
+  },
+  { title: "State", render: (job) => <JobState status={job.status} /> },
+  {
+    title: "Instances",
+    render: (job) => (
+      <>
+        <Text>
+          {job.instance_count} × {job.instance_type}
+        </Text>
+        <SmallText>{job.spot ? "spot" : "on demand"}</SmallText>
+      </>
+    ),
+  },
+  { title: "Ended at", render: (job) => formatMoment(job.ended) },
+  {
+    title: "Trained",
+    isNumber: true,
+    render: (job) => (
+      <>
+        <Text>{formatDuration(job.training_s)}</Text>
+        <SmallText>waited {formatDuration(job.waiting_s)}</SmallText>
+      </>
+    ),
+  },
+  {
+    title: "Interrupted",
+    isNumber: true,
+    render: (job) => (
+      <>
+        <Text>{job.interruptions}</Text>
+        {job.interruptions > 0 && <SmallText>lost {formatDuration(job.lost_s)}</SmallText>}
+      </>
+    ),
+  },
+  {
+    title: "USD",
+    isNumber: true,
+    render: (job) => (
+      <>
+        <Text>{formatUsd(job.cost_usd, 4)}</Text>
+        {job.on_demand_usd > 0 && <SmallText>{formatPercent(1 - job.cost_usd / job.on_demand_usd)} saved</SmallText>}
+      </>
+    ),
+  },
+];
+
+function JobState({ status }: { status: string }) {
+  const isGood = status === "Completed";
+  return (
+    <HStack gap={1}>
+      <Shape name={isGood ? "check" : "cross"} color={isGood ? "green.fg" : "red.fg"} />
+      {status}
+    </HStack>
+  );
+}
+
+/** Show the last jobs, newest first. */
+export function JobTable({ jobs }: { jobs: JobCost[] }) {
+  return (
+    <Panel title="Jobs" note="The last jobs that have ended, newest first. Saved: less than the same seconds on demand">
+      {jobs.length === 0 ? (
+        <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>
+      ) : (
+        <Box>
+          <DataTable label="Jobs" rows={jobs} columns={COLUMNS} getKey={(job) => job.name} maxHeight="32rem" />
+        </Box>
+      )}
+    </Panel>
+  );
+}

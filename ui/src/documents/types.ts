@@ -1,0 +1,709 @@
+/* Written by `npm --prefix ui run types` from documents.schema.json. Do not edit. */
+
+export interface Documents {
+  ModelList: ModelList;
+  ModelDetails: ModelDetails;
+  DatasetDetails: DatasetDetails;
+  CostDocument: CostDocument;
+}
+/**
+ * File models.json: a summary of each model.
+ */
+export interface ModelList {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  /**
+   * The models, sorted by name.
+   */
+  models: ModelSummary[];
+  /**
+   * Model whose state could not be read, to the reason.
+   */
+  unreadable_models: {
+    [k: string]: string;
+  };
+  /**
+   * Address of the data docs.
+   */
+  docs_url: string;
+  /**
+   * Address of MLflow; empty if it has no web pages.
+   */
+  mlflow_url: string;
+}
+/**
+ * A line of the table of models.
+ */
+export interface ModelSummary {
+  /**
+   * Registered model.
+   */
+  model: string;
+  /**
+   * Dataset of the model.
+   */
+  dataset: string;
+  /**
+   * What a person should know first.
+   */
+  health: "ok" | "drift" | "failed" | "held back" | "no champion";
+  /**
+   * Why, in a sentence; empty for `ok`.
+   */
+  reason: string;
+  /**
+   * Version that is champion; empty if there is none.
+   */
+  champion: string;
+  /**
+   * When it became champion; null if there is none.
+   */
+  champion_since: string | null;
+  /**
+   * As-of date of the champion's training; null if it is not known.
+   */
+  champion_as_of: string | null;
+  /**
+   * Newest version that passed the gate after the champion; empty if there is none.
+   */
+  challenger: string;
+  /**
+   * The last weeks with labels; null if there are none.
+   */
+  performance: Performance | null;
+  /**
+   * The last decision; null if there is none about the champion.
+   */
+  drift: DriftDecision | null;
+  /**
+   * Newest published partition of the dataset; empty if there is none.
+   */
+  newest_partition: string;
+  /**
+   * When the published data last changed; null if nothing was ever published.
+   */
+  published_at: string | null;
+  /**
+   * Null if there was none.
+   */
+  last_training: LastTraining | null;
+  /**
+   * Endpoint to the version that it serves.
+   */
+  endpoints: {
+    [k: string]: string;
+  };
+  /**
+   * Cost of the model in the current month, USD.
+   */
+  month_usd: number;
+  /**
+   * Project that pays; empty if there is none.
+   */
+  project: string;
+  /**
+   * Cost of all models of the project in the current month, USD.
+   */
+  project_month_usd: number;
+  /**
+   * Budget of the month for the project, USD; null if there is none.
+   */
+  budget_usd: number | null;
+}
+/**
+ * The weekly performance of a model.
+ */
+export interface Performance {
+  /**
+   * Name of the metric, such as auc.
+   */
+  metric: string;
+  /**
+   * Whether a larger value is better.
+   */
+  higher_is_better: boolean;
+  /**
+   * Weeks with labels, oldest first.
+   */
+  weeks: WeekPerformance[];
+}
+/**
+ * The metric of the rows that a model scored in a week, whose labels are known.
+ */
+export interface WeekPerformance {
+  /**
+   * First day of the week, a Monday.
+   */
+  week: string;
+  /**
+   * The metric.
+   */
+  value: number;
+  /**
+   * Lower end of its 95 % interval; null if it has too few days.
+   */
+  low: number | null;
+  /**
+   * Upper end of its 95 % interval; null if it has too few days.
+   */
+  high: number | null;
+  /**
+   * Number of rows with a known label.
+   */
+  rows: number;
+  /**
+   * Versions that scored the rows.
+   */
+  versions: string[];
+}
+/**
+ * A decision about drift of the champion.
+ */
+export interface DriftDecision {
+  /**
+   * Last day of its window.
+   */
+  day: string;
+  /**
+   * `drift` or `none`.
+   */
+  outcome: string;
+  /**
+   * Why, with a semicolon between the reasons.
+   */
+  reasons: string;
+  /**
+   * Version that it is about.
+   */
+  version: string;
+  /**
+   * Address of its report.
+   */
+  report_url: string;
+}
+/**
+ * The last training that was started.
+ */
+export interface LastTraining {
+  /**
+   * It saw only rows whose label was known before this day.
+   */
+  as_of: string;
+  /**
+   * `passed`, `not_passed` or `failed`; empty while it runs.
+   */
+  outcome: string;
+  /**
+   * When it was started, UTC.
+   */
+  at: string;
+}
+/**
+ * File models/NAME.json: everything about a model.
+ */
+export interface ModelDetails {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  summary: ModelSummary;
+  /**
+   * Events of the last year of its history, oldest first.
+   */
+  events: TimelineEvent[];
+  /**
+   * Weeks of the last year of its data in which drift was decided, oldest first.
+   */
+  drift_weeks: DriftWeek[];
+  /**
+   * Null if there is none.
+   */
+  champion: VersionFacts | null;
+  /**
+   * Null if there is none.
+   */
+  challenger: VersionFacts | null;
+  /**
+   * Version that a rollback would make champion; empty if there is none.
+   */
+  rollback_version: string;
+  /**
+   * As-of date for which the guards were asked: the day after the newest published one; null without data.
+   */
+  guards_as_of: string | null;
+  /**
+   * Answers of all guards of trainings that drift requests, the most serious first.
+   */
+  guards: GuardAnswer[];
+  /**
+   * Whether the breaker holds trainings back.
+   */
+  breaker_open: boolean;
+  training_forecast: TrainingForecast;
+  /**
+   * Page that lists the drift reports of the model.
+   */
+  drift_reports_url: string;
+  /**
+   * Page that lists the evaluations of the model.
+   */
+  evaluations_url: string;
+}
+/**
+ * An event of the registry or of the loop.
+ */
+export interface TimelineEvent {
+  /**
+   * When it was recorded, UTC.
+   */
+  at: string;
+  /**
+   * History that has the event.
+   */
+  source: "registry" | "loop";
+  /**
+   * What happened, such as promoted or held_back.
+   */
+  kind: string;
+  /**
+   * Version that it is about; empty if it is about none.
+   */
+  version: string;
+  /**
+   * Champion before; empty if the event does not concern the champion.
+   */
+  from_version: string;
+  /**
+   * Champion after; empty if the event does not concern the champion.
+   */
+  to_version: string;
+  /**
+   * As-of date of the training or of the version; null if there is none.
+   */
+  as_of: string | null;
+  /**
+   * Verdict, or result of a training; empty if there is none.
+   */
+  outcome: string;
+  /**
+   * What requested a training; empty for other events.
+   */
+  trigger: string;
+  /**
+   * Guard that held a training back; empty for other events.
+   */
+  guard: string;
+  /**
+   * Person or process that caused it.
+   */
+  who: string;
+  /**
+   * The reason, in words.
+   */
+  why: string;
+  /**
+   * DAG run, DAG/RUN; empty outside of Airflow.
+   */
+  run: string;
+  /**
+   * Address of the report about the version; empty if there is none.
+   */
+  report_url: string;
+}
+/**
+ * The findings about drift in the windows that ended in a week.
+ */
+export interface DriftWeek {
+  /**
+   * First day of the week, a Monday.
+   */
+  week: string;
+  /**
+   * Decisions, oldest first.
+   */
+  decisions: DriftDecision[];
+  /**
+   * Column to its largest effect, as a multiple of the bound. From 1 on, it is above the bound.
+   */
+  effects: {
+    [k: string]: number;
+  };
+  /**
+   * Columns that were part of an alarm.
+   */
+  drifted_columns: string[];
+}
+/**
+ * A version, as MLflow and its verdict describe it.
+ */
+export interface VersionFacts {
+  /**
+   * Number of the version.
+   */
+  version: string;
+  /**
+   * As-of date of its training.
+   */
+  as_of: string | null;
+  /**
+   * Its last verdict; empty if there is none.
+   */
+  outcome: string;
+  /**
+   * Reason of the verdict.
+   */
+  reason: string;
+  /**
+   * Address of the report of its evaluation.
+   */
+  report_url: string;
+  /**
+   * Its page in MLflow; empty if MLflow has no web pages.
+   */
+  mlflow_url: string;
+}
+/**
+ * What a guard would answer to drift now.
+ */
+export interface GuardAnswer {
+  /**
+   * Name of the guard.
+   */
+  guard: string;
+  /**
+   * Why it would hold a training back; empty if it would not.
+   */
+  why: string;
+  /**
+   * First as-of date at which it would not; null if waiting is not enough, or if it does not hold back.
+   */
+  until: string | null;
+}
+/**
+ * What a training costs at most.
+ */
+export interface TrainingForecast {
+  /**
+   * Cost of the longest run, USD; null if a price is not known.
+   */
+  worst_case_usd: number | null;
+  /**
+   * How it was computed, or why it is not known.
+   */
+  text: string;
+}
+/**
+ * File data/DATASET.json: the partitions of a dataset.
+ */
+export interface DatasetDetails {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  /**
+   * Name of the dataset.
+   */
+  dataset: string;
+  /**
+   * Models that are trained on it.
+   */
+  models: string[];
+  /**
+   * Newest published partition; empty if there is none.
+   */
+  newest_partition: string;
+  /**
+   * When the published data last changed.
+   */
+  published_at: string | null;
+  /**
+   * Unit of the partitions.
+   */
+  unit: "hour" | "day" | "month";
+  /**
+   * Partitions of the newest three years of data, oldest first.
+   */
+  partitions: PartitionState[];
+  /**
+   * Expectations that failed, the most frequent first.
+   */
+  failures: ExpectationFailures[];
+  /**
+   * Page of the dataset in the data docs.
+   */
+  docs_url: string;
+}
+/**
+ * What validation said about a partition, and what is published of it.
+ */
+export interface PartitionState {
+  /**
+   * Partition, such as 2013-01-02.
+   */
+  partition: string;
+  /**
+   * Its date.
+   */
+  day: string;
+  /**
+   * published: all rows; quarantined: some rows are in quarantine; refused: it is not published; stale: it was
+   * refused, but earlier rows are still published; unjudged: it is published, and was never validated.
+   */
+  state: "published" | "quarantined" | "refused" | "stale" | "unjudged";
+  /**
+   * Published rows.
+   */
+  rows: number;
+  /**
+   * Rows in quarantine.
+   */
+  quarantined_rows: number;
+  /**
+   * Expectations that failed, as text.
+   */
+  failures: string[];
+  /**
+   * When it was last validated, UTC.
+   */
+  validated_at: string | null;
+  /**
+   * Its page in the data docs; empty if it was never validated.
+   */
+  url: string;
+}
+/**
+ * How often an expectation failed.
+ */
+export interface ExpectationFailures {
+  /**
+   * Type of the expectation.
+   */
+  expectation: string;
+  /**
+   * Its column; empty if it is about the table.
+   */
+  column: string;
+  /**
+   * critical, warning or info.
+   */
+  severity: string;
+  /**
+   * Number of partitions whose last validation failed it.
+   */
+  partitions: number;
+  /**
+   * Newest of them.
+   */
+  newest_partition: string;
+  /**
+   * What was observed, in words.
+   */
+  example: string;
+}
+/**
+ * File costs.json: jobs, and what they and the endpoints cost.
+ */
+export interface CostDocument {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  /**
+   * Current month, YYYY-MM.
+   */
+  month: string;
+  /**
+   * The last jobs, newest first.
+   */
+  jobs: JobCost[];
+  /**
+   * Costs of the last 12 months by month and model.
+   */
+  months: MonthCost[];
+  /**
+   * Endpoints that run.
+   */
+  endpoints: EndpointCost[];
+  /**
+   * Projects with costs or a budget.
+   */
+  budgets: ProjectBudget[];
+  /**
+   * Dates of the prices, in words; empty if there are no costs.
+   */
+  price_dates: string;
+  /**
+   * What could cost less, a sentence each; empty if nothing was found.
+   */
+  advice: string[];
+}
+/**
+ * A job that has ended.
+ */
+export interface JobCost {
+  /**
+   * Name of the job in SageMaker.
+   */
+  name: string;
+  /**
+   * Model; empty if there is none.
+   */
+  model: string;
+  /**
+   * Project that pays.
+   */
+  project: string;
+  /**
+   * DAG run, DAG/RUN.
+   */
+  run: string;
+  /**
+   * Instance type.
+   */
+  instance_type: string;
+  /**
+   * Number of instances.
+   */
+  instance_count: number;
+  /**
+   * Whether it ran on spot instances.
+   */
+  spot: boolean;
+  /**
+   * State in which it ended.
+   */
+  status: string;
+  /**
+   * Why it failed; empty if it did not.
+   */
+  failure_reason: string;
+  /**
+   * When it was created, UTC.
+   */
+  created: string;
+  /**
+   * When it ended, UTC.
+   */
+  ended: string | null;
+  /**
+   * Seconds of work.
+   */
+  training_s: number;
+  /**
+   * Seconds that are billed.
+   */
+  billable_s: number;
+  /**
+   * Seconds of all waits for instances.
+   */
+  waiting_s: number;
+  /**
+   * Cost, USD.
+   */
+  cost_usd: number;
+  /**
+   * Cost of the same seconds on demand, USD.
+   */
+  on_demand_usd: number;
+  /**
+   * Number of interruptions by spot.
+   */
+  interruptions: number;
+  /**
+   * Seconds of training that interruptions lost.
+   */
+  lost_s: number;
+}
+/**
+ * Costs of a model in a month.
+ */
+export interface MonthCost {
+  /**
+   * Month, YYYY-MM.
+   */
+  month: string;
+  /**
+   * Model; empty if the costs are of none.
+   */
+  model: string;
+  /**
+   * Project that pays.
+   */
+  project: string;
+  /**
+   * Jobs that have ended, USD.
+   */
+  jobs_usd: number;
+  /**
+   * Endpoints as far as they were metered, USD.
+   */
+  endpoints_usd: number;
+  /**
+   * What spot and scaling to zero saved, USD.
+   */
+  saved_usd: number;
+}
+/**
+ * An endpoint that runs, as far as the lake knows.
+ */
+export interface EndpointCost {
+  /**
+   * Name of the endpoint.
+   */
+  endpoint: string;
+  /**
+   * Model that it serves.
+   */
+  model: string;
+  /**
+   * Its machines, in words.
+   */
+  machine: string;
+  /**
+   * Cost of an hour, USD.
+   */
+  usd_h: number;
+  /**
+   * Since when it is known, UTC.
+   */
+  since: string;
+}
+/**
+ * A project, and its budget of a month.
+ */
+export interface ProjectBudget {
+  /**
+   * Name of the project; empty: jobs without one.
+   */
+  project: string;
+  /**
+   * Spent in the current month, USD.
+   */
+  month_usd: number;
+  /**
+   * What its running endpoints will still cost in this month, USD.
+   */
+  running_usd: number;
+  /**
+   * Budget of the month, USD; null if there is none.
+   */
+  budget_usd: number | null;
+}

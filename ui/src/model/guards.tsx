@@ -1,0 +1,63 @@
+// What the guards would answer to drift now.
+import { Box, Grid, Stack, Text } from "@chakra-ui/react";
+import { TrainingCost } from "../actions/train";
+import type { ModelDetails } from "../documents/types";
+import { formatName } from "../format";
+import { Shape } from "../widgets/icon";
+import { EmptyNote, Panel, SmallText } from "../widgets/panel";
+
+/** Say whether drift would start a training now, and what would have to change. */
+export function Guards({ details }: { details: ModelDetails }) {
+  const { guards, guards_as_of: asOf } = details;
+  const holding = guards.filter((guard) => guard.why);
+  if (!asOf)
+    return (
+      <Panel title="Would drift start a training?">
+        <EmptyNote>There are no data yet.</EmptyNote>
+      </Panel>
+    );
+  return (
+    <Panel title="Would drift start a training?" note={`Answers of the guards as of ${asOf}`}>
+      <Text fontSize="sm" fontWeight="medium">
+        {summarize(details)}
+      </Text>
+      <Stack as="ul" gap={1} mt={2} listStyleType="none" fontSize="sm">
+        {guards.map(({ guard, why, until }) => (
+          <Grid as="li" key={guard} templateColumns="1rem 7rem 1fr" gap={2} alignItems="start">
+            <Box mt={0.5}>
+              <Shape name={why ? "pause" : "check"} color={why ? "orange.fg" : "green.fg"} />
+            </Box>
+            <Text>{formatName(guard)}</Text>
+            <Text color={why ? undefined : "fg.muted"} overflowWrap="anywhere">
+              {why ? `holds back: ${why}` : "lets it through"}
+              {why && until && `; from ${until} on it would not`}
+            </Text>
+          </Grid>
+        ))}
+      </Stack>
+      {holding.length > 0 && (
+        <Box mt={2}>
+          <SmallText>A person can start a training all the same.</SmallText>
+        </Box>
+      )}
+      <Box fontSize="xs" color="fg.muted">
+        <TrainingCost details={details} />
+      </Box>
+    </Panel>
+  );
+}
+
+/** Say in a sentence what drift would cause. */
+function summarize({ guards }: ModelDetails): string {
+  const holding = guards.filter((guard) => guard.why);
+  if (holding.length === 0) return "Yes: no guard would hold it back.";
+  if (holding.some((guard) => guard.until === null)) {
+    const names = holding.filter((guard) => guard.until === null).map((guard) => formatName(guard.guard));
+    return `No, and waiting is not enough: see ${names.join(", ")}.`;
+  }
+  const until = holding
+    .map((guard) => guard.until ?? "")
+    .sort()
+    .at(-1);
+  return `No. From ${until} on, all guards would let it through.`;
+}

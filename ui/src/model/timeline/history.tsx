@@ -1,0 +1,58 @@
+// The chart of the events of a model.
+import * as Plot from "@observablehq/plot";
+import { useMemo } from "react";
+import { Chart, COLORS } from "../../charts/chart";
+import type { ModelDetails } from "../../documents/types";
+import { formatNumber } from "../../format";
+import { type Axis, MARGIN_LEFT, MARGIN_RIGHT } from "./axis";
+import { createDots, createPeriods, LANES } from "./lanes";
+
+/** Draw the events of a model, each kind in a lane. */
+export function History({ details, axis }: { details: ModelDetails; axis: Axis }) {
+  const { dots, build } = useMemo(() => {
+    const dots = createDots(details, axis);
+    const periods = createPeriods(details, axis);
+    const build = (): Plot.PlotOptions => ({
+      height: 24 * LANES.length + 40,
+      marginLeft: MARGIN_LEFT,
+      marginRight: MARGIN_RIGHT,
+      marginTop: 36,
+      marginBottom: 4,
+      x: { type: "utc", domain: axis.domain, axis: "top", label: null, tickSize: 3 },
+      y: { type: "band", domain: [...LANES], label: null, tickSize: 0, padding: 0.2 },
+      marks: [
+        Plot.gridY({ stroke: COLORS.line, strokeOpacity: 1 }),
+        Plot.barX(periods, {
+          x1: "from",
+          x2: "to",
+          y: () => "champion",
+          fill: COLORS.gray,
+          fillOpacity: 0.55,
+          inset: 0.5,
+        }),
+        Plot.text(periods, {
+          x: (period) => new Date((+period.from + +period.to) / 2),
+          y: () => "champion",
+          text: (period) => (+period.to - +period.from > 12 * 86_400_000 ? period.version : ""),
+          fill: COLORS.strong,
+        }),
+        Plot.dot(dots, {
+          x: "day",
+          y: "lane",
+          symbol: "symbol",
+          rotate: (dot) => dot.rotate ?? 0,
+          stroke: "color",
+          fill: "color",
+          fillOpacity: 0.35,
+          r: 4,
+          strokeWidth: 1.6,
+        }),
+        Plot.tip(dots, Plot.pointer({ x: "day", y: "lane", title: "title", fill: COLORS.panel, lineWidth: 32 })),
+      ],
+      symbol: { type: "identity" },
+      color: { type: "identity" },
+    });
+    return { dots, build };
+  }, [details, axis]);
+  return <Chart label={`History of the model: ${formatNumber(dots.length, "event")}`} build={build} />;
+}

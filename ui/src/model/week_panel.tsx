@@ -1,0 +1,91 @@
+// What was known in a week.
+import { Box, Grid, Stack, Text } from "@chakra-ui/react";
+import type { ModelDetails } from "../documents/types";
+import { addDays, findMonday, formatCount, formatDay, formatInterval, formatMetric } from "../format";
+import { ExternalLink, ViewLink } from "../links";
+import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
+import { EventTable } from "./events";
+import { findDay } from "./timeline/axis";
+
+const MOST_COLUMNS = 5;
+
+/** Show performance, drift and events of a week. */
+export function WeekPanel({ details, week }: { details: ModelDetails; week: string }) {
+  const events = details.events.filter((event) => findMonday(findDay(event)) === week);
+  return (
+    <Panel title={`Week of ${week} to ${formatDay(addDays(week, 6))}`} note="Days of the data, UTC">
+      <Grid templateColumns={{ base: "1fr", md: "minmax(0, 1fr) minmax(0, 2fr)" }} gap={4} fontSize="sm">
+        <Stack gap={4}>
+          <WeekPerformance details={details} week={week} />
+          <WeekDrift details={details} week={week} />
+        </Stack>
+        <Fact title={`Events: ${events.length}`}>
+          {events.length ? <EventTable events={events} /> : <EmptyNote>There was no event.</EmptyNote>}
+        </Fact>
+      </Grid>
+    </Panel>
+  );
+}
+
+function WeekPerformance({ details, week }: { details: ModelDetails; week: string }) {
+  const { performance, dataset } = details.summary;
+  const found = performance?.weeks.find((each) => each.week === week);
+  return (
+    <Fact title="Performance">
+      {performance && found ? (
+        <Box fontVariantNumeric="tabular-nums">
+          <Text>
+            {performance.metric} <b>{formatMetric(found.value)}</b>{" "}
+            {formatInterval(found.low, found.high) || "(too few days for an interval)"}
+          </Text>
+          <SmallText>
+            {formatCount(found.rows)} rows with a label, scored by version {found.versions.join(", ")}
+          </SmallText>
+        </Box>
+      ) : (
+        <Text color="fg.muted">No labels of this week are known.</Text>
+      )}
+      <SmallText>
+        <ViewLink to={`data/${encodeURIComponent(dataset)}`}>The data of {dataset}</ViewLink>
+      </SmallText>
+    </Fact>
+  );
+}
+
+function WeekDrift({ details, week }: { details: ModelDetails; week: string }) {
+  const found = details.drift_weeks.find((each) => each.week === week);
+  if (!found)
+    return (
+      <Fact title="Drift">
+        <Text color="fg.muted">Drift was not decided.</Text>
+      </Fact>
+    );
+  const largest = Object.entries(found.effects)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, MOST_COLUMNS);
+  return (
+    <Fact title="Drift">
+      {found.decisions.map((decision, index) => (
+        <Box key={`${decision.day} ${index}`} mb={1}>
+          <Text>
+            {decision.outcome} up to <ExternalLink address={decision.report_url}>{decision.day}</ExternalLink>, version{" "}
+            {decision.version}
+          </Text>
+          {decision.reasons && <SmallText>{decision.reasons}</SmallText>}
+        </Box>
+      ))}
+      <SmallText>Largest effects, as multiples of the bound:</SmallText>
+      {largest.map(([column, effect]) => (
+        <Grid key={column} templateColumns="1fr auto" fontVariantNumeric="tabular-nums" fontSize="xs">
+          <Text overflowWrap="anywhere" fontWeight={effect >= 1 ? "semibold" : "normal"}>
+            {column}
+          </Text>
+          <Text>
+            {formatMetric(effect)}
+            {effect >= 1 && " above"}
+          </Text>
+        </Grid>
+      ))}
+    </Fact>
+  );
+}

@@ -1,0 +1,53 @@
+// Data that are read again every few seconds, while the visitor sees the page.
+import { useCallback, useEffect, useRef, useState } from "react";
+import { RequestError } from "./request";
+
+export interface Polled<T> {
+  /** The last data that arrived; stays if a later request fails. */
+  data: T | undefined;
+  /** Error of the last request. */
+  error: RequestError | undefined;
+  /** Read the data now. */
+  refresh: () => void;
+}
+
+/** Call `read` at once, then each `seconds` while the page is visible.
+ * @param key what is read: if it changes, the data of the old key are dropped. Null: nothing is read.
+ * @param read returns the data; undefined if they are as before. */
+export function usePolled<T>(key: string | null, seconds: number, read: () => Promise<T | undefined>): Polled<T> {
+  const [state, setState] = useState<{ key: string | null; data?: T; error?: RequestError }>({ key });
+  const latest = useRef(read);
+  latest.current = read;
+  const [turn, setTurn] = useState(0);
+
+  useEffect(() => {
+    if (key === null) return;
+    let isStopped = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const poll = async () => {
+      clearTimeout(timer);
+      if (document.visibilityState === "visible") {
+        try {
+          const data = await latest.current();
+          if (!isStopped) setState((old) => ({ key, data: data ?? (old.key === key ? old.data : undefined) }));
+        } catch (error) {
+          const cause = error instanceof RequestError ? error : new RequestError(-1, String(error));
+          if (!isStopped) setState((old) => ({ key, data: old.key === key ? old.data : undefined, error: cause }));
+        }
+      }
+      if (!isStopped) timer = setTimeout(poll, seconds * 1000);
+    };
+    const pollIfVisible = () => document.visibilityState === "visible" && void poll();
+    void poll();
+    document.addEventListener("visibilitychange", pollIfVisible);
+    return () => {
+      isStopped = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", pollIfVisible);
+    };
+  }, [key, seconds, turn]);
+
+  const refresh = useCallback(() => setTurn((old) => old + 1), []);
+  const isCurrent = state.key === key;
+  return { data: isCurrent ? state.data : undefined, error: isCurrent ? state.error : undefined, refresh };
+}

@@ -1,0 +1,59 @@
+// What all views have: the data or an error, and the time of the data.
+import { Skeleton, Stack } from "@chakra-ui/react";
+import { type ReactNode, useEffect } from "react";
+import type { Sent } from "./documents/read";
+import { formatMoment } from "./format";
+import type { Polled } from "./poll";
+import { buildLoginAddress } from "./request";
+import { Notice, ReadError } from "./widgets/notice";
+
+interface ViewProps<T> {
+  polled: Polled<Sent<T>>;
+  /** Name of the data in a sentence. */
+  what: string;
+  children: (document: T) => ReactNode;
+}
+
+/** Show the document of a view; while it is not there, a frame or the error. */
+export function View<T extends { written_at: string }>({ polled, what, children }: ViewProps<T>) {
+  const { data, error } = polled;
+  useEffect(() => {
+    // A dialog may hold what the visitor wrote. It says by itself that the session has ended.
+    if (error?.status === 401 && !document.querySelector("[role=dialog]")) window.location.assign(buildLoginAddress());
+  }, [error]);
+  if (!data) {
+    if (error) return <ReadError error={error} what={what} />;
+    return (
+      <Stack gap={3} role="status" aria-label="Loading">
+        <Skeleton height="2rem" />
+        <Skeleton height="16rem" />
+      </Stack>
+    );
+  }
+  return (
+    <Stack gap={4} minW={0}>
+      {error && <UpdateError status={error.status} text={error.message} />}
+      <WatchNotice sent={data} />
+      {children(data.document)}
+    </Stack>
+  );
+}
+
+function UpdateError({ status, text }: { status: number; text: string }) {
+  return (
+    <Notice status="error" title="The last update failed. The page shows what it knew before.">
+      {status === 401 ? "Your session has ended." : text}
+    </Notice>
+  );
+}
+
+/** Warn if nothing checks the lake for changes now. */
+function WatchNotice<T extends { written_at: string }>({ sent }: { sent: Sent<T> }) {
+  const { watchedAt, isWatched, document } = sent;
+  if (isWatched) return null;
+  return (
+    <Notice status="warning" title={`State as of ${formatMoment(watchedAt ?? document.written_at)}`}>
+      Nothing checks the lake now. Run <code>python -m pipelines status --watch</code>.
+    </Notice>
+  );
+}

@@ -1,0 +1,18 @@
+// A part that is shown on request.
+import { Box } from "@chakra-ui/react";
+import { type ReactNode, useState } from "react";
+
+/** Show a line that opens a part. The part is rendered only while it is open. */
+export function Disclosure({ title, children }: { title: string; children: () => ReactNode }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <Box asChild fontSize="xs" mt={2}>
+      <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <Box asChild cursor="pointer" color="fg.muted" width="fit-content">
+          <summary>{title}</summary>
+        </Box>
+        {isOpen && <Box mt={2}>{children()}</Box>}
+      </details>
+    </Box>
+  );
+}

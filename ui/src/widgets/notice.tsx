@@ -1,0 +1,45 @@
+// Messages above a view.
+import { Alert } from "@chakra-ui/react";
+import type { ReactNode } from "react";
+import type { RequestError } from "../request";
+import { CodeText } from "./code_text";
+
+interface NoticeProps {
+  status: "info" | "warning" | "error" | "success";
+  title?: ReactNode;
+  children?: ReactNode;
+}
+
+/** Show a message. A screen reader reads it aloud when it appears. */
+export function Notice({ status, title, children }: NoticeProps) {
+  return (
+    <Alert.Root status={status} size="sm" role={status === "error" ? "alert" : "status"} alignItems="flex-start">
+      <Alert.Indicator mt={0.5} />
+      <Alert.Content minW={0} overflowWrap="anywhere">
+        {title && <Alert.Title>{title}</Alert.Title>}
+        {children && <Alert.Description as="div">{children}</Alert.Description>}
+      </Alert.Content>
+    </Alert.Root>
+  );
+}
+
+const TITLES: Record<number, string> = {
+  0: "Airflow's server cannot be reached.",
+  403: "You may not see this.",
+};
+const ADVICE: Record<number, string> = {
+  0: "The page tries again every few seconds.",
+  403: "Ask an administrator of Airflow for the permission to view the website.",
+};
+
+/** Show why data could not be read. */
+export function ReadError({ error, what }: { error: RequestError; what: string }) {
+  const text = <CodeText text={`${error.message} ${ADVICE[error.status] ?? ""}`} />;
+  // Of a document that was never written, or that is of no model, the server says all that there is to say.
+  if (error.status === 404) return <Notice status="warning" title={text} />;
+  return (
+    <Notice status="error" title={TITLES[error.status] ?? `The ${what} could not be read.`}>
+      {text}
+    </Notice>
+  );
+}
