@@ -18,7 +18,7 @@ def start_browser() -> Iterator[Any]:
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None and not os.environ.get("REQUIRE_BROWSER"):
-        pytest.skip("chromium is missing: apt-get install chromium")
+        pytest.skip("no browser is installed: Debian has it as the package chromium")
     with sync_playwright() as playwright:
         # Chromium's sandbox needs a user namespace, which containers often lack; it opens only pages of this test.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])

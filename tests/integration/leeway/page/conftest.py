@@ -25,8 +25,8 @@ from tests.tools.airflow_db import copy_migrated_database
 from tests.tools.browser import start_browser
 
 ROOT = Path(__file__).parents[4]
-FIXTURES = ROOT / "ui/fixtures"
-"""Documents of 20 models."""
+WRITE_FIXTURES = ROOT / "ui/fixtures/write_fixtures.py"
+"""Script that writes documents of 20 models."""
 PASSWORDS = {"ada": "first programmer", "grace": "first compiler", "vera": "dark matter"}
 ROLES = {"ada": "admin", "grace": "user", "vera": "viewer"}
 DAG_FILE = """
@@ -90,10 +90,14 @@ class PageServer:
         self.reset_documents()
         self.run("-m", "airflow", "dags", "reserialize")
 
-    def reset_documents(self) -> None:
-        """Write all documents again."""
+    def reset_documents(self, hostile: bool = False) -> None:
+        """Write all documents again; with HTML in each text if `hostile` is set."""
         shutil.rmtree(self.status, ignore_errors=True)
-        shutil.copytree(FIXTURES, self.status)
+        self.run(str(WRITE_FIXTURES), str(self.status), *(["--hostile"] if hostile else []))
+        self.touch_watched()
+
+    def touch_watched(self) -> None:
+        """Record that the lake was checked now, as `status --watch` does."""
         (self.status / "watched").touch()
 
     def run(self, *arguments: str) -> None:
