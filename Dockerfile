@@ -11,7 +11,7 @@ RUN if command -v apt-get; then \
     fi
 RUN groupadd --gid 10001 leeway && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp leeway \
     # A new volume takes its owner from the folder on which it is mounted.
-    && for folder in airflow/logs airflow/passwords leeway/docs drydock; do mkdir -p /var/lib/$folder; done \
+    && for folder in airflow/logs airflow/passwords leeway/docs leeway/status drydock; do mkdir -p /var/lib/$folder; done \
     && chown -R 10001:10001 /var/lib/airflow /var/lib/leeway /var/lib/drydock
 # No bytecode is written at run time: it was compiled at the build, and the images are read-only.
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp

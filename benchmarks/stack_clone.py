@@ -88,7 +88,7 @@ def run_stack(folder: Path, names: Sequence[str] = INGEST_SERVICES) -> Iterator[
     write_secrets(clone.layout)
     clone.stack.save(clone.layout)
     try:
-        checks = build_health_checks(clone.stack)
+        checks = build_health_checks(clone.layout, clone.stack)
         for name in names:
             if needed_service := clone.services[name].starts_after:
                 _wait_until(checks[needed_service])

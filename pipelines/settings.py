@@ -139,9 +139,14 @@ class Settings(BaseSettings):
 
     def build_version_url(self, model: str, version: str) -> str:
         """Build the address of a version's page in MLflow; empty if MLflow has no web pages."""
+        address = self.mlflow_address
+        return f"{address}/#/models/{quote(model, safe='')}/versions/{quote(version, safe='')}" if address else ""
+
+    @property
+    def mlflow_address(self) -> str:
+        """Address at which people open MLflow; empty if MLflow has no web pages."""
         address = (self.mlflow_url or self.mlflow_tracking_uri).rstrip("/")
-        is_web = address.startswith("http")
-        return f"{address}/#/models/{quote(model, safe='')}/versions/{quote(version, safe='')}" if is_web else ""
+        return address if address.startswith("http") else ""
 
     @property
     def docs_index(self) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -20,6 +22,7 @@ from stack.jobs.demo import Demo
 from stack.jobs.replay import Replay
 from stack.jobs.request import LAST_DAY, Request
 from stack.layout import PROGRAM, Layout
+from stack.services.commands import USER, read_password
 from stack.services.health import build_health_checks
 from stack.services.ports import PREFERRED_PORTS
 from stack.services.readiness import load_live_stack
@@ -73,7 +76,7 @@ def services() -> None:
         if stack is None:
             console.print(f"The stack is not running; `{PROGRAM} up` starts it.{_explain_end(layout)}", soft_wrap=True)
             raise typer.Exit(UnavailableError.exit_code)
-        unhealthy_names = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
+        unhealthy_names = [name for name, is_healthy in build_health_checks(layout, stack).items() if not is_healthy()]
         console.print(display.build_url_table(layout, stack))
         logs = layout.home / "logs"
         console.print(
@@ -82,6 +85,24 @@ def services() -> None:
         if restarts := display.format_restarts(stack):
             console.print(f"{restarts}; see {layout.log_file('supervisor')}.", soft_wrap=True)
         raise typer.Exit(UnavailableError.exit_code if unhealthy_names else 0)
+
+
+@app.command("open")
+def open_page(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="Model to show (default: the list of models).")] = "",
+) -> None:
+    """Open Leeway's page in the browser: the state of the models. It is a part of Airflow, so log in there."""
+    with _report_errors():
+        layout = Layout.from_environment()
+        stack = find_running_stack(layout)
+        if stack is None:
+            raise UnavailableError(f"The stack is not running; `{PROGRAM} up` starts it.{_explain_end(layout)}")
+        page = f"models/{quote(model, safe='')}" if model else ""
+        url = f"{stack.airflow_url}/plugin/leeway/{page}"
+        console = display.open_console()
+        console.print(f"{url} (user {USER}, password {read_password(layout)})", soft_wrap=True)
+        if not webbrowser.open(url):
+            console.print("No browser was found here: open this address yourself.")
 
 
 def _explain_end(layout: Layout) -> str:

@@ -90,6 +90,7 @@ def build_url_table(layout: Layout, stack: Stack) -> Table:
     """Return a table of the services' URLs, with Airflow's login."""
     table = Table("service", "URL", "login")
     table.add_row("Airflow", stack.airflow_url, f"user {USER}, password {read_password(layout)}")
+    table.add_row("models (Leeway's page in Airflow)", f"{stack.airflow_url}/plugin/leeway/", "the same")
     table.add_row("MLflow", stack.mlflow_url, "")
     table.add_row("data docs", stack.docs_url, "")
     table.add_row("drydock (S3, SageMaker, Logs)", stack.drydock_url, "any credentials")

@@ -75,6 +75,11 @@ class Layout:
         """The folder of the data docs that `pipelines` writes."""
         return self.home / "docs"
 
+    @property
+    def watched_file(self) -> Path:
+        """The file that the service `status` touches whenever it has looked at the lake."""
+        return self.home / "status/watched"
+
     def report_file(self, job: str) -> Path:
         """Return the file in which `demo` or `replay` reports its last run, with the seconds of each phase."""
         return self.home / f"{job}.json"

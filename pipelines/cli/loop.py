@@ -29,9 +29,6 @@ app = typer.Typer(
     no_args_is_help=True, help="Show which trainings were started by drift, which were held back, and why."
 )
 
-NO_RUN = "none: loop status"
-"""Run of the request that `status` builds: the request is not recorded, so it has no run."""
-
 
 @app.command("events")
 def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
@@ -57,41 +54,38 @@ def show_status(
     ] = "",
 ) -> None:
     """Show the answer of each guard, and whether drift would start a training as of a date. Changes nothing."""
-    from pipelines.loop.facts import load_training_window
-    from pipelines.loop.guards import GUARDS, list_hold_backs
+    from pipelines.lake import Lake
+    from pipelines.loop.answers import Question, ask_guards
     from pipelines.loop.journal import Journal
-    from pipelines.steps.guard import GuardSpec, build_request
+    from pipelines.steps.guard import GuardSpec
 
     day = parse_day("--as-of", as_of) if as_of else dt.datetime.now(dt.UTC).date()
+    model_dataset = find_dataset_of_model(model, dataset)
     values = {
-        "dataset": find_dataset_of_model(model, dataset).name,
+        "dataset": model_dataset.name,
         "model": model,
         "as_of": day,
         "trigger": "drift",
         "drifted_columns": drifted_columns,
     }
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard", model), **values}, "loop status")
-    history = Journal.open().read_state(model)
-    request = build_request(spec, NO_RUN, load_training_window(model, spec.dataset, spec.as_of).compute_window())
-    hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(request, history, spec.policy)}
-    for guard in GUARDS:
-        hold_back = hold_backs.get(guard)
+    question = Question(model, model_dataset, spec.as_of, spec.policy, spec.drifted_columns)
+    answers = ask_guards(question, Journal.open().read_state(model), Lake.open())
+    for guard, hold_back in answers.items():
         until = f" (until {hold_back.until})" if hold_back and hold_back.until else ""
         write_line(f"{guard:<12}  {f'holds back: {hold_back.why}{until}' if hold_back else 'lets through'}")
-    write_line(f"{model} as of {spec.as_of}: drift would {'be held back' if hold_backs else 'start a training'}")
+    is_held_back = any(answers.values())
+    write_line(f"{model} as of {spec.as_of}: drift would {'be held back' if is_held_back else 'start a training'}")
 
 
 @app.command("reset")
 def reset_breaker(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; it is recorded.")]) -> None:
     """Reset the breaker, so that it no longer counts earlier trainings."""
-    from pipelines.loop import transitions
-    from pipelines.loop.journal import Journal
+    from pipelines.steps import reset_breaker
 
     if not why.strip():
         raise SpecError("--why is empty.", "Give the reason; it is recorded.")
-    journal = Journal.open()
-    _require_events(model, journal.read_state(model).events)
-    journal.append_event(model, lambda history: transitions.build_reset(model, why, history))
+    reset_breaker.run(reset_breaker.ResetBreakerSpec(model=model, why=why))
     write_line(f"{model}: the breaker is reset")
 
 

@@ -19,6 +19,7 @@ from pipelines.settings import settings
 if TYPE_CHECKING:
     from pipelines.costs.endpoints.running import RunningFleet
     from pipelines.costs.spending import Spending
+    from pipelines.lake import Lake
 
 Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -80,12 +81,15 @@ def find_paying_project(project: str, model: str = "") -> str:
     return project or str(params.load_section(settings().project, "budget", model).get("project", ""))
 
 
-def check_budget(training: PlannedTraining, running_fleets: Sequence[RunningFleet]) -> BudgetVerdict:
+def check_budget(
+    training: PlannedTraining, running_fleets: Sequence[RunningFleet], lake: Lake | None = None
+) -> BudgetVerdict:
     """Compare the worst case of a training with the budget of its run and of the month.
 
     Args:
         training: the training.
         running_fleets: endpoints that run, of any project.
+        lake: lake with the ledgers; None: the configured one.
 
     Raises:
         DataError: an instance type has no known price. A retry cannot help.
@@ -99,7 +103,7 @@ def check_budget(training: PlannedTraining, running_fleets: Sequence[RunningFlee
     most_expensive = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
     worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, training.instance_count, training.max_run_s)
     project, month = find_paying_project(training.project), training.month or get_current_month()
-    spending = read_spending(project, month, running_fleets)
+    spending = read_spending(project, month, running_fleets, lake)
     worst_case_text = (
         f"the worst case, {training.instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
         f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"

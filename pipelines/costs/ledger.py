@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
-from pipelines.lake import DATE_COLUMN
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "training_costs"
@@ -47,13 +47,13 @@ class Ledger:
         self._months = months
 
     @classmethod
-    def open(cls) -> Ledger:
-        """Open the ledger in the configured lake.
+    def open(cls, lake: Lake | None = None) -> Ledger:
+        """Open the ledger in the configured lake, or in another `lake`.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
-        return cls(MonthTable(TABLE, SCHEMA))
+        return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
         """Add a row for each job that has none yet. Idempotent: an existing row stays as it is.

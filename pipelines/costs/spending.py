@@ -9,6 +9,7 @@ from pipelines.costs.charges import format_usd
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.ledger import Ledger
+from pipelines.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,20 @@ class Spending:
         return f"{format_usd(self.spent_usd)} are spent{running_text}"
 
 
-def read_spending(project: str, month: str, running_fleets: Iterable[RunningFleet]) -> Spending:
+def read_spending(
+    project: str, month: str, running_fleets: Iterable[RunningFleet], lake: Lake | None = None
+) -> Spending:
     """Sum the costs of a project in a month.
 
     Args:
         project: project that pays.
         month: month, YYYY-MM.
         running_fleets: fleets that run; those of other projects have no effect.
+        lake: lake with the ledgers; None: the configured one.
     """
     running_usd = sum(item.compute_cost_usd(month) for item in running_fleets if item.fleet.project == project)
     return Spending(
-        jobs_usd=Ledger.open().sum_cost_usd(month, project),
-        endpoints_usd=EndpointLedger.open().sum_cost_usd(month, project),
+        jobs_usd=Ledger.open(lake).sum_cost_usd(month, project),
+        endpoints_usd=EndpointLedger.open(lake).sum_cost_usd(month, project),
         running_usd=running_usd,
     )

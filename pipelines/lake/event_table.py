@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
 from pipelines.lake.commits import DATE_COLUMN
+from pipelines.lake.lake import Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TEXT = pa.string()
@@ -58,12 +59,17 @@ class EventTable(ABC, Generic[E, S]):
         self._months = months
 
     @classmethod
-    def open(cls) -> Self:
+    def open(cls, lake: Lake | None = None) -> Self:
         """Open the table in the configured lake; create it if it does not exist.
+
+        Args:
+            lake: lake to open it in, for readers: it is not created there. None: the configured lake.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
+        if lake:
+            return cls(lake.get_month_table(cls.table, cls.columns, keeps_snapshots=False))
         months = MonthTable(cls.table, cls.columns, keeps_snapshots=False)
         months.create()
         return cls(months)
@@ -83,6 +89,10 @@ class EventTable(ABC, Generic[E, S]):
     def read_state(self, model: str) -> S:
         """Return the state of a model after all its events."""
         return self.build_state(_to_rows(self._months.read(EqualTo("model", model))))
+
+    def list_models(self) -> list[str]:
+        """List the models that have events, sorted by name."""
+        return sorted(set(self._months.read(columns=("model",))["model"].to_pylist()))
 
     def append_event(self, model: str, decide: Callable[[S], E | None]) -> E | None:
         """Append the event that `decide` returns for the model's state; append nothing if it returns None.

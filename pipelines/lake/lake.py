@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pipelines.errors import DataError
 from pipelines.lake import differences, evolution, history, views
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import PARTITION_PROPERTY, ChangeCounts, Commit, retry_conflicts
+from pipelines.lake.month_table import MonthTable
 from pipelines.lake.named_file import write_named_file
 from pipelines.lake.new_files import NewFiles, build_properties, check_first_rows, commit_new_files, write_new_files
 from pipelines.lake.partitions import (
@@ -38,13 +40,17 @@ class Lake:
         self.catalog = catalog
 
     @classmethod
-    def open(cls) -> Lake:
+    def open(cls) -> Self:
         """Open the configured lake; create it if there is none.
 
         Raises:
             ConflictError: the SQLite catalog stayed locked. A retry can help.
         """
         return cls(open_catalog())
+
+    def get_month_table(self, name: str, schema: pa.Schema, **options: bool) -> MonthTable:
+        """Return a table whose partitions are months; `MonthTable` explains the arguments."""
+        return MonthTable(name, schema, self.catalog, **options)
 
     def write_partition(
         self,
@@ -200,12 +206,7 @@ class Lake:
         return count_rows(table, "day") if table else {}  # type: ignore[return-value]
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
-        """Return the row count of every partition that has rows; empty if there is no such table.
-
-        Args:
-            name: name of the table.
-            unit: unit of the table's partitions.
-        """
+        """Return the row count of every partition, of this unit, that has rows; empty if there is no such table."""
         table = find_table(self.catalog, name)
         return count_rows(table, unit) if table else {}
 

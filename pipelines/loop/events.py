@@ -38,7 +38,7 @@ class Event:
     who: str
     """User or service that caused the event."""
     run: str = ""
-    """Run of a DAG, DAG/RUN; empty for a reset."""
+    """Run of a DAG, DAG/RUN; empty outside of Airflow."""
     as_of: dt.date | None = None
     """As_of of the training; None for a reset."""
     trigger: str = ""

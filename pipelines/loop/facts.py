@@ -77,17 +77,44 @@ def find_validation_failures(
             yield _describe_failure(row)
 
 
-def explain_budget_refusal(model: str) -> str:
+def load_policy(model: str) -> Policy:
+    """Load the policy of a model's guards from its parameters.
+
+    Raises:
+        SpecError: the parameters of the model are not valid. A retry cannot help.
+    """
+    return Policy.model_validate(params.load_section(settings().project, "guard", model).get("policy", {}))
+
+
+def load_planned_training(model: str) -> PlannedTraining | None:
+    """Load the longest training of a model, and its budgets, from its parameters.
+
+    Returns:
+        The training; None if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`.
+
+    Raises:
+        SpecError: the parameters of the model are not valid. A retry cannot help.
+    """
+    section = {"model": model, **params.load_section(settings().project, "budget", model)}
+    if not section.keys() >= WORST_CASE_KEYS:
+        return None
+    return PlannedTraining.parse(section, f"the parameters of {model}, section 'budget'")
+
+
+def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
     """Explain why the budget does not allow the worst-case cost of a training of the model; empty if it allows it.
 
     The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
     the current month by wall-clock time, because a replay of past days costs money today.
+
+    Args:
+        model: registered model.
+        lake: lake with the ledgers; None: the configured one.
     """
-    section = {"model": model, **params.load_section(settings().project, "budget", model)}
-    if not section.keys() >= WORST_CASE_KEYS:
+    training = load_planned_training(model)
+    if training is None:
         return ""
-    training = PlannedTraining.parse(section, f"the parameters of {model}, section 'budget'")
-    verdict = check_budget(training, list_running_fleets())
+    verdict = check_budget(training, list_running_fleets(lake), lake)
     return "" if verdict.allowed else verdict.reason
 
 
@@ -103,7 +130,7 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
         trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
         as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
     """
-    policy = Policy.model_validate(params.load_section(settings().project, "guard", model).get("policy", {}))
+    policy = load_policy(model)
     if not policy.max_age_days:
         return ""
     last_training = find_last_training(Journal.open().read_state(model), as_of)

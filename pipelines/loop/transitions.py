@@ -40,9 +40,9 @@ def build_end(model: str, run: str, outcome: Outcome, version: str, history: His
     return Event.create(Kind.ENDED, model, run, key=key, outcome=outcome, version=version, **fields)
 
 
-def build_reset(model: str, why: str, history: History) -> Event:
+def build_reset(model: str, why: str, history: History, run: str = "") -> Event:
     """Build the event that resets the breaker. The breaker then counts only the trainings after this event."""
-    return Event.create(Kind.RESET, model, key=str(len(history.events)), why=why)
+    return Event.create(Kind.RESET, model, run, key=str(len(history.events)), why=why)
 
 
 def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:

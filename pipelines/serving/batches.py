@@ -42,7 +42,7 @@ class Batch:
     rows: ComputedRows
     """The rows of all requests, in their order."""
 
-    def list_parts(self) -> Iterator[tuple[int, int]]:
+    def list_ranges(self) -> Iterator[tuple[int, int]]:
         """Yield position and number of the rows of each request."""
         begin = 0
         for count in self.counts:
@@ -72,7 +72,7 @@ def score_batch(model: ServedModel, batch: Batch, looked_up: LookedUp | None) ->
     Returns:
         For each request its scores, or the error that it has alone.
     """
-    parts = list(batch.list_parts())
+    parts = list(batch.list_ranges())
     if len(parts) > 1 and model.can_score_together:
         with suppress(Exception):  # each request is scored alone then, and only those fail that the error is about
             scores = model.score(batch.rows, looked_up)

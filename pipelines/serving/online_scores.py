@@ -40,10 +40,11 @@ ANSWER = "leeway.answer"
 """Column with the score of a row as JSON, until it is parsed."""
 BATCH_ROWS = 10_000
 
+# SageMaker gives the second of a request. Of two in the same second, the one that was captured later is the newer one.
 _NEWEST_SQL = """
-SELECT newest.*, labels.label AS {label} FROM (
-    SELECT * FROM read_parquet({path})
-    QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY requested_at DESC, event_id DESC) = 1
+SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
+    SELECT * FROM read_parquet({path}, file_row_number = true)
+    QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY requested_at DESC, file_row_number DESC) = 1
 ) AS newest LEFT JOIN ({labels}) AS labels USING ({key}) ORDER BY {key}
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -76,15 +76,37 @@ class ModelStatus:
     """Budget of the month for the model's project, USD; None if there is none."""
 
 
-def read_status(model: str, dataset: Dataset) -> ModelStatus:
+def read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
+    """Read the last decision about drift of a version; None if there is none."""
+    where = And(EqualTo("model_name", model), EqualTo("model_version", version))
+    rows = lake.read_rows(results_table.TABLE, where)
+    if rows is None or not rows.num_rows:
+        return None
+    last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]
+    return DriftState(last[DATE_COLUMN], last["outcome"], last["reasons"].replace("\n", "; "))
+
+
+def read_status(
+    model: str,
+    dataset: Dataset,
+    lake: Lake | None = None,
+    read_drift: Callable[[Lake, str, str], DriftState | None] = read_drift,
+) -> ModelStatus:
     """Read the state of a model of a dataset.
+
+    Args:
+        model: registered model.
+        dataset: its dataset.
+        lake: lake to read; None: the configured one. For several models, a `RememberingLake` reads each table once.
+        read_drift: reads the last decision about drift of a version of a model.
 
     Raises:
         SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
         ConflictError: the lake's catalog stayed locked. A retry can help.
     """
-    lake, state, history = Lake.open(), Journal.open().read_state(model), LoopJournal.open().read_state(model)
-    drift = _read_drift(lake, model, state.champion)
+    lake = lake or Lake.open()
+    state, history = Journal.open(lake).read_state(model), LoopJournal.open(lake).read_state(model)
+    drift = read_drift(lake, model, state.champion)
     health, reason = _judge_health(state, history, drift)
     last_training = max(history.trainings.values(), key=lambda training: training.at, default=None)
     return ModelStatus(
@@ -95,13 +117,13 @@ def read_status(model: str, dataset: Dataset) -> ModelStatus:
         champion_since=state.last_change.at if state.champion and state.last_change else None,
         challenger=state.challenger,
         drift=drift,
-        newest_partition=_find_newest_partition(lake, dataset),
-        published_at=_find_publication_time(lake, dataset),
+        newest_partition=find_newest_partition(lake, dataset),
+        published_at=find_publication_time(lake, dataset),
         last_training=f"{last_training.as_of} {last_training.outcome or 'runs'}" if last_training else "",
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served.items())},
-        month_usd=_sum_cost_usd(model),
-        project_month_usd=read_spending(find_paying_project("", model), get_current_month(), ()).spent_usd,
+        month_usd=_sum_cost_usd(lake, model),
+        project_month_usd=read_spending(find_paying_project("", model), get_current_month(), (), lake).spent_usd,
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
     )
 
@@ -125,26 +147,20 @@ def _judge_health(state: State, history: loop_events.History, drift: DriftState 
     return "ok", ""
 
 
-def _read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
-    where = And(EqualTo("model_name", model), EqualTo("model_version", version))
-    rows = lake.read_rows(results_table.TABLE, where)
-    if rows is None or not rows.num_rows:
-        return None
-    last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]
-    return DriftState(last[DATE_COLUMN], last["outcome"], last["reasons"].replace("\n", "; "))
-
-
-def _find_newest_partition(lake: Lake, dataset: Dataset) -> str:
+def find_newest_partition(lake: Lake, dataset: Dataset) -> str:
+    """Return the newest published partition of a dataset; empty if there is none."""
     partitions = lake.count_rows_by_partition(dataset.table, dataset.partition)
     return str(max(partitions)) if partitions else ""
 
 
-def _find_publication_time(lake: Lake, dataset: Dataset) -> dt.datetime | None:
+def find_publication_time(lake: Lake, dataset: Dataset) -> dt.datetime | None:
+    """Return when the published data of a dataset last changed, UTC; None if nothing was ever published."""
     table = find_table(lake.catalog, dataset.table)
     snapshot = table.current_snapshot() if table else None
     return dt.datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, dt.UTC) if snapshot else None
 
 
-def _sum_cost_usd(model: str) -> float:
-    rows = [*Ledger.open().read_rows(get_current_month()), *EndpointLedger.open().read_rows(get_current_month())]
+def _sum_cost_usd(lake: Lake, model: str) -> float:
+    month = get_current_month()
+    rows = [*Ledger.open(lake).read_rows(month), *EndpointLedger.open(lake).read_rows(month)]
     return float(sum(row["cost_usd"] for row in rows if row["model"] == model))

@@ -21,7 +21,6 @@ from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.loop import Event, Request
-    from pipelines.window import Window
 
 
 def _parse_names(value: object) -> object:
@@ -94,7 +93,7 @@ def run(spec: GuardSpec) -> GuardResult:
 
     window_spec = load_training_window(spec.model, spec.dataset, spec.as_of)
     _check_gate_policy(spec.model, load_dataset(spec.dataset))
-    request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
+    request = _build_request(spec, resolve_run(spec.run))
     journal = Journal.open()
     event = journal.append_event(spec.model, lambda history: build_decision(request, history, spec.policy))
     decision = event or journal.read_state(spec.model).find_last_decision(request.run)
@@ -123,17 +122,13 @@ def resolve_run(run: str) -> str:
     return run or settings().run
 
 
-def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
-    """Build the request with the facts that the guards need. Facts that matter only for drift are empty otherwise."""
+def _build_request(spec: GuardSpec, run: str) -> Request:
+    """Build the request with the facts that the guards need."""
     from pipelines.lake import Lake
-    from pipelines.loop import Request, facts
+    from pipelines.loop import Request
+    from pipelines.loop.answers import add_facts
 
-    lake, dataset, is_drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
-    failures: list[str] = []
-    if is_drift:
-        days = facts.select_quality_days(spec.model, spec.as_of, spec.policy)
-        failures = [*facts.find_validation_failures(lake, dataset, days, spec.drifted_columns)]
-    return Request(
+    request = Request(
         model=spec.model,
         run=run,
         as_of=spec.as_of,
@@ -141,10 +136,8 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
         now=dt.datetime.now(dt.UTC),
         reason=spec.reason,
         drifted_columns=tuple(spec.drifted_columns),
-        data=facts.digest_training_data(lake, dataset, window),
-        failed_validations=tuple(failures),
-        budget_refusal=facts.explain_budget_refusal(spec.model) if is_drift else "",
     )
+    return add_facts(request, load_dataset(spec.dataset), spec.policy, Lake.open())
 
 
 def _log_decision(decision: Event) -> None:

@@ -31,6 +31,9 @@ class RollbackSpec(Spec):
     """The reason, for the event, and for a person who wants to promote the version again."""
     to: str = ""
     """Version that becomes champion; empty: the previous champion."""
+    champion: str = ""
+    """Version that has to be champion, or else nothing is rolled back; empty: any. With it, a person who saw another
+    champion cannot roll back further than intended."""
     force: bool = False
     """Whether `to` may be a version that was never champion, or was rolled back or retired."""
 
@@ -57,8 +60,9 @@ def run(spec: RollbackSpec) -> RollbackResult:
     was not set is completed, and no second rollback is started.
 
     Raises:
-        PromotionError: there is no champion, or no earlier one; another version became champion meanwhile; `to` was
-            never champion or is blocked, and `force` is not set. A retry cannot help.
+        PromotionError: there is no champion, or no earlier one; another version became champion meanwhile, or is
+            champion instead of `champion`; `to` was never champion or is blocked, and `force` is not set. A retry
+            cannot help.
         DataError: there is no such model or version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the rollback.
     """
@@ -108,11 +112,7 @@ class _Rollback:
         is_unfinished = alias.is_pending and _find_last_rollback(state)
         if _find_rollback_of_run(state) or is_unfinished or (spec.to and spec.to == state.champion):
             return None
-        if state.champion != self.initial_state.champion:
-            raise PromotionError(
-                f"version {state.champion} of {spec.model} became champion meanwhile: nothing was rolled back.",
-                "See `python -m pipelines registry events`, then run it again.",
-            )
+        self._check_champion(state)
         return Event.create(
             Kind.ROLLED_BACK,
             spec.model,
@@ -122,6 +122,17 @@ class _Rollback:
             evidence={"forced": spec.force, "alias": alias.version},
             key=str(len(state.events)),
         )
+
+    def _check_champion(self, state: State) -> None:
+        """Refuse if the champion is not the one that the person saw."""
+        name, champion, expected = self.spec.model, state.champion, self.spec.champion
+        advice = f"See `python -m pipelines registry events {name}`, then run it again."
+        if expected and champion != expected:
+            text = f"version {champion} of {name} is champion" if champion else f"{name} has no champion"
+            raise PromotionError(f"{text}, not version {expected}: nothing was rolled back.", advice)
+        if champion != self.initial_state.champion:
+            message = f"version {champion} of {name} became champion meanwhile: nothing was rolled back."
+            raise PromotionError(message, advice)
 
     def _choose_target(self, state: State) -> str:
         """Return `to`; if it is empty, the last earlier champion that is not blocked and that MLflow still has."""
@@ -133,8 +144,8 @@ class _Rollback:
         if spec.to:
             self._check_target(state)
             return spec.to
-        for version in reversed(state.earlier_champions):
-            if version not in state.blocked and has_version(self.registry, name, version):
+        for version in state.rollback_versions:
+            if has_version(self.registry, name, version):
                 return version
         raise PromotionError(
             f"version {state.champion} of {name} has no earlier champion that can become champion again.",

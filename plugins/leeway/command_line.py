@@ -17,6 +17,7 @@ from leeway.package_checks import MARKERS, ForeignPackageError, require_package
 STACK_COMMANDS = {
     "up": "Start drydock, MLflow, the data docs and Airflow on this machine.",
     "down": "Stop what `up` started.",
+    "open": "Open the page of the models in the browser.",
     "services": "Print the services' URLs, and whether each service answers.",
     "demo": "Run the whole loop of the example, in a checkout of Leeway.",
     "replay": "Replay a year of the example day by day, in a checkout of Leeway.",

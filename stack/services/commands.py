@@ -18,7 +18,7 @@ from stack.layout import PROGRAM, Layout
 from stack.services.record import Stack
 
 USER = "admin"
-API_SERVER, SCHEDULER = "airflow-api-server", "airflow-scheduler"
+API_SERVER, SCHEDULER, STATUS = "airflow-api-server", "airflow-scheduler", "status"
 _KEYS = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
 """Section and option of each of Airflow's keys in airflow.cfg."""
 _FERNET_BYTES = 32
@@ -44,6 +44,7 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
         ),
         Service(name="mlflow", argv=_build_mlflow_command(layout, stack)),
         Service(name="docs", argv=_build_docs_command(layout, stack)),
+        Service(name=STATUS, argv=_build_command("pipelines", "status", "--watch")),
         Service(name="airflow-migrate", argv=_build_command("airflow", "db", "migrate"), runs_once=True),
         Service(name=API_SERVER, argv=_build_command("airflow", "api-server")),
         Service(name="airflow-dag-processor", argv=_build_command("airflow", "dag-processor")),

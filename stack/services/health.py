@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import requests
 
-from stack.services.commands import API_SERVER
+from stack.layout import Layout
+from stack.services.commands import API_SERVER, STATUS
 from stack.services.record import Stack
 
 AIRFLOW_COMPONENTS = {"scheduler": "scheduler", "dag_processor": "dag-processor", "triggerer": "triggerer"}
@@ -17,20 +18,33 @@ AIRFLOW_COMPONENTS = {"scheduler": "scheduler", "dag_processor": "dag-processor"
 _AIRFLOW_PATHS = ("/api/v2/monitor/health", "/execution/health")
 """Paths of the two APIs of Airflow's API server: the one for users, and the one for tasks."""
 _TIMEOUT_S = 5.0
+MAX_WATCH_AGE = timedelta(minutes=2)
+"""Age of the last look at the lake from which on the service `status` counts as hanging."""
 
 
-def build_health_checks(stack: Stack) -> dict[str, Callable[[], bool]]:
+def build_health_checks(layout: Layout, stack: Stack) -> dict[str, Callable[[], bool]]:
     """Return a health check for each service, by name. Without an answer, a check returns False."""
     checks: dict[str, Callable[[], bool]] = {
         "drydock": lambda: _get(f"{stack.drydock_url}/drydock/health") is not None,
         "mlflow": lambda: _get(f"{stack.mlflow_url}/health") is not None,
         "docs": lambda: _get(stack.docs_url) is not None,
+        STATUS: lambda: _is_lake_watched(layout, stack),
         API_SERVER: lambda: all(_get(f"{stack.airflow_url}{path}") is not None for path in _AIRFLOW_PATHS),
     }
     for component, command in AIRFLOW_COMPONENTS.items():
         service = f"airflow-{command}"
         checks[service] = partial(_is_component_healthy, stack, component, service)
     return checks
+
+
+def _is_lake_watched(layout: Layout, stack: Stack) -> bool:
+    """Return whether the service `status` has looked at the lake lately, and since it was last started."""
+    try:
+        seconds = layout.watched_file.stat().st_mtime
+    except OSError:
+        return False
+    watched_at = datetime.fromtimestamp(seconds, UTC)
+    return watched_at >= max(stack.get_start_time(STATUS), datetime.now(UTC) - MAX_WATCH_AGE)
 
 
 def _is_component_healthy(stack: Stack, component: str, service: str) -> bool:

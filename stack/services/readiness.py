@@ -44,7 +44,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
         UnavailableError: another program has a port of the stack, or a service did not answer in time. A retry can
             help.
     """
-    unready_names = list(build_health_checks(stack))
+    unready_names = list(build_health_checks(layout, stack))
     total, deadline = len(unready_names), time.monotonic() + START_TIMEOUT_S
     while unready_names:
         current_stack = load_live_stack(layout, stack)
@@ -55,7 +55,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
             raise UnavailableError(
                 f"{', '.join(unready_names)} did not answer in {START_TIMEOUT_S:.0f} s; see {log}.", read_log_end(log)
             )
-        checks = build_health_checks(current_stack)
+        checks = build_health_checks(layout, current_stack)
         for name in [name for name in unready_names if checks[name]()]:
             unready_names.remove(name)
             report_progress(name, total - len(unready_names), total)

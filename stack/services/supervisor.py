@@ -48,7 +48,7 @@ class Supervisor:
         self.stack = plan.stack
         self.stack.supervisor = Process.from_pid(os.getpid())
         self.stop_requested = threading.Event()
-        checks = build_health_checks(self.stack)
+        checks = build_health_checks(self.layout, self.stack)
         self.processes = {
             service.name: ServiceProcess(
                 service,

@@ -31,10 +31,12 @@ NAMES = (
 FILES = [ROOT / "dags" / name for name in NAMES]
 DAGS = (
     "endpoint_costs",
-    *("flight_delay_monitor", "flight_delay_rollback", "flight_delay_score", "flight_delay_train"),
-    *("flight_status_monitor", "flight_status_rollback", "flight_status_score", "flight_status_train"),
-    *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_rollback"),
-    *("flights_score", "flights_serving_monitor", "flights_train"),
+    *("flight_delay_monitor", "flight_delay_reset_breaker", "flight_delay_rollback", "flight_delay_score"),
+    "flight_delay_train",
+    *("flight_status_monitor", "flight_status_reset_breaker", "flight_status_rollback", "flight_status_score"),
+    "flight_status_train",
+    *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_reset_breaker"),
+    *("flights_rollback", "flights_score", "flights_serving_monitor", "flights_train"),
     *("lake_check", "weather_ingest"),
 )
 
@@ -473,22 +475,30 @@ def test_param_overrides_what_params_yaml_allows_a_backfill(bag, value, expected
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({}, {"to": "", "force": "False"}),
-        ({"to": "3", "force": True}, {"to": "3", "force": "True"}),
+        ({}, {"to": "", "champion": "", "force": "False"}),
+        ({"to": "3", "champion": "4", "force": True}, {"to": "3", "champion": "4", "force": "True"}),
     ],
 )
 def test_rollback_gets_its_params(bag, params, expected):
     dag = bag.dags["flights_rollback"]
-    values = {"to": None, "force": False, "why": "late {{ on }} Mondays"} | params
+    values = {"to": None, "champion": None, "force": False, "why": "late {{ on }} Mondays"} | params
     spec = render(dag, "rollback", build_context(dag, params=values)).build_spec()
     assert spec == {"model": "flights", "why": "late {{ on }} Mondays"} | expected
     load_spec_class("rollback").parse(spec, "rollback")
 
 
 @pytest.mark.parametrize("value", [None, "", 3])
-def test_rollback_refuses_a_run_without_a_reason(bag, value):
+@pytest.mark.parametrize("dag_id", ["flights_rollback", "flights_reset_breaker"])
+def test_a_run_by_a_person_needs_a_reason(bag, dag_id, value):
     with pytest.raises(ParamValidationError):
-        copy.deepcopy(bag.dags["flights_rollback"].params.get_param("why")).resolve(value)
+        copy.deepcopy(bag.dags[dag_id].params.get_param("why")).resolve(value)
+
+
+def test_reset_of_the_breaker_gets_its_reason(bag):
+    dag = bag.dags["flights_reset_breaker"]
+    spec = render(dag, "reset_breaker", build_context(dag, params={"why": "the label was late"})).build_spec()
+    assert spec == {"model": "flights", "why": "the label was late"}
+    load_spec_class("reset_breaker").parse(spec, "reset_breaker")
 
 
 @pytest.mark.parametrize(
@@ -533,8 +543,9 @@ def test_deployment_gets_the_version_of_the_shadow_task_although_that_was_skippe
     assert task.serving == '{"wait_s": 5}'
 
 
-def test_rollback_has_no_schedule(bag):
-    assert bag.dags["flights_rollback"].schedule is None
+@pytest.mark.parametrize("dag_id", ["flights_rollback", "flights_reset_breaker"])
+def test_only_a_person_starts_it(bag, dag_id):
+    assert bag.dags[dag_id].schedule is None
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ import datetime as dt
 from leeway.lifecycle import create_lifecycle_dags
 start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 """
-KINDS = ("train", "score", "monitor", "rollback")
+KINDS = ("train", "score", "monitor", "rollback", "reset_breaker")
 
 
 @pytest.fixture

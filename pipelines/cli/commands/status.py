@@ -1,4 +1,4 @@
-"""`python -m pipelines status`: show the state of every model."""
+"""`python -m pipelines status`: show the state of every model, or write it for Leeway's page in Airflow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from pipelines import params
 from pipelines.cli.options import JsonOption, find_dataset_of_model
 from pipelines.cli.terminal import make_console, write_json
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, ServiceError, SpecError, TryAgainError
 from pipelines.escaping import escape
 from pipelines.settings import settings
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 COLORS = {"ok": "green", "drift": "red", "failed": "red", "held back": "yellow", "no champion": "yellow"}
 """Health to the color in which it is printed."""
+DEFAULT_INTERVAL_S = 5.0
+"""Seconds between two looks of `--watch` at the lake."""
 
 
 def run_command(
@@ -27,18 +29,63 @@ def run_command(
         list[str] | None, typer.Argument(metavar="[MODEL]...", help="Models (default: all of the project).")
     ] = None,
     as_json: JsonOption = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write documents of all models to LEEWAY_HOME/status, for Airflow's page.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Write them, and again when something has changed, until SIGTERM.")
+    ] = False,
+    interval_s: Annotated[
+        float | None,
+        typer.Option("--interval", min=0.1, help="Seconds between two looks at the lake, for --watch (default: 5)."),
+    ] = None,
 ) -> None:
     """Show each model: champion, health and why, drift, newest data, last training, endpoints, cost of this month.
 
     It reads the lake only: MLflow and AWS need not answer.
     """
+    if (write or watch) and (models or as_json):
+        raise SpecError("--write and --watch are for all models of the project.", "Give neither MODEL nor --json.")
+    if write and watch:
+        raise SpecError("--watch writes the documents, too.", "Give --write or --watch.")
+    if interval_s is not None and not watch:
+        raise SpecError("--interval has no effect without --watch.", "Give both.")
+    if write:
+        _write_documents()
+    elif watch:
+        from pipelines.status.watching import watch as watch_lake
+
+        watch_lake(interval_s or DEFAULT_INTERVAL_S)
+    else:
+        _show(list_models(models), as_json=as_json)
+
+
+def _show(models: Iterable[str], *, as_json: bool) -> None:
     from pipelines.status.model_status import read_status
 
-    statuses = [read_status(name, find_dataset_of_model(name, "")) for name in list_models(models)]
+    statuses = [read_status(name, find_dataset_of_model(name, "")) for name in models]
     if as_json:
         write_json([asdict(status) for status in statuses])
     else:
         _print_table(statuses)
+
+
+def _write_documents() -> None:
+    """Write the documents once.
+
+    Raises:
+        ServiceError: some could not be written, and a retry can help.
+        DataError: some could not be written, and a retry cannot help.
+    """
+    from pipelines.lake.remembering import RememberingLake
+    from pipelines.status.writing import write_documents
+
+    problems = write_documents(RememberingLake.open())
+    if problems:
+        listing = "; ".join(f"{name}: {error.message}" for name, error in problems.items())
+        can_retry = all(isinstance(error, TryAgainError) for error in problems.values())
+        message = f"{len(problems)} document(s) could not be written; the others are. {listing}"
+        raise (ServiceError if can_retry else DataError)(message, "Their old files are still there.")
 
 
 def list_models(models: Sequence[str] | None) -> Sequence[str]:

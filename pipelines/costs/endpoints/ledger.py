@@ -17,7 +17,7 @@ from pyiceberg.expressions import EqualTo
 
 from pipelines.costs.charges import DIGITS, Price
 from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, Fleet, Key, Usage
-from pipelines.lake import DATE_COLUMN
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "endpoint_costs"
@@ -52,13 +52,13 @@ class EndpointLedger:
         self._months = months
 
     @classmethod
-    def open(cls) -> EndpointLedger:
-        """Open the table in the configured lake.
+    def open(cls, lake: Lake | None = None) -> EndpointLedger:
+        """Open the table in the configured lake, or in another `lake`.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
-        return cls(MonthTable(TABLE, SCHEMA))
+        return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Row]) -> list[Row]:
         """Add rows, except those whose time is charged already. Each month is one commit, the oldest first.

@@ -89,7 +89,9 @@ class Performance(Estimate):
     has them, because chance makes it larger if there are fewer days. Empty for other metrics."""
 
 
-def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Measure, Performance]:
+def measure_performance(
+    counts: Array, scores: Array, alpha: float, metrics: Mapping[Measure, Metric] = METRICS
+) -> dict[Measure, Performance]:
     """Measure each metric with its interval. Empty if all labels are the same.
 
     The standard error is computed from the variance between days, because the rows of a day are not independent, and a
@@ -100,6 +102,7 @@ def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Meas
         counts: shape (days, bins, 2), oldest day first, or (bins, 2).
         scores: score of each bin, a probability, increasing; shape (bins,).
         alpha: probability beyond each end of the interval.
+        metrics: the metrics to measure.
 
     Raises:
         DataError: the shapes do not fit. A retry cannot help.
@@ -109,7 +112,7 @@ def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Meas
         raise DataError(f"counts of shape {counts.shape} do not fit {len(scores)} bins of score.")
     if (days.sum(axis=(0, 1)) < 1).any():
         return {}
-    return {name: _measure_metric(days, scores, metric, alpha) for name, metric in METRICS.items()}
+    return {name: _measure_metric(days, scores, metric, alpha) for name, metric in metrics.items()}
 
 
 def calibrate_scores(counts: Array, scores: Array) -> Array:

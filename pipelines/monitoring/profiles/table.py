@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.lake import DATE_COLUMN
+from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month_of_day
 from pipelines.monitoring.profiles.profile import Profile
 
@@ -43,13 +43,13 @@ class Profiles:
         self._months = months
 
     @classmethod
-    def open(cls) -> Profiles:
-        """Open the table in the configured lake.
+    def open(cls, lake: Lake | None = None) -> Profiles:
+        """Open the table in the configured lake, or in another `lake`.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
-        return cls(MonthTable(TABLE, SCHEMA))
+        return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def write(self, day: dt.date, model_name: str, model_version: str, profile: Profile) -> bool:
         """Write the profile of a day that a model version scored, replacing the earlier profile of that day.

@@ -155,6 +155,12 @@ class State:
         ]
         return max(possible_versions, key=int, default="")
 
+    @property
+    def rollback_versions(self) -> list[str]:
+        """Versions that a rollback may make champion again, the first choice first; empty if there is no champion."""
+        versions = reversed(self.earlier_champions) if self.champion else ()
+        return [version for version in versions if version not in self.blocked]
+
     def apply(self, event: Event) -> State:
         """Return the state after one more event."""
         state = replace(self, events=(*self.events, event))

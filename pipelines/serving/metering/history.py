@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pipelines import params
 from pipelines.costs.budgets import find_paying_project
 from pipelines.costs.endpoints.fleets import Fleet
+from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Event, Journal, Kind
 from pipelines.serving.endpoint_resources import VARIANT
 from pipelines.settings import settings
@@ -31,9 +32,9 @@ class DeployedFleet:
     """Number of requests that a serverless deployment is expected to work on at a time, on average."""
 
 
-def read_deployments() -> list[Event]:
-    """Read the events about endpoints, of all models, oldest first."""
-    return Journal.open().read_deployments()
+def read_deployments(lake: Lake | None = None) -> list[Event]:
+    """Read the events about endpoints, of all models, oldest first; from the configured lake, or another `lake`."""
+    return Journal.open(lake).read_deployments()
 
 
 def list_deployed_fleets(events: Iterable[Event]) -> list[DeployedFleet]:

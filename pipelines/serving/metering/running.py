@@ -6,19 +6,23 @@ from pipelines.costs.endpoints.fleets import compute_serverless_usd_h
 from pipelines.costs.endpoints.ledger import EndpointLedger, find_last_rows
 from pipelines.costs.endpoints.running import RunningFleet, list_metered_fleets
 from pipelines.costs.prices import find_price, find_serverless_price
+from pipelines.lake import Lake
 from pipelines.serving.metering.history import DeployedFleet, find_end, list_deployed_fleets, read_deployments
 
 
-def list_running_fleets() -> list[RunningFleet]:
+def list_running_fleets(lake: Lake | None = None) -> list[RunningFleet]:
     """List the fleets that run as far as the lake knows, of all projects and regions. Makes no call to AWS.
 
     These are the fleets that ran when they were last metered, and those that Leeway deployed since; without those that
     were replaced or deleted by Leeway since.
 
+    Args:
+        lake: the lake; None: the configured one.
+
     Raises:
         DataError: the instance type of a deployment has no known price. A retry cannot help.
     """
-    rows, events = EndpointLedger.open().read_rows(), read_deployments()
+    rows, events = EndpointLedger.open(lake).read_rows(), read_deployments(lake)
     last_rows = find_last_rows(rows)
     metered = [item for item in list_metered_fleets(rows) if find_end(events, item.fleet, item.since) is None]
     deployed = [

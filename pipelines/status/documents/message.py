@@ -11,6 +11,8 @@ SCHEMA_VERSION = 1
 
 
 class Message(BaseModel):
+    """A part of a document: it has no other fields than those that are declared."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 

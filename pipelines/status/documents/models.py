@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from pydantic import Field
+
 from pipelines.status.documents.message import Document, Message
 from pipelines.status.model_status import Health
 
@@ -110,6 +112,9 @@ class ModelList(Document):
     """The models, sorted by name."""
     unreadable_models: dict[str, str]
     """Model whose state could not be read, to the reason."""
+    unreadable_documents: dict[str, str] = Field(default_factory=dict)
+    """Other document that could not be written, such as costs.json or data/flights.json, to the reason. Its old file is
+    still there."""
     docs_url: str
     """Address of the data docs."""
     mlflow_url: str

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from airflow.sdk import DAG
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
+from leeway.lifecycle.breaker_dag import create_breaker_dag
 from leeway.lifecycle.deployment_dag import create_deployment_dag
 from leeway.lifecycle.ingestion_dag import Unit, create_ingestion_dag, require_unit
 from leeway.lifecycle.materialization_dag import create_materialization_dag
@@ -49,7 +50,7 @@ def create_lifecycle_dags(
     drift_of: Monitored = "scores",
     **training: Any,
 ) -> list[DAG]:
-    """Create DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor, MODEL_rollback, and others on request.
+    """Create DATASET_ingest, MODEL_train, _score, _monitor, _rollback, _reset_breaker, and others on request.
 
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
@@ -89,6 +90,7 @@ def _create_scoring_dags(
     is_of_requests = drift_of == "requests"
     yield create_scoring_dag(**names, start=start, has_profiles=not is_of_requests)
     yield create_rollback_dag(model=names["model"])
+    yield create_breaker_dag(model=names["model"])
     if deploy:
         yield create_deployment_dag(model=names["model"])
         yield create_serving_monitor_dag(**names, start=start, has_profiles=is_of_requests)

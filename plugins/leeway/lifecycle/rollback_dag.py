@@ -40,6 +40,11 @@ def create_rollback_dag(*, model: str) -> DAG:
         params={
             "why": Param(type="string", minLength=1, description="Reason, which is recorded."),
             "to": Param(None, type=["null", "string"], description="Version to promote. Null: the previous champion."),
+            "champion": Param(
+                None,
+                type=["null", "string"],
+                description="Version that has to be champion, or else nothing is rolled back. Null: any.",
+            ),
             "force": Param(
                 False,
                 type="boolean",
@@ -53,6 +58,7 @@ def create_rollback_dag(*, model: str) -> DAG:
             model=model,
             why="{{ params.why }}",
             to="{{ params.to }}",
+            champion="{{ params.champion }}",
             force="{{ params.force }}",
             asset=build_champion_asset(model),
         )

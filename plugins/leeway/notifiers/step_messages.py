@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from leeway.notifiers.message import MAX_LINE_CHARS, Message, clean, mask_secrets
 from pipelines.settings import settings
@@ -25,7 +26,13 @@ def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url:
     message = MESSAGE_BUILDERS[step](result) if may_have_message else None
     if message is None or not log_url:
         return message
-    return message.add_links({"Log": log_url})
+    return message.add_links({"Model": _build_page_url(log_url, result["model_name"]), "Log": log_url})
+
+
+def _build_page_url(log_url: str, model: str) -> str:
+    """Return the address of the model on Leeway's page, in the Airflow that has the log."""
+    base_url = log_url.partition("/dags/")[0]
+    return f"{base_url}/plugin/leeway/models/{quote(model, safe='')}"
 
 
 def build_failure_message(

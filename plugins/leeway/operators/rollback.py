@@ -18,6 +18,8 @@ class RollbackOperator(StepOperator):
         model: registered model (templated).
         why: reason, which is recorded (templated).
         to: version to make champion (templated); by default the previous champion.
+        champion: version that has to be champion, or else the task fails and nothing changes (templated); by default
+            any.
         force: whether `to` may be a version that was never champion or is blocked (templated).
         asset: gets an event about the new champion.
 
@@ -26,7 +28,7 @@ class RollbackOperator(StepOperator):
     """
 
     step = "rollback"
-    fields = ("model", "why", "to", "force")
+    fields = ("model", "why", "to", "champion", "force")
 
     def __init__(
         self,
@@ -34,19 +36,22 @@ class RollbackOperator(StepOperator):
         model: str,
         why: str,
         to: str = "",
+        champion: str = "",
         force: bool | str = False,
         asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.model, self.why, self.to, self.force, self.asset = model, why, to, force, asset
+        self.model, self.why, self.to, self.champion = model, why, to, champion
+        self.force, self.asset = force, asset
         if asset:
             register_champion_asset(self, asset)
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
         # If the DAG's param has no value, Jinja renders it to "None".
-        return super().build_spec() | {"to": "" if self.to == "None" else self.to}
+        versions = {"to": self.to, "champion": self.champion}
+        return super().build_spec() | {name: "" if value == "None" else value for name, value in versions.items()}
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""

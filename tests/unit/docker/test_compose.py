@@ -152,7 +152,7 @@ def find_holders(env: dict[str, str]) -> set[str]:
 
 def test_no_service_of_airflow_has_the_secrets_of_the_steps(env):
     """Steps get them from connections in Airflow's database, which `init` stores there."""
-    assert find_holders(env) == {"init", "postgres", "s3", "mlflow", "drydock", "pipelines", "model-metrics"}
+    assert find_holders(env) == {"init", "postgres", "s3", "mlflow", "drydock", "pipelines", "status", "model-metrics"}
     variables = compose.load(env)["services"]["worker"]["environment"]
     assert (variables["LEEWAY_AWS_CONN_ID"], variables["LEEWAY_LAKE_CONN_ID"]) == ("aws_default", "lake")
 

@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from stack import cli
 from stack.errors import RequestError
+from stack.services.record import Stack
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +32,23 @@ def test_down_succeeds_where_nothing_runs(tmp_path):
     assert CliRunner().invoke(cli.app, ["down"]).output == "Nothing was running.\n"
     assert CliRunner().invoke(cli.app, ["services"]).exit_code == 75
     assert list(tmp_path.iterdir()) == []
+
+
+def test_open_shows_the_page_of_a_model(tmp_path, monkeypatch):
+    addresses = []
+    ports = {"airflow": 8081, "mlflow": 1, "drydock": 2, "docs": 3}
+    stack = Stack(id="a", project=tmp_path, started_at="2026-11-27T09:00:00Z", ports=ports)
+    monkeypatch.setattr(cli, "find_running_stack", lambda _: stack)
+    monkeypatch.setattr(cli, "read_password", lambda _: "secret")
+    monkeypatch.setattr(cli.webbrowser, "open", addresses.append)  # it returns None: there is no browser
+    result = CliRunner().invoke(cli.app, ["open", "late flights"])
+    assert addresses == ["http://127.0.0.1:8081/plugin/leeway/models/late%20flights"]
+    assert (result.exit_code, "open this address yourself" in result.output) == (0, True)
+    CliRunner().invoke(cli.app, ["open"])
+    assert addresses[1] == "http://127.0.0.1:8081/plugin/leeway/"
+
+
+def test_open_needs_a_stack():
+    result = CliRunner().invoke(cli.app, ["open"])
+    assert (result.exit_code, result.stderr.count("\n")) == (75, 1)
+    assert "error: The stack is not running; `make up` starts it." in result.stderr

@@ -11,7 +11,7 @@ export function ResetBreaker({ details }: { details: ModelDetails }) {
   const { model } = details.summary;
   const [why, setWhy] = useState("");
   const [openedAt, setOpenedAt] = useState(new Date());
-  const dagId = `${model}_reset`;
+  const dagId = `${model}_reset_breaker`;
   const obstacle = useObstacle(dagId);
   const action = useRunAction({
     dagId,

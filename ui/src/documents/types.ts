@@ -29,6 +29,13 @@ export interface ModelList {
     [k: string]: string;
   };
   /**
+   * Other document that could not be written, such as costs.json or data/flights.json, to the reason. Its old file is
+   * still there.
+   */
+  unreadable_documents?: {
+    [k: string]: string;
+  };
+  /**
    * Address of the data docs.
    */
   docs_url: string;

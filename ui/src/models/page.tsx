@@ -25,6 +25,11 @@ export function ModelsPage() {
               {reason}
             </Notice>
           ))}
+          {Object.entries(list.unreadable_documents ?? {}).map(([name, reason]) => (
+            <Notice key={name} status="warning" title={`${name} could not be written. The page shows an older one.`}>
+              {reason}
+            </Notice>
+          ))}
           {list.models.length === 0 ? (
             <EmptyNote>
               There are no models yet. `python -m pipelines new` creates a project, and a file in dags/ its DAGs.

@@ -435,6 +435,22 @@ def test_events_status_and_reset_show_and_close_the_breaker(
     assert (last["kind"], last["why"]) == ("reset", "the label was late")
 
 
+def test_a_run_resets_the_breaker_once(monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:
+    from pipelines.steps import reset_breaker
+
+    run_guard("d/0", "2013-01-10", reason="auc 0.61")
+    monkeypatch.setenv("LEEWAY_RUN", "flights_reset_breaker/one")
+    monkeypatch.setenv("LEEWAY_ACTOR", "ada")
+    fresh_settings()
+    spec = reset_breaker.ResetBreakerSpec(model="m", why="the label was late")
+    first, repeat = reset_breaker.run(spec), reset_breaker.run(spec)
+    assert (first.changed, first.who, repeat.changed, repeat.why) == (True, "ada", False, "the label was late")
+    monkeypatch.setenv("LEEWAY_RUN", "flights_reset_breaker/two")
+    fresh_settings()
+    assert reset_breaker.run(spec).changed, "the control: another run resets it again"
+    assert list_kinds()[-2:] == ["reset", "reset"]
+
+
 def test_refuses_a_model_without_events_and_a_reset_without_a_reason() -> None:
     with pytest.raises(DataError, match="no event of 'nobody'"):
         run_cli("events", "nobody")

@@ -33,6 +33,8 @@ def test_a_captured_day_and_its_batch_twin_have_equal_rows_and_profiles(
 ) -> None:
     at, records = dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC), read_inputs(batch_twin)
     capture.request(records[:1], at - dt.timedelta(hours=3), scores=[0.999])  # asked again later: the newest counts
+    for _ in range(3):  # in the second of the next request, but before it: SageMaker gives no parts of a second
+        capture.request(records[:50], at, scores=[0.999] * 50)
     for start in range(0, len(records), 100):
         capture.request(records[start : start + 100], at + dt.timedelta(seconds=start))
     capture.request(records[:1], at + dt.timedelta(days=2), scores=[0.999])  # after the days that are read

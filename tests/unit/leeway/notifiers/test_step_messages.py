@@ -11,7 +11,9 @@ from leeway.notifiers.step_messages import build_failure_message, build_step_mes
 
 def build(step: str, result: Any, backfill: bool = False) -> Message:
     """Build the message of a step's result, which must have one."""
-    message = build_step_message(step, result, is_backfill=backfill, log_url="http://airflow/log")
+    message = build_step_message(
+        step, result, is_backfill=backfill, log_url="http://airflow/base/dags/d/runs/r/tasks/t?try_number=1"
+    )
     assert message is not None
     return message
 
@@ -22,7 +24,8 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(make_result):
     assert message.facts["worst columns"] == "wind_speed, visib"
     assert message.facts["retraining as of"] == "2013-04-08"
     assert message.lines == ("wind_speed: psi 0.41 over 0.2", "label rate: 0.31 over 0.22")
-    assert list(message.links) == ["Findings", "Log"]
+    assert list(message.links) == ["Findings", "Model", "Log"]
+    assert message.links["Model"] == "http://airflow/base/plugin/leeway/models/flights"
 
 
 def test_a_training_requested_by_age_is_no_drift(make_result):

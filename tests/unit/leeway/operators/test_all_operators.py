@@ -30,6 +30,7 @@ from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
 from leeway.operators.promote import PromoteOperator
 from leeway.operators.record_outcome import RecordOutcomeOperator
+from leeway.operators.reset_breaker import ResetBreakerOperator
 from leeway.operators.rollback import RollbackOperator
 from leeway.operators.score import ScoreOperator
 from leeway.operators.shadow import ShadowOperator
@@ -78,6 +79,7 @@ ARGUMENTS = {
         "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "drifted_columns": ["carrier"]},
     },
     RecordOutcomeOperator: {"model": "flights"},
+    ResetBreakerOperator: {"model": "flights", "why": "the label was late"},
     MaterializeOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01", "ttl_days": 0},
     SkewOperator: {"dataset": "flights", "model": "flights", "requests": "/requests", "partition": "2013-01-01"},
     ScoreOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},

@@ -256,6 +256,24 @@ def test_a_rollback_blocks_the_version_that_was_champion(
     assert read_state(model).blocked == {}
 
 
+def test_a_rollback_of_another_champion_changes_nothing(
+    model: str, client: Any, make_version: Callable[..., str], monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
+) -> None:
+    """Two persons see version 3 and roll it back: the second does not take version 2 out as well."""
+    for number in (make_version(), make_version(against="1"), make_version(against="2")):
+        promote(model, number)
+    monkeypatch.setenv("LEEWAY_RUN", "flights_rollback/one")
+    fresh_settings()
+    assert rollback(model, champion="3").version == "2"
+    assert not rollback(model, champion="3").changed, "a retry of the same run is no second rollback, and no error"
+    monkeypatch.setenv("LEEWAY_RUN", "flights_rollback/two")
+    fresh_settings()
+    with pytest.raises(PromotionError, match=r"version 2 of .* is champion, not version 3: nothing was rolled back"):
+        rollback(model, champion="3")
+    assert read_alias(client, model) == "2"
+    assert rollback(model, champion="2").version == "1", "the control"
+
+
 def test_refuses_a_rollback_without_an_earlier_champion(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:

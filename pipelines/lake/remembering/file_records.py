@@ -1,0 +1,117 @@
+"""Query the data files of a table one by one, and remember the results: a data file never changes.
+
+It suits tables with thousands of small files, of which a few are new each time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+from pyiceberg.table import Table
+
+from pipelines.lake import views
+from pipelines.lake.partitions import build_range_filter
+from pipelines.lake.remembering.manifests import ManifestReader, has_deletes
+from pipelines.system.data_files import explain_damage
+from pipelines.system.duckdb_session import (
+    LOW_MEMORY_MIB,
+    connect,
+    quote_identifier,
+    quote_text,
+    retry_with_more_memory,
+)
+from pipelines.system.lake_errors import RESTORE_DAY
+from pipelines.system.temporary_folders import make_temporary_folder
+
+LAST_DAY = dt.date(9999, 12, 31)
+BATCH_FILES = 1_000
+"""Number of files that one query reads."""
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FileQuery:
+    """A query about data files."""
+
+    sql: str
+    """Selects from the view `files`, which has the rows of some files and the column `filename`. Its result has a
+    column `filename`, too, and each of its rows is about one file."""
+    columns: Sequence[str]
+    """Columns of the table that the query needs. Where the files lack one, it is null."""
+
+
+class FileRecords:
+    """The results of a query for each data file of a table.
+
+    Args:
+        query: the query.
+    """
+
+    def __init__(self, query: FileQuery) -> None:
+        self._query = query
+        self._manifests = ManifestReader()
+        self._records: dict[str, list[Record]] = {}
+        """Location of a file to its records."""
+
+    def read(self, table: Table, first: dt.date) -> list[Record]:
+        """Return the records of all files whose `date` is `first` or later. Only files that are new are read.
+
+        Raises:
+            DataError: a file is damaged or missing. A retry cannot help.
+            ServiceError: the storage does not answer. A retry can help.
+        """
+        if has_deletes(table):
+            with views.open_files(table.scan(row_filter=build_range_filter(first, LAST_DAY))) as paths:
+                return [record for records in self._query_files(paths, paths).values() for record in records]
+        locations = [entry.location for entry in self._manifests.list_files(table, first)]
+        new_locations = [location for location in locations if location not in self._records]
+        with make_temporary_folder() as folder:
+            paths = views.fetch_files(table.io, new_locations, folder)
+            new_records = self._query_files(paths, new_locations)
+        records = {**self._records, **new_records}
+        self._records = {location: records[location] for location in locations}
+        return [record for location in locations for record in self._records[location]]
+
+    def _query_files(self, paths: Sequence[str], locations: Sequence[str]) -> dict[str, list[Record]]:
+        """Return location to the records of the file, which is at the path in the same position."""
+        location_by_path = dict(zip(paths, locations, strict=True))
+        records: dict[str, list[Record]] = {location: [] for location in locations}
+        for start in range(0, len(paths), BATCH_FILES):  # so that memory does not grow with the number of files
+            for record in self._query_batch(paths[start : start + BATCH_FILES]):
+                records[location_by_path[record.pop("filename")]].append(record)
+        return records
+
+    def _query_batch(self, paths: Sequence[str]) -> list[Record]:
+        files = ", ".join(map(quote_text, paths))
+        source = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false, filename = true)"
+        with connect(LOW_MEMORY_MIB) as connection:
+            known = set(_read_columns(connection, source, paths))
+            columns = ", ".join(
+                quote_identifier(name) if name in known else f"NULL AS {quote_identifier(name)}"
+                for name in self._query.columns
+            )
+            statement = f"WITH files AS (SELECT filename, {columns} FROM {source}) {self._query.sql}"  # noqa: S608
+            records: list[Record] = retry_with_more_memory(
+                connection, lambda: connection.sql(statement).arrow().read_all().to_pylist()
+            )
+        return records
+
+
+def _read_columns(connection: duckdb.DuckDBPyConnection, source: str, paths: Sequence[str]) -> list[str]:
+    """Return the columns of the files.
+
+    Raises:
+        DataError: a file is damaged or missing. A retry cannot help.
+    """
+    try:
+        return list(connection.sql(f"FROM {source} LIMIT 0").columns)
+    except duckdb.Error:
+        for path in paths:  # DuckDB 2.0 does not always name the file
+            with explain_damage(path, RESTORE_DAY):
+                pq.read_metadata(path)
+        raise

@@ -1,0 +1,162 @@
+"""Define a lake that reads each table once, for readers that need the same rows for many models."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+from pipelines.lake.catalog import find_table
+from pipelines.lake.lake import Lake
+from pipelines.lake.month_table import ALL_COLUMNS, MonthTable
+from pipelines.lake.partitions import WHOLE_PARTITION, make_partition
+from pipelines.lake.remembering.file_records import FileQuery, FileRecords, Record
+from pipelines.lake.remembering.locations import read_table_locations
+from pipelines.lake.remembering.manifests import ManifestReader
+from pipelines.partitions import Partition, PartitionT, get_unit
+from pipelines.window import Unit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a read returned or raised."""
+
+    table: str
+    value: Any = None
+    error: Exception | None = None
+
+
+class RememberingLake(Lake):
+    """A lake that remembers what it read of a table, until `refresh` finds that the table has changed.
+
+    A read that failed is remembered, too, until the next `refresh`: a lake that does not answer is not asked once for
+    each model. Only the methods that are defined here remember. Do not change a table through this object.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog)
+        self._results: dict[Hashable, _Result] = {}
+        self._locations: dict[str, str] = {}
+        self._manifests: dict[str, ManifestReader] = {}
+        self._records: dict[str, FileRecords] = {}
+
+    def refresh(self) -> None:
+        """Forget the errors, and what was read of the tables that have changed since the last call.
+
+        Raises:
+            ServiceError: the lake's catalog does not answer. A retry can help.
+        """
+        locations = read_table_locations(self.catalog)
+        self._results = {
+            key: result
+            for key, result in self._results.items()
+            if result.error is None and locations.get(result.table) == self._locations.get(result.table)
+        }
+        self._locations = locations
+
+    def remember(self, table: str, key: Hashable, read: Callable[[], T]) -> T:
+        """Return what `read` returned for this key before; call it only if it was not called yet.
+
+        Args:
+            table: name of the table that is read.
+            key: identifies what is read.
+            read: function that reads the table.
+        """
+        result = self._results.get((table, key))
+        if result is None:
+            try:
+                result = _Result(table, read())
+            except Exception as error:
+                result = _Result(table, error=error)
+            self._results[table, key] = result
+        if result.error:
+            raise result.error.with_traceback(None)
+        value: T = result.value
+        return value
+
+    def get_month_table(self, name: str, schema: pa.Schema, **options: bool) -> MonthTable:
+        """Return a table by month whose rows are read once; every condition selects from those in memory."""
+        return _RememberedMonthTable(self, name, schema)
+
+    def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
+        """Return the rows that match, in memory; None if there is no such table."""
+        return self.remember(name, ("rows", repr(where)), lambda: super(RememberingLake, self).read_rows(name, where))
+
+    def read_schema(self, name: str) -> pa.Schema:
+        """Return the table's columns."""
+        return self.remember(name, "schema", lambda: super(RememberingLake, self).read_schema(name))
+
+    def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
+        """Return the row count of every partition that has rows; empty if there is no such table."""
+        return self.remember(name, ("partitions", unit), lambda: self._count_rows(name, unit))
+
+    def count_rows_of_partitions(
+        self, name: str, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+    ) -> dict[PartitionT, int]:
+        """Return the row count of each of `partitions` that has rows, or of its rows with the values of `part`."""
+        if part or not partitions:
+            return super().count_rows_of_partitions(name, partitions, part)
+        counts = self.count_rows_by_partition(name, get_unit(next(iter(partitions))))
+        return {partition: counts[partition] for partition in partitions if partition in counts}
+
+    def read_file_records(self, name: str, query: FileQuery, first: dt.date) -> list[Record]:
+        """Return the results of a query for each data file whose `date` is `first` or later.
+
+        Only files that were not there in the last call are read, also after the table has changed.
+
+        Args:
+            name: name of the table. If there is no such table, there are no results.
+            query: the query; always the same one for a table.
+            first: first day.
+        """
+        return self.remember(name, ("records", first), lambda: self._read_file_records(name, query, first))
+
+    def find_partition_versions(self, name: str, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
+        """Return, for each of `partitions` that was written, a text that changes when the partition's rows change."""
+        return self.remember(
+            name,
+            ("versions", frozenset(partitions)),
+            lambda: super(RememberingLake, self).find_partition_versions(name, partitions),
+        )
+
+    def _count_rows(self, name: str, unit: Unit) -> dict[Partition, int]:
+        table = find_table(self.catalog, name)
+        counts: dict[Partition, int] = {}
+        for entry in self._manifests.setdefault(name, ManifestReader()).list_files(table) if table else ():
+            partition = make_partition(entry.partition, unit)
+            counts[partition] = counts.get(partition, 0) + entry.rows
+        return counts
+
+    def _read_file_records(self, name: str, query: FileQuery, first: dt.date) -> list[Record]:
+        table = find_table(self.catalog, name)
+        return self._records.setdefault(name, FileRecords(query)).read(table, first) if table else []
+
+
+class _RememberedMonthTable(MonthTable):
+    """A table by month that is read once, with all its columns."""
+
+    def __init__(self, lake: RememberingLake, name: str, schema: pa.Schema) -> None:
+        super().__init__(name, schema, lake.catalog)
+        self._lake = lake
+
+    def read(self, where: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
+        """Return the rows that match; no rows if there is no such table."""
+        rows: pa.Table = self._lake.remember(self.name, "month table", super().read)
+        if where is not None and rows.num_rows:
+            rows = rows.filter(self._lake.remember(self.name, ("where", repr(where)), lambda: self._bind(where)))
+        return rows if tuple(columns) == ALL_COLUMNS else rows.select(list(columns))
+
+    def _bind(self, where: BooleanExpression) -> Any:
+        """Return pyarrow's form of a condition."""
+        table = find_table(self.catalog, self.name)
+        assert table is not None  # it has rows
+        return expression_to_pyarrow(bind(table.schema(), where, case_sensitive=True))

@@ -1,0 +1,102 @@
+"""Say what could cost less, by what the ledgers show of the last month."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.costs.charges import HOUR_S, format_usd
+from pipelines.costs.endpoints.ledger import get_fleet, get_key
+from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.costs.report import sum_rows
+
+DAYS = 30
+"""Number of days whose jobs are examined."""
+IDLE_DAYS = 7
+"""Number of days without a request after which an endpoint is named."""
+MIN_USD = 0.01
+"""Smallest amount that is named, USD."""
+MIN_WAIT_SHARE, MIN_WAIT_S = 0.2, 600
+"""Smallest share of the time, and smallest time, of waits for instances that is named."""
+MIN_LOST_SHARE = 0.1
+"""Smallest share of the training time that is named if interruptions lost it."""
+
+Row = Mapping[str, Any]
+
+
+def list_advice(
+    jobs: Sequence[Row], endpoint_rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime
+) -> list[str]:
+    """List sentences that each name something that cost money without need; empty if nothing was found.
+
+    Args:
+        jobs: rows of the ledger of jobs.
+        endpoint_rows: rows of the ledger of endpoints, oldest first.
+        fleets: endpoints that run.
+        now: the current moment.
+    """
+    recent = [row for row in jobs if row["created"] > now - dt.timedelta(DAYS)]
+    sentences: list[str] = []
+    for model in sorted({row["model"] or "" for row in recent}):
+        rows = [row for row in recent if (row["model"] or "") == model]
+        spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
+        sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
+    return [*sentences, *_list_idle_endpoints(endpoint_rows, fleets)]
+
+
+def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the sentences about the jobs of a model.
+
+    Args:
+        subject: the model, in words.
+        rows: its jobs of the last `DAYS` days.
+        spot_rows: its jobs on spot instances, of any time.
+    """
+    on_demand = [row for row in rows if not row["spot"]]
+    saving = sum_rows(spot_rows)["saving"] if spot_rows else 0.0
+    less_usd = sum(row["cost_usd"] for row in on_demand) * saving
+    if less_usd >= MIN_USD:
+        yield (
+            f"{len(on_demand)} job(s) of {subject} in the last {DAYS} days ran on demand; spot would have cost about "
+            f"{format_usd(less_usd)} less, at the {saving:.0%} that its spot jobs saved."
+        )
+    failed = [row for row in rows if row["status"] == "Failed"]
+    if (failed_usd := sum(row["cost_usd"] for row in failed)) >= MIN_USD:
+        yield f"{len(failed)} job(s) of {subject} in the last {DAYS} days failed, and cost {format_usd(failed_usd)}."
+    waiting_s, training_s, lost_s = (
+        sum(row[name] or 0 for row in rows) for name in ("capacity_s", "training_s", "lost_s")
+    )
+    if waiting_s >= MIN_WAIT_S and waiting_s >= MIN_WAIT_SHARE * (waiting_s + training_s):
+        yield (
+            f"Waits for instances took {waiting_s / (waiting_s + training_s):.0%} of the time of the jobs of {subject} "
+            f"in the last {DAYS} days, {waiting_s / HOUR_S:.1f} h: other instance types may come sooner."
+        )
+    if training_s and lost_s >= MIN_LOST_SHARE * training_s:
+        yield (
+            f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
+            "more frequent checkpoints would lose less."
+        )
+
+
+def _list_idle_endpoints(rows: Iterable[Row], fleets: Iterable[RunningFleet]) -> Iterator[str]:
+    """Yield a sentence for each endpoint that runs and had no request in the `IDLE_DAYS` days before its last metering.
+
+    An endpoint that was metered for fewer days, or whose requests are not known, is left out.
+    """
+    rows_by_key: dict[Any, list[Row]] = {}
+    for row in rows:
+        rows_by_key.setdefault(get_key(row), []).append(row)
+    for item in fleets:
+        fleet_rows = rows_by_key.get(item.fleet.key, [])
+        if not fleet_rows or not item.usd_h:
+            continue
+        end = fleet_rows[-1]["end"]
+        begin = end - dt.timedelta(IDLE_DAYS)
+        recent = [row for row in fleet_rows if row["end"] > begin]
+        is_known = fleet_rows[0]["begin"] <= begin and all(row["requests"] is not None for row in recent)
+        if is_known and not sum(row["requests"] for row in recent):
+            yield (
+                f"Endpoint {get_fleet(fleet_rows[-1]).endpoint} had no request in the {IDLE_DAYS} days up to "
+                f"{end:%Y-%m-%d}, and costs {format_usd(24 * item.usd_h)} a day."
+            )

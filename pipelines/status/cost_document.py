@@ -1,0 +1,132 @@
+"""Build the document of the costs from the ledgers of jobs and of endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pipelines import params
+from pipelines.costs.budgets import find_paying_project
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.costs.ledger import Ledger, get_current_month
+from pipelines.costs.report import describe_price_dates
+from pipelines.errors import LeewayError
+from pipelines.lake import DATE_COLUMN
+from pipelines.settings import settings
+from pipelines.status.advice import list_advice
+from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, ProjectBudget
+from pipelines.status.pass_data import PassData
+from pipelines.status.texts import shorten
+from pipelines.window import subtract_months
+
+MAX_JOBS = 500
+"""Largest number of jobs in the document."""
+MONTHS = 12
+"""Number of months in the document, with the current one."""
+
+Row = Mapping[str, Any]
+
+
+def build_cost_document(data: PassData) -> CostDocument:
+    """Build the document of the costs.
+
+    Raises:
+        DataError: a ledger is damaged, or the instance type of an endpoint has no known price. A retry cannot help.
+        ConflictError, ServiceError: the lake does not answer. A retry can help.
+    """
+    jobs, endpoint_rows = Ledger.open(data.lake).read_rows(), EndpointLedger.open(data.lake).read_rows()
+    fleets = data.running_fleets
+    priced_rows = [row for row in (*jobs, *endpoint_rows) if row["price_date"]]
+    return CostDocument(
+        written_at=data.now,
+        month=get_current_month(),
+        jobs=[_describe_job(row) for row in reversed(jobs[-MAX_JOBS:])],
+        months=_sum_months(data, jobs, endpoint_rows),
+        endpoints=[_describe_endpoint(item) for item in fleets],
+        budgets=_list_budgets(data, [*jobs, *endpoint_rows], fleets),
+        price_dates=describe_price_dates(priced_rows) if priced_rows else "",
+        advice=[shorten(sentence) for sentence in list_advice(jobs, endpoint_rows, fleets, data.now)],
+    )
+
+
+def _describe_job(row: Row) -> JobCost:
+    texts = ("name", "model", "project", "instance_type", "status", "failure_reason")
+    numbers = ("instance_count", "training_s", "billable_s", "cost_usd", "on_demand_usd", "interruptions", "lost_s")
+    values: dict[str, Any] = {name: shorten(row[name] or "") for name in texts}
+    values |= {name: row[name] or 0 for name in numbers}
+    return JobCost(
+        **values,
+        run="/".join(filter(None, (row["dag_id"], row["run_id"]))),
+        spot=bool(row["spot"]),
+        created=row["created"],
+        ended=row["ended"],
+        waiting_s=row["capacity_s"] or 0.0,
+    )
+
+
+def _describe_endpoint(item: RunningFleet) -> EndpointCost:
+    fleet = item.fleet
+    return EndpointCost(
+        endpoint=fleet.endpoint, model=fleet.model, machine=fleet.machine, usd_h=item.usd_h, since=item.since
+    )
+
+
+def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[MonthCost]:
+    """Sum the costs of the last `MONTHS` months by month, project and model, the oldest month first."""
+    first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
+    sums: dict[tuple[str, str, str], list[float]] = {}
+    for row, place in (*((row, 0) for row in jobs), *((row, 1) for row in endpoint_rows)):
+        if row[DATE_COLUMN] < first:
+            continue
+        key = f"{row[DATE_COLUMN]:%Y-%m}", row["project"] or "", row["model"] or ""
+        total = sums.setdefault(key, [0.0, 0.0, 0.0])
+        total[place] += row["cost_usd"] or 0.0
+        saved = row["saved_usd"] if place else (row["on_demand_usd"] or 0.0) - (row["cost_usd"] or 0.0)
+        total[2] += saved or 0.0
+    return [
+        MonthCost(
+            month=month, project=project, model=model, jobs_usd=total[0], endpoints_usd=total[1], saved_usd=total[2]
+        )
+        for (month, project, model), total in sorted(sums.items())
+    ]
+
+
+def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
+    """List the projects that have a model, a running endpoint or costs in the current month, sorted by name."""
+    budgets, month = _find_budgets(data.models), get_current_month()
+    spent_usd: dict[str, float] = {}
+    for row in rows:
+        if f"{row[DATE_COLUMN]:%Y-%m}" == month:
+            project = row["project"] or ""
+            spent_usd[project] = spent_usd.get(project, 0.0) + (row["cost_usd"] or 0.0)
+    running_usd: dict[str, float] = {}
+    for item in fleets:
+        project = item.fleet.project
+        running_usd[project] = running_usd.get(project, 0.0) + item.compute_cost_usd(month)
+    return [
+        ProjectBudget(
+            project=project,
+            month_usd=spent_usd.get(project, 0.0),
+            running_usd=running_usd.get(project, 0.0),
+            budget_usd=budgets.get(project),
+        )
+        for project in sorted({*budgets, *spent_usd, *running_usd})
+    ]
+
+
+def _find_budgets(models: Iterable[str]) -> dict[str, float | None]:
+    """Map each project of the models to its budget of a month, USD; None if it has none.
+
+    If the parameters of several models name different budgets of a project, the smallest one counts.
+    """
+    budgets: dict[str, float | None] = {}
+    for model in models:
+        try:
+            project = find_paying_project("", model)
+            budget = params.load_section(settings().project, "budget", model).get("month_usd")
+        except LeewayError:  # it is reported where the model's document is built
+            continue
+        known = [value for value in (budget, budgets.get(project)) if value is not None]
+        budgets[project] = min(known, default=None)
+    return budgets

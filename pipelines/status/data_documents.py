@@ -1,0 +1,127 @@
+"""Build the document of a dataset: what was validated, published and quarantined of each partition."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pipelines.dataset import Dataset
+from pipelines.partitions import Partition, get_date
+from pipelines.settings import settings
+from pipelines.status.documents.data import DatasetDetails, ExpectationFailures, PartitionState
+from pipelines.status.model_status import find_newest_partition, find_publication_time
+from pipelines.status.pass_data import PassData
+from pipelines.status.texts import shorten
+from pipelines.status.validations import Failure, Validation, read_validations
+
+YEARS_DAYS = 3 * 365 + 1
+"""Days of data in the document: three years."""
+MAX_PARTITIONS = 3_000
+"""Largest number of partitions in the document. Of partitions by hour, these are the last four months."""
+MAX_FAILURES = 20
+"""Largest number of failures that a partition lists."""
+State = Literal["published", "quarantined", "refused", "stale", "unjudged"]
+
+
+def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
+    """Build the document of a dataset. A dataset that uses the rows of another one has the partitions of that one.
+
+    Args:
+        data: what is read in this pass.
+        dataset: the dataset.
+        models: models that are trained on it.
+
+    Raises:
+        DataError: a table of the lake is damaged. A retry cannot help.
+        ConflictError, ServiceError: the lake does not answer. A retry can help.
+    """
+    first = data.first_newest_day - dt.timedelta(YEARS_DAYS)
+    published = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
+    quarantined = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
+    validations = read_validations(data.lake, dataset.table, dataset.partition, first)
+    partitions = _select_newest({*published, *quarantined, *validations})
+    states = [
+        _describe_partition(
+            dataset.table, item, published.get(item, 0), quarantined.get(item, 0), validations.get(item)
+        )
+        for item in partitions
+    ]
+    return DatasetDetails(
+        written_at=data.now,
+        dataset=dataset.name,
+        models=sorted(models),
+        newest_partition=find_newest_partition(data.lake, dataset),
+        published_at=find_publication_time(data.lake, dataset),
+        unit=dataset.partition,
+        partitions=states,
+        failures=_sum_failures(validations[item] for item in partitions if item in validations),
+        docs_url=settings().build_dataset_url(dataset.table),
+    )
+
+
+def _select_newest(partitions: Iterable[Partition]) -> list[Partition]:
+    """Select the partitions of the document, oldest first."""
+    ordered = sorted(partitions, key=lambda partition: partition.isoformat())
+    if not ordered:
+        return []
+    last = get_date(ordered[-1])
+    return [item for item in ordered if get_date(item) > last - dt.timedelta(YEARS_DAYS)][-MAX_PARTITIONS:]
+
+
+def judge_partition(rows: int, quarantined_rows: int, validation: Validation | None) -> State:
+    """Return the state of a partition; `PartitionState.state` explains the states.
+
+    Args:
+        rows: published rows.
+        quarantined_rows: rows in quarantine.
+        validation: the last validation; None if there was none.
+    """
+    if not rows:
+        return "refused"
+    if validation is None:
+        return "unjudged"
+    if validation.is_refused:
+        return "stale"
+    return "quarantined" if quarantined_rows else "published"
+
+
+def _describe_partition(
+    table: str, partition: Partition, rows: int, quarantined_rows: int, validation: Validation | None
+) -> PartitionState:
+    failures = validation.failures[:MAX_FAILURES] if validation else []
+    return PartitionState(
+        partition=str(partition),
+        day=get_date(partition),
+        state=judge_partition(rows, quarantined_rows, validation),
+        rows=rows,
+        quarantined_rows=quarantined_rows,
+        failures=[shorten(str(failure)) for failure in failures],
+        validated_at=validation.at if validation else None,
+        url=settings().build_docs_url(table, str(partition)) if validation else "",
+    )
+
+
+def _sum_failures(validations: Iterable[Validation]) -> list[ExpectationFailures]:
+    """Count the partitions that failed each expectation; the most frequent first.
+
+    Args:
+        validations: last validations of the partitions, oldest partition first.
+    """
+    failures: dict[tuple[str, str, str], dict[Partition, Failure]] = {}
+    for validation in validations:
+        for failure in validation.failures:
+            key = failure.expectation, failure.column, failure.severity
+            failures.setdefault(key, {})[validation.partition] = failure
+    sums = [_describe_failures(key, failed) for key, failed in failures.items()]
+    return sorted(sums, key=lambda item: (-item.partitions, item.expectation, item.column))
+
+
+def _describe_failures(key: tuple[str, str, str], failed: dict[Partition, Failure]) -> ExpectationFailures:
+    newest = next(reversed(failed))
+    return ExpectationFailures(
+        **dict(zip(("expectation", "column", "severity"), key, strict=True)),
+        partitions=len(failed),
+        newest_partition=str(newest),
+        example=shorten(failed[newest].observed),
+    )

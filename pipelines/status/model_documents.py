@@ -1,0 +1,120 @@
+"""Build the documents of a model: its line in the list, and its details."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.costs.budgets import find_paying_project
+from pipelines.dataset import Dataset
+from pipelines.lake import Lake
+from pipelines.loop.events import History
+from pipelines.registry.lifecycle import Kind, State
+from pipelines.settings import settings
+from pipelines.status.documents.model import ModelDetails, VersionFacts
+from pipelines.status.documents.models import DriftDecision, LastTraining, ModelSummary, Performance
+from pipelines.status.model_status import DriftState, ModelStatus, read_drift, read_status
+from pipelines.status.pass_data import PassData
+from pipelines.status.performance import measure_weeks
+from pipelines.status.texts import shorten
+from pipelines.status.timeline import build_timeline, find_report_url, map_as_of
+from pipelines.status.trainings import ask_about_training
+
+SUMMARY_WEEKS = 12
+"""Number of weeks of performance in the list of models."""
+
+
+def build_details(data: PassData, model: str) -> ModelDetails:
+    """Build the details of a model.
+
+    Raises:
+        SpecError: the parameters of the model are not valid. A retry cannot help.
+        DataError: a table of the lake is damaged. A retry cannot help.
+        ConflictError, ServiceError: the lake does not answer. A retry can help.
+    """
+    dataset = data.load_dataset(model)
+    state, history = data.registry.read_state(model), data.loop.read_state(model)
+    outlook = ask_about_training(data, model, dataset, history)
+    return ModelDetails(
+        written_at=data.now,
+        summary=_build_summary(data, model, dataset, state, history),
+        events=build_timeline(model, state, history, data.now),
+        drift_weeks=data.read_drift_history(model).list_weeks(model, data.find_newest_day(dataset)),
+        champion=_describe_version(model, state.champion, state, history),
+        challenger=_describe_version(model, state.challenger, state, history),
+        rollback_version=next(iter(state.rollback_versions), ""),
+        guards_as_of=outlook.as_of,
+        guards=outlook.guards,
+        breaker_open=outlook.is_breaker_open,
+        training_forecast=outlook.forecast,
+        drift_reports_url=settings().build_reports_url("drift", model),
+        evaluations_url=settings().build_reports_url("models", model),
+    )
+
+
+def shorten_performance(summary: ModelSummary) -> ModelSummary:
+    """Return the summary for the list of models: with the last `SUMMARY_WEEKS` weeks of the performance."""
+    if summary.performance is None:
+        return summary
+    weeks = summary.performance.weeks[-SUMMARY_WEEKS:]
+    return summary.model_copy(update={"performance": summary.performance.model_copy(update={"weeks": weeks})})
+
+
+def _build_summary(data: PassData, model: str, dataset: Dataset, state: State, history: History) -> ModelSummary:
+    decision = _find_last_decision(data, model, state.champion)
+    drift = DriftState(decision.day, decision.outcome, decision.reasons) if decision else None
+    status = read_status(model, dataset, data.lake, lambda *_: drift)
+    as_of_by_version = map_as_of(history)
+    return ModelSummary(
+        **_copy_fields(status),
+        dataset=dataset.name,
+        champion_as_of=as_of_by_version.get(state.champion),
+        performance=_measure(data, model, dataset, state, history),
+        drift=decision,
+        last_training=_find_last_training(history),
+        project=find_paying_project("", model),
+    )
+
+
+def _copy_fields(status: ModelStatus) -> dict[str, Any]:
+    """Return the fields that a summary has from the state of the model as they are."""
+    names = ModelSummary.model_fields.keys() & ModelStatus.__dataclass_fields__.keys() - {"drift", "last_training"}
+    fields = {name: getattr(status, name) for name in names}
+    return {**fields, "reason": shorten(status.reason), "endpoints": dict(status.endpoints)}
+
+
+def _find_last_decision(data: PassData, model: str, version: str) -> DriftDecision | None:
+    """Return the last decision about the champion, also if it is older than the history that is read for all models."""
+    if decision := data.read_drift_history(model).find_last_decision(model, version):
+        return decision
+    old = _read_old_drift(data.lake, model, version)
+    if old is None:
+        return None
+    return DriftDecision(day=old.day, outcome=old.outcome, reasons=shorten(old.reasons), version=version, report_url="")
+
+
+def _read_old_drift(lake: Lake, model: str, version: str) -> DriftState | None:
+    return read_drift(lake, model, version) if version else None
+
+
+def _measure(data: PassData, model: str, dataset: Dataset, state: State, history: History) -> Performance | None:
+    return measure_weeks(data.lake, model, dataset.task, state, map_as_of(history)) if dataset.label else None
+
+
+def _find_last_training(history: History) -> LastTraining | None:
+    training = max(history.trainings.values(), key=lambda training: training.at, default=None)
+    return LastTraining(as_of=training.as_of, outcome=training.outcome, at=training.at) if training else None
+
+
+def _describe_version(model: str, version: str, state: State, history: History) -> VersionFacts | None:
+    """Describe a version; None if `version` is empty."""
+    if not version:
+        return None
+    verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
+    return VersionFacts(
+        version=version,
+        as_of=map_as_of(history).get(version),
+        outcome=str(verdicts[-1].evidence.get("verdict", "")) if verdicts else "",
+        reason=shorten(verdicts[-1].why) if verdicts else "",
+        report_url=find_report_url(model, version),
+        mlflow_url=settings().build_version_url(model, version),
+    )

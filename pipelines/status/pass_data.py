@@ -1,0 +1,79 @@
+"""Hold what one pass over all models reads from the lake and from the project, each once."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from functools import cached_property
+
+from pipelines import params
+from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.dataset import Dataset, choose_dataset, load_dataset
+from pipelines.lake.remembering import RememberingLake
+from pipelines.loop.journal import Journal as LoopJournal
+from pipelines.partitions import get_last_day, parse_partition
+from pipelines.registry.lifecycle import Journal
+from pipelines.serving.metering.running import list_running_fleets
+from pipelines.settings import settings
+from pipelines.status.drift_history import WEEKS, DriftHistory, read_drift_histories
+from pipelines.status.model_status import find_newest_partition
+
+
+class PassData:
+    """What one pass over all models needs.
+
+    Args:
+        lake: lake to read.
+    """
+
+    def __init__(self, lake: RememberingLake) -> None:
+        self.lake = lake
+        self.registry, self.loop = Journal.open(lake), LoopJournal.open(lake)
+        self.now = dt.datetime.now(dt.UTC)
+        self._datasets: dict[str, Dataset] = {}
+
+    @cached_property
+    def models(self) -> Sequence[str]:
+        """Models of the project; if it has no folder models/, the models that have events. Sorted by name."""
+        names = params.list_model_names(settings().project)
+        return names or sorted({*self.registry.list_models(), *self.loop.list_models()})
+
+    def load_dataset(self, model: str) -> Dataset:
+        """Load the dataset of a model: the one that its parameters name, or else the project's only dataset.
+
+        Raises:
+            SpecError: the parameters are not valid, or name no dataset and the project has several. A retry cannot
+                help.
+        """
+        if model not in self._datasets:
+            name = params.choose_dataset(params.load(settings().project, model), model)
+            self._datasets[model] = load_dataset(name) if name else choose_dataset()
+        return self._datasets[model]
+
+    def find_newest_day(self, dataset: Dataset) -> dt.date | None:
+        """Return the last day of the newest published partition of a dataset; None if there is none."""
+        newest = find_newest_partition(self.lake, dataset)
+        return get_last_day(parse_partition(newest)) if newest else None
+
+    @cached_property
+    def running_fleets(self) -> list[RunningFleet]:
+        """Endpoints that run, as far as the lake knows."""
+        return list_running_fleets(self.lake)
+
+    @cached_property
+    def first_newest_day(self) -> dt.date:
+        """The oldest of the newest published days of the models' datasets; today if nothing is published."""
+        days = [day for model in self.models if (day := self._find_newest_day_of_model(model))]
+        return min(days, default=self.now.date())
+
+    def read_drift_history(self, model: str) -> DriftHistory:
+        """Read what was found about the drift of a model in the last year of the data."""
+        return read_drift_histories(self.lake, self.first_newest_day - dt.timedelta(weeks=WEEKS)).get(
+            model, DriftHistory()
+        )
+
+    def _find_newest_day_of_model(self, model: str) -> dt.date | None:
+        try:
+            return self.find_newest_day(self.load_dataset(model))
+        except Exception:  # a damaged table is reported where the document of its model is built
+            return None

@@ -1,0 +1,71 @@
+"""Answer what would happen if drift requested a training now: the guards, and the highest cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from pipelines.costs.budgets import BudgetVerdict, check_budget
+from pipelines.dataset import Dataset
+from pipelines.errors import LeewayError
+from pipelines.loop import facts
+from pipelines.loop.answers import Question, ask_guards
+from pipelines.loop.events import History
+from pipelines.status.documents.model import GuardAnswer, TrainingForecast
+from pipelines.status.pass_data import PassData
+from pipelines.status.texts import shorten
+from pipelines.window import DAY
+
+NO_FORECAST = "section budget of the parameters lacks region, instance_types or max_run_s"
+
+
+@dataclass(frozen=True)
+class TrainingOutlook:
+    """What would happen if drift requested a training now."""
+
+    as_of: dt.date | None
+    """As_of of the training: the day after the newest published one; None without data."""
+    guards: list[GuardAnswer]
+    """Answers of all guards, the most serious first; empty without data."""
+    forecast: TrainingForecast
+    """The highest cost of the training."""
+
+    @property
+    def is_breaker_open(self) -> bool:
+        """Whether the breaker holds trainings back."""
+        return any(answer.guard == "breaker" and answer.why for answer in self.guards)
+
+
+def ask_about_training(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
+    """Ask the guards as `loop status` does, as of the day after the newest published one.
+
+    If the price of an instance is not known, the guard of the budget answers with that: a training would fail there.
+    """
+    verdict: BudgetVerdict | None = None
+    problem = ""
+    try:
+        verdict = _check_budget(data, model)
+    except LeewayError as error:
+        problem = error.message
+    refusal = problem or (verdict.reason if verdict and not verdict.allowed else "")
+    text = problem or (verdict.reason if verdict else NO_FORECAST)
+    worst_case_usd = verdict.worst_case_usd if verdict else None
+    forecast = TrainingForecast(worst_case_usd=worst_case_usd, text=shorten(text))
+    newest = data.find_newest_day(dataset)
+    if newest is None:
+        return TrainingOutlook(None, [], forecast)
+    question = Question(model, dataset, newest + DAY, facts.load_policy(model))
+    answers = ask_guards(question, history, data.lake, lambda _: refusal)
+    guards = [
+        GuardAnswer(guard=guard, why=shorten(hold_back.why), until=hold_back.until)
+        if hold_back
+        else GuardAnswer(guard=guard, why="", until=None)
+        for guard, hold_back in answers.items()
+    ]
+    return TrainingOutlook(question.as_of, guards, forecast)
+
+
+def _check_budget(data: PassData, model: str) -> BudgetVerdict | None:
+    """Compare the longest training with its budgets; None if the parameters do not describe it."""
+    training = facts.load_planned_training(model)
+    return check_budget(training, data.running_fleets, data.lake) if training else None

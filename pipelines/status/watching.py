@@ -1,0 +1,138 @@
+"""Write the documents of Leeway's page again whenever the lake or the parameters have changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE
+from pipelines.errors import LeewayError
+from pipelines.lake.remembering import RememberingLake, read_table_locations
+from pipelines.settings import settings
+from pipelines.status.writing import FOLDER, write_documents
+from pipelines.system.error_translation import translate_error
+from pipelines.system.log import log
+
+RETRY_S = 60.0
+"""Time after which a document that could not be written is tried again, although nothing changed, seconds."""
+ATTENTION_S = 300.0
+"""Time after somebody opened the page in which changes are written, seconds."""
+MAX_PAUSE_S = 30.0
+"""Longest pause between two checks, seconds, unless the interval is longer."""
+WATCHED_FILE, REQUESTED_FILE = "watched", "requested"
+"""Files beside the documents: this process touches the first when it has checked the lake, and Airflow's API server the
+second when somebody looks at the page."""
+BUSY_FACTOR = 3
+"""Shortest pause after the documents were written, as a multiple of the time that this took. A lake that is written
+all the time takes a quarter of a CPU at most."""
+
+
+def watch(interval_s: float) -> None:
+    """Write the documents until SIGTERM or SIGINT: when somebody looks at the page, and they may have changed.
+
+    A backfill commits hundreds of times. If nobody looks, that is not followed: reading the lake takes a second.
+
+    What may have changed is known from the locations of the tables' metadata, which one query reads, from the times of
+    the files of parameters, and from the day in UTC. A lake that does not answer is logged once, and tried again.
+
+    Args:
+        interval_s: seconds between two checks.
+
+    Raises:
+        SystemExit: a signal ended it; the code is 0.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _exit)
+    watcher = Watcher()
+    while True:
+        started = time.monotonic()
+        was_busy = watcher.check()
+        elapsed_s = time.monotonic() - started
+        time.sleep(max(interval_s, min(BUSY_FACTOR * elapsed_s, MAX_PAUSE_S) if was_busy else 0.0))
+
+
+class Watcher:
+    """Writes the documents if something has changed since it last wrote them.
+
+    Args:
+        write: writes the documents; returns those that could not be written, and the errors.
+    """
+
+    def __init__(self, write: Callable[[RememberingLake], Mapping[str, LeewayError]] = write_documents) -> None:
+        self._write = write
+        self._lake: RememberingLake | None = None
+        self._seen: Any = None
+        self._problems: Mapping[str, str] = {}
+        """Document that could not be written, to the reason."""
+        self._outage = ""
+        self._retry_at = math.inf
+
+    def check(self) -> bool:
+        """Write the documents if something has changed and somebody looks; return whether it was tried.
+
+        The first check writes them anyway.
+        """
+        try:
+            lake = self._lake = self._lake or RememberingLake.open()
+            seen = _read_versions(lake)
+        except Exception as error:  # a lake that does not answer must not end the watcher
+            self._lake = None  # the next check opens it again
+            self._report_outage(error)
+            return False
+        is_current = seen == self._seen and time.monotonic() < self._retry_at
+        if is_current or (self._seen is not None and not _is_requested()):
+            _touch_watched_file()
+            return False
+        self._seen = seen
+        try:
+            lake.refresh()
+            problems = {name: error.message for name, error in self._write(lake).items()}
+        except Exception as error:  # for example a full disk
+            self._retry_at = time.monotonic() + RETRY_S
+            self._report_outage(error)
+            return True
+        self._outage, self._retry_at = "", time.monotonic() + RETRY_S if problems else math.inf
+        for name, reason in problems.items():
+            if self._problems.get(name) != reason:
+                log.error("status: %s cannot be written: %s", name, reason)
+        self._problems = problems
+        _touch_watched_file()
+        return True
+
+    def _report_outage(self, error: Exception) -> None:
+        message = translate_error(error).message
+        if message != self._outage:
+            log.error("status: the documents cannot be written: %s", message)
+        self._outage = message
+
+
+def _read_versions(lake: RememberingLake) -> tuple[Any, ...]:
+    """Return a value that changes with the tables, the files of parameters and the day."""
+    project = settings().project
+    files = [project / PARAMS_FILE, *(project / MODELS_FOLDER).glob(f"*/{PARAMS_FILE}")]
+    times = {str(path): path.stat().st_mtime_ns for path in files if path.exists()}
+    return read_table_locations(lake.catalog), times, dt.datetime.now(dt.UTC).date()
+
+
+def _is_requested() -> bool:
+    """Return whether somebody has looked at the page lately."""
+    try:
+        return time.time() - (settings().home / FOLDER / REQUESTED_FILE).stat().st_mtime < ATTENTION_S
+    except FileNotFoundError:
+        return False
+
+
+def _touch_watched_file() -> None:
+    """Record that the lake was checked now."""
+    with suppress(OSError):  # a full disk is reported where the documents are written
+        (settings().home / FOLDER).mkdir(parents=True, exist_ok=True)
+        (settings().home / FOLDER / WATCHED_FILE).touch()
+
+
+def _exit(*_: object) -> None:
+    raise SystemExit(0)

@@ -1,0 +1,39 @@
+"""Create the DAG with which a person resets the breaker of a model's trainings."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow.sdk import DAG, Param
+
+from leeway.default_args import build_default_args
+from leeway.operators.reset_breaker import ResetBreakerOperator
+
+DOC = """
+### Reset the breaker
+
+The breaker holds back trainings that drift requests if the last ones did not pass the gate. Trigger the DAG with `why`,
+once you know the cause. The breaker then counts only trainings after this. The user, the time and the reason are
+recorded as an event in the lake's table `loop_events` (`python -m pipelines loop events {model}` lists them).
+"""
+
+
+def create_breaker_dag(*, model: str) -> DAG:
+    """Create the DAG MODEL_reset_breaker, which only a person starts.
+
+    Args:
+        model: registered model.
+    """
+    with DAG(
+        dag_id=f"{model}_reset_breaker",
+        doc_md=DOC.format(model=model),
+        description=f"Resets the breaker of the trainings of {model}.",
+        schedule=None,
+        catchup=False,
+        max_active_runs=1,
+        tags=["leeway", model, "training"],
+        params={"why": Param(type="string", minLength=1, description="Reason, which is recorded.")},
+        default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
+    ) as dag:
+        ResetBreakerOperator(task_id="reset_breaker", model=model, why="{{ params.why }}")
+    return dag

@@ -1,0 +1,26 @@
+"""The operator that runs the step `reset_breaker`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.operators.step import StepOperator
+
+
+class ResetBreakerOperator(StepOperator):
+    """Reset the breaker of a model's trainings: it counts only later ones. Idempotent: a DAG run resets it once.
+
+    Args:
+        model: registered model (templated).
+        why: reason, which is recorded (templated).
+
+    Returns:
+        `ResetBreakerResult`: model_name, changed, who, why.
+    """
+
+    step = "reset_breaker"
+    fields = ("model", "why")
+
+    def __init__(self, *, model: str, why: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.model, self.why = model, why

@@ -1,0 +1,125 @@
+"""Answer the page's requests: documents and the script. Every route needs a login, and Airflow's permissions hold.
+
+Without `from __future__ import annotations`: FastAPI has to resolve the types of the routes' parameters.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from fastapi import Depends, FastAPI, Header, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+
+from leeway.page import documents
+from leeway.page.errors import MissingDocumentError
+
+STATIC = Path(__file__).with_name("static")
+WATCHED_HEADER = "X-Leeway-Watched-At"
+"""Header with the moment at which the lake was last looked at, UTC."""
+HEADERS = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
+"""Headers of every answer. A browser may keep it, and asks each time whether it has changed."""
+COLORS = {"icon.svg": "#3f3f46", "icon-dark.svg": "#e4e4e7"}
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="none" stroke="{}" stroke-width="2" '
+    'stroke-linejoin="round" d="M4 18 12 4l8 14zM12 4v14M3 21h18"/></svg>'
+)
+IfNoneMatch = Annotated[str, Header()]
+
+
+@cache
+def create_app() -> FastAPI:
+    """Create the application. Its routes have no documentation page, which would be open to everybody."""
+    app = FastAPI(
+        title="Leeway",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(requires_access_view(AccessView.WEBSITE))],
+    )
+    app.add_exception_handler(MissingDocumentError, _answer_missing_document)
+    look = [Depends(documents.record_look)]
+    app.get("/documents/models", dependencies=look)(send_models)
+    app.get("/documents/models/{name}", dependencies=look)(send_model)
+    app.get("/documents/data/{name}", dependencies=look)(send_dataset)
+    app.get("/documents/costs", dependencies=look)(send_costs)
+    app.get("/leeway.js")(send_script)
+    app.get("/{name}.svg")(send_icon)
+    return app
+
+
+def send_models(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
+    """Send the list of models."""
+    return _send(documents.read_models(_make_permission_check(user)), if_none_match)
+
+
+def send_model(name: str, user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
+    """Send the details of a model."""
+    if not _make_permission_check(user)(name):
+        raise HTTPException(403, f"You may not read the runs of {name}_train, so you may not read about {name}.")
+    return _send(documents.read_model(name), if_none_match)
+
+
+def send_dataset(name: str, user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
+    """Send the state of a dataset."""
+    return _send(documents.read_dataset(name, _make_permission_check(user)), if_none_match)
+
+
+def send_costs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
+    """Send the costs."""
+    return _send(documents.read_costs(_make_permission_check(user)), if_none_match)
+
+
+def send_script(if_none_match: IfNoneMatch = "") -> Response:
+    """Send the script that draws the page."""
+    return _send_bytes(_read_script(), "text/javascript", if_none_match)
+
+
+def send_icon(name: str) -> Response:
+    """Send the icon in the navigation, for light or dark pages."""
+    color = COLORS.get(f"{name}.svg")
+    if color is None:
+        raise HTTPException(404, "there is no such icon.")
+    return Response(ICON.format(color), media_type="image/svg+xml", headers=HEADERS)
+
+
+def _make_permission_check(user: Any) -> Callable[[str], bool]:
+    """Return the function that says whether a user may read the runs of a model's training, and so about the model."""
+
+    @cache
+    def can_read(model: str) -> bool:
+        return get_auth_manager().is_authorized_dag(
+            method="GET", user=user, access_entity=DagAccessEntity.RUN, details=DagDetails(id=f"{model}_train")
+        )
+
+    return can_read
+
+
+def _send(document: dict[str, Any], if_none_match: str) -> Response:
+    body = json.dumps(document, separators=(",", ":")).encode()
+    response = _send_bytes(body, "application/json", if_none_match)
+    if watched_at := documents.find_watch_time():
+        response.headers[WATCHED_HEADER] = f"{watched_at:%Y-%m-%dT%H:%M:%SZ}"
+    return response
+
+
+def _send_bytes(body: bytes, media_type: str, if_none_match: str) -> Response:
+    """Send a body, or 304 without one if the browser has it already."""
+    headers = {**HEADERS, "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
+    if headers["ETag"] in if_none_match:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type=media_type, headers=headers)
+
+
+@cache
+def _read_script() -> bytes:
+    return (STATIC / "leeway.js").read_bytes()
+
+
+async def _answer_missing_document(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 404, HEADERS)

@@ -1,0 +1,135 @@
+"""Read the documents about models, data and costs that `python -m pipelines status` writes to LEEWAY_HOME/status."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from leeway.page.errors import MissingDocumentError
+from pipelines.settings import settings
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+"""Form of the name of a model or a dataset. No other text becomes a part of a path."""
+MAX_BYTES = 16 << 20
+"""Largest size of a document. A larger file is no document of Leeway."""
+WATCHED_FILE = "watched"
+"""File whose modification time says when the lake was last looked at."""
+REQUESTED_FILE = "requested"
+"""File whose modification time says when somebody last looked at the page. While nobody looks, changes of the lake are
+not written."""
+CanRead = Callable[[str], bool]
+"""Returns whether the visitor may read about a model."""
+
+
+def read_models(can_read: CanRead) -> dict[str, Any]:
+    """Read the list of models, without those that the visitor may not read about."""
+    document = _read("models.json")
+    models = [model for model in document["models"] if can_read(model["model"])]
+    unreadable = {name: reason for name, reason in document["unreadable_models"].items() if can_read(name)}
+    return {**document, "models": models, "unreadable_models": unreadable}
+
+
+def read_model(name: str) -> dict[str, Any]:
+    """Read the details of a model.
+
+    Raises:
+        MissingDocumentError: there is no such model.
+    """
+    return _read_named("models", name, "model")
+
+
+def read_dataset(name: str, can_read: CanRead) -> dict[str, Any]:
+    """Read the state of a dataset.
+
+    Raises:
+        MissingDocumentError: there is no such dataset, or the visitor may read about none of its models.
+    """
+    document = _read_named("data", name, "dataset")
+    models = [model for model in document["models"] if can_read(model)]
+    if document["models"] and not models:
+        raise MissingDocumentError(f"there is no dataset {name}.")
+    return {**document, "models": models}
+
+
+def read_costs(can_read: CanRead) -> dict[str, Any]:
+    """Read the costs, without those of models that the visitor may not read about.
+
+    The budgets are sums over a project, and the advice is about all models: only who may read about every model that
+    has costs gets them.
+    """
+    document = _read("costs.json")
+    parts = ("jobs", "months", "endpoints")
+    names = {row["model"] for part in parts for row in document[part] if row["model"]}
+    hidden = {name for name in names if not can_read(name)}
+    visible = {part: [row for row in document[part] if row["model"] not in hidden] for part in parts}
+    sums: dict[str, Any] = {"budgets": [], "advice": []} if hidden else {}
+    return {**document, **visible, **sums}
+
+
+def record_look() -> None:
+    """Record that somebody looks at the page now, so that changes of the lake are written."""
+    with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
+        folder = _get_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / REQUESTED_FILE).touch()
+
+
+def find_watch_time() -> dt.datetime | None:
+    """Return when the lake was last looked at for changes, UTC; None if it never was."""
+    try:
+        seconds = (_get_folder() / WATCHED_FILE).stat().st_mtime
+    except OSError:
+        return None
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def _get_folder() -> Path:
+    return settings().home / "status"
+
+
+def _read_named(folder: str, name: str, noun: str) -> dict[str, Any]:
+    if not NAME_PATTERN.fullmatch(name):
+        raise MissingDocumentError(f"there is no {noun} of this name.")
+    _read("models.json")  # if nothing was ever written, the error says so, instead of "there is no model"
+    try:
+        return _read(f"{folder}/{name}.json")
+    except MissingDocumentError:
+        raise MissingDocumentError(f"there is no {noun} {name}.") from None
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Read a document. It is parsed again only after it was replaced.
+
+    Raises:
+        MissingDocumentError: there is no such file, or it is no document.
+    """
+    file = _get_folder() / path
+    try:
+        status = file.stat()
+        return _parse(file, status.st_ino, status.st_mtime_ns, status.st_size)
+    except OSError:
+        raise MissingDocumentError(
+            "the state of the models was never written here. Run `python -m pipelines status --watch` where the lake "
+            "is, with the same LEEWAY_HOME; `make up` and docker-compose.yaml do."
+        ) from None
+    except ValueError:
+        raise MissingDocumentError(
+            f"{path} is damaged. Run `python -m pipelines status --write` to replace it."
+        ) from None
+
+
+@lru_cache(maxsize=256)
+def _parse(file: Path, inode: int, modified_ns: int, size: int) -> dict[str, Any]:
+    """Parse a file; the other arguments tell its versions apart."""
+    if size > MAX_BYTES:
+        raise ValueError(f"{file} has {size} bytes")
+    document = json.loads(file.read_bytes())
+    if not isinstance(document, dict) or "schema_version" not in document:
+        raise ValueError(f"{file} has no schema_version")
+    return document

@@ -1,0 +1,201 @@
+"""Provide an API server of Airflow with Leeway's page, documents of 20 models, and a browser.
+
+No scheduler runs: a DAG run that a test starts stays queued, and the test reads what was requested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.tools import forking
+from tests.tools.airflow_db import copy_migrated_database
+from tests.tools.browser import start_browser
+
+ROOT = Path(__file__).parents[4]
+WRITE_FIXTURES = ROOT / "ui/fixtures/write_fixtures.py"
+"""Script that writes documents of 20 models."""
+PASSWORDS = {"ada": "first programmer", "grace": "first compiler", "vera": "dark matter"}
+ROLES = {"ada": "admin", "grace": "user", "vera": "viewer"}
+DAG_FILE = """
+import datetime as dt
+from leeway.lifecycle import create_lifecycle_dags
+create_lifecycle_dags(model="flights", start=dt.datetime(2013, 1, 1), dataset="flights")
+"""
+WAITING = '''
+"""Make the task `approve` of a run wait for an answer, as the triggerer leaves it."""
+import sys
+from airflow.models.hitl import HITLDetail
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+
+dag_id, run_id, subject, body = sys.argv[1:]
+with create_session() as session:
+    task = session.query(TaskInstance).filter_by(dag_id=dag_id, run_id=run_id, task_id="approve").one()
+    task.state = "deferred"
+    session.add(HITLDetail(
+        ti_id=task.id, options=["Approve", "Reject"], subject=subject, body=body, defaults=["Reject"], multiple=False,
+        params={"why": {"value": "", "schema": {"type": "string"}, "description": "Reason"}},
+    ))
+'''
+
+
+class PageServer:
+    """An API server with the page, its users, and the folder of the documents."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.url = folder, f"http://127.0.0.1:{port}"
+        self.status = folder / "home/status"
+        settings = {
+            "CORE__LOAD_EXAMPLES": "False",
+            "CORE__DAGS_FOLDER": str(folder / "dags"),
+            "CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
+            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
+            "API__HOST": "127.0.0.1",
+            "API__PORT": str(port),
+            "API__BASE_URL": self.url,
+            "API__WORKERS": "1",
+            "API__SECRET_KEY": "only-for-this-test",
+            "API_AUTH__JWT_SECRET": "only-for-this-test-and-long-enough-for-sha512-only-for-this-test-and-long",
+            "USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+        self.env = {
+            **os.environ,
+            **{f"AIRFLOW__{name}": value for name, value in settings.items()},
+            "AIRFLOW_HOME": str(folder),
+            "LEEWAY_HOME": str(folder / "home"),
+            "LEEWAY_PROJECT": str(ROOT),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}",
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def write_files(self) -> None:
+        """Write the DAG file, the passwords and the documents, and read the DAGs into the database."""
+        (self.folder / "dags").mkdir()
+        (self.folder / "dags/flights.py").write_text(DAG_FILE)
+        (self.folder / "passwords.json").write_text(json.dumps(PASSWORDS))
+        self.reset_documents()
+        self.run("-m", "airflow", "dags", "reserialize")
+
+    def reset_documents(self, hostile: bool = False) -> None:
+        """Write all documents again; with HTML in each text if `hostile` is set."""
+        shutil.rmtree(self.status, ignore_errors=True)
+        self.run(str(WRITE_FIXTURES), str(self.status), *(["--hostile"] if hostile else []))
+        self.touch_watched()
+
+    def touch_watched(self) -> None:
+        """Record that the lake was checked now, as `status --watch` does."""
+        (self.status / "watched").touch()
+
+    def run(self, *arguments: str) -> None:
+        """Run a Python command in the server's environment."""
+        result = forking.run(
+            [sys.executable, *arguments], env=self.env, cwd=self.folder, capture_output=True, text=True
+        )
+        assert result.returncode == 0, result.stderr[-3_000:]
+
+    def start(self) -> None:
+        """Start the API server."""
+        with (self.folder / "api-server.log").open("ab") as log:
+            command = [sys.executable, "-m", "airflow", "api-server"]
+            options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.process = forking.Popen(command, cwd=self.folder, env=self.env, start_new_session=True, **options)
+
+    def is_ready(self) -> bool:
+        """Return whether the server answers."""
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"{self.url}/api/v2/version", timeout=5).ok
+        return False
+
+    def stop(self) -> None:
+        """Kill the server."""
+        if self.process:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def get_token(self, user: str) -> str:
+        """Return a token of the API for a user."""
+        body = {"username": user, "password": PASSWORDS[user]}
+        response = requests.post(f"{self.url}/auth/token", json=body, timeout=30)
+        response.raise_for_status()
+        return str(response.json()["access_token"])
+
+    def call_api(self, method: str, path: str, user: str = "ada", **options: Any) -> Any:
+        """Call Airflow's API as a user, and return the JSON of the answer."""
+        headers = {"Authorization": f"Bearer {self.get_token(user)}"}
+        response = requests.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=30, **options)
+        response.raise_for_status()
+        return response.json() if response.content else None
+
+    def list_runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """Return the runs of a DAG, the newest last."""
+        path = f"/dags/{dag_id}/dagRuns?order_by=run_after"
+        return list(self.call_api("GET", path)["dag_runs"])
+
+    def ask_for_approval(self, subject: str, body: str) -> str:
+        """Start a run of flights_train whose task `approve` waits; return the run's id."""
+        conf = {"as_of": "2013-04-01", "promote_in_backfill": None}
+        run_id = f"waiting-{len(self.list_runs('flights_train'))}"
+        json_body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
+        self.call_api("POST", "/dags/flights_train/dagRuns", json=json_body)
+        self.run("-c", textwrap.dedent(WAITING), "flights_train", run_id, subject, body)
+        return run_id
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], until: Callable[..., Any]
+) -> Iterator[PageServer]:
+    """Start the API server once for all tests of the page."""
+    folder = tmp_path_factory.mktemp("page")
+    copy_migrated_database(tmp_path_factory.getbasetemp().parent, folder)
+    page_server = PageServer(folder, free_port())
+    page_server.write_files()
+    page_server.start()
+    try:
+        until(page_server.is_ready, 180)
+        yield page_server
+    finally:
+        page_server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start the browser once for all tests of the page."""
+    with start_browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def open_page(browser: Any, server: PageServer) -> Iterator[Callable[..., Any]]:
+    """Return the function that logs a person in, opens an address of the page, and collects the browser's errors."""
+    contexts, problems = [], []
+
+    def open_as(user: str, path: str = "", width: int = 1280, height: int = 900, theme: str = "light") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        contexts.append(context)
+        context.add_cookies([{"name": "_token", "value": server.get_token(user), "url": server.url}])
+        context.add_init_script(f"localStorage.setItem('theme', {theme!r})")
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(f"{server.url}/plugin/leeway{path}")
+        return page
+
+    yield open_as
+    for context in contexts:
+        context.close()
+    assert problems == []

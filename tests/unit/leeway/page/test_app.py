@@ -1,0 +1,169 @@
+"""Test who gets which document from the page's application, with Airflow's own tokens and permissions."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.api_fastapi.app import create_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.models.revoked_token import RevokedToken
+from airflow.settings import Session
+from fastapi.testclient import TestClient
+from leeway.page import app as page_app
+from leeway.page import documents
+
+from pipelines.settings import settings
+from pipelines.status import watching, writing
+from stack.layout import Layout
+
+WRITTEN_AT = "2026-11-27T09:00:00Z"
+ADDRESSES = ("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/leeway.js")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def auth_manager() -> Iterator[Any]:
+    """Return Airflow's simple auth manager, with a key of the recommended length and the table of ended logins."""
+    RevokedToken.__table__.create(Session().get_bind(), checkfirst=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "x" * 64)
+        yield create_auth_manager()
+
+
+@pytest.fixture(autouse=True)
+def status(home: Path) -> Path:
+    """Write the documents of two models; return their folder."""
+    folder = home / "status"
+    common = {"schema_version": 1, "written_at": WRITTEN_AT}
+    rows = [{"model": name, "cost_usd": 1.5} for name in ("boats", "cars", "")]
+    files = {
+        "models.json": {"models": [{"model": "boats"}, {"model": "cars"}], "unreadable_models": {"cars": "locked"}},
+        "models/boats.json": {"summary": {"model": "boats"}},
+        "models/cars.json": {"summary": {"model": "cars"}},
+        "data/harbor.json": {"dataset": "harbor", "models": ["boats"]},
+        "data/street.json": {"dataset": "street", "models": ["cars"]},
+        "costs.json": {"jobs": rows, "months": rows, "endpoints": [], "budgets": [{"project": "p"}], "advice": ["x"]},
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps({**common, **content}))
+    return folder
+
+
+@pytest.fixture
+def client() -> TestClient:
+    """Return a client of the application, who is not logged in."""
+    return TestClient(page_app.create_app())
+
+
+@pytest.fixture
+def viewer(client: TestClient, auth_manager: Any) -> TestClient:
+    """Return a client with the cookie of a viewer."""
+    client.cookies.set("_token", auth_manager.generate_jwt(SimpleAuthManagerUser(username="vera", role="viewer")))
+    return client
+
+
+class ReaderOfBoats:
+    """Permissions of a visitor who may read the runs of boats_train only."""
+
+    def is_authorized_dag(self, *, details: Any, **_: Any) -> bool:
+        """Return whether the DAG is boats_train."""
+        return bool(details.id == "boats_train")
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, "/icon.svg", "/documents/models/nobody"])
+def test_without_a_login_nothing_is_sent(client: TestClient, address: str) -> None:
+    response = client.get(address)
+    assert (response.status_code, response.json()) == (401, {"detail": "Not authenticated"})
+    client.cookies.set("_token", "forged")
+    assert client.get(address).status_code == 403
+    for path in ("/docs", "/openapi.json", "/redoc"):
+        assert client.get(path).status_code == 404
+
+
+def test_every_route_needs_a_login(client: TestClient) -> None:
+    """A route that is added later cannot be open by accident."""
+    for route in page_app.create_app().routes:
+        assert client.get(route.path.replace("{name}", "boats")).status_code == 401, route.path
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_viewer_reads_and_cannot_write(viewer: TestClient, address: str) -> None:
+    response = viewer.get(address)
+    assert (response.status_code, response.headers["cache-control"]) == (200, "private, no-cache")
+    assert viewer.post(address, json={}).status_code == 405
+
+
+def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
+    viewer: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(viewer.get("/documents/models").json()["models"]) == 2, "the control"
+    monkeypatch.setattr(page_app, "get_auth_manager", ReaderOfBoats)
+    models = viewer.get("/documents/models").json()
+    assert (models["models"], models["unreadable_models"]) == ([{"model": "boats"}], {})
+    assert viewer.get("/documents/models/boats").status_code == 200
+    response = viewer.get("/documents/models/cars")
+    assert (response.status_code, "cars_train" in response.json()["detail"]) == (403, True)
+    assert viewer.get("/documents/models/nobody").status_code == 403, "whether it exists is not said"
+    assert viewer.get("/documents/data/harbor").status_code == 200
+    assert viewer.get("/documents/data/street").json() == {"detail": "there is no dataset street."}
+    costs = viewer.get("/documents/costs").json()
+    assert [row["model"] for row in costs["jobs"]] == [row["model"] for row in costs["months"]] == ["boats", ""]
+    assert costs["budgets"] == costs["advice"] == []
+
+
+def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Path) -> None:
+    first = viewer.get("/documents/models/boats")
+    again = viewer.get("/documents/models/boats", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    (status / "models/boats.json").write_text(json.dumps({"schema_version": 1, "summary": {"model": "boats2"}}))
+    changed = viewer.get("/documents/models/boats", headers={"If-None-Match": first.headers["etag"]})
+    assert (changed.status_code, changed.json()["summary"]["model"]) == (200, "boats2")
+
+
+def test_time_at_which_the_lake_was_looked_at_is_sent_also_without_a_change(viewer: TestClient, status: Path) -> None:
+    first = viewer.get("/documents/models")
+    assert page_app.WATCHED_HEADER not in first.headers
+    (status / documents.WATCHED_FILE).touch()
+    os.utime(status / documents.WATCHED_FILE, (1_795_770_000, 1_795_770_000))
+    again = viewer.get("/documents/models", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.headers[page_app.WATCHED_HEADER]) == (304, "2026-11-27T09:00:00Z")
+
+
+def test_files_have_the_names_that_the_watcher_uses(status: Path) -> None:
+    assert (documents.WATCHED_FILE, documents.REQUESTED_FILE) == (watching.WATCHED_FILE, watching.REQUESTED_FILE)
+    assert documents._get_folder() == settings().home / writing.FOLDER
+    assert Layout(home=settings().home, project=status).watched_file == status / watching.WATCHED_FILE
+
+
+def test_a_look_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
+    file = status / documents.REQUESTED_FILE
+    for address in ADDRESSES:
+        viewer.get(address, headers={"Cookie": "", "Authorization": "Bearer forged"})
+    viewer.get("/leeway.js")
+    assert not file.exists()
+    viewer.get("/documents/costs")
+    os.utime(file, (1, 1))
+    viewer.get("/documents/models/boats", headers={"If-None-Match": "*"})
+    assert file.stat().st_mtime > 1
+
+
+@pytest.mark.parametrize("name", ["nobody", "a" * 201, "%2e%2e%2fmodels", "..", ".hidden", "a%00b", "<script>"])
+def test_an_unknown_or_strange_name_is_not_found(viewer: TestClient, status: Path, name: str) -> None:
+    (status.parent / "models.json").write_text('{"schema_version": 1}')
+    for folder in ("models", "data"):
+        response = viewer.get(f"/documents/{folder}/{name}")
+        assert response.status_code == 404
+        assert str(status) not in response.text and "<script>" not in response.text
+
+
+def test_documents_that_are_missing_or_damaged_say_what_to_do(viewer: TestClient, status: Path) -> None:
+    for content in ("{", "[]", "{}"):
+        (status / "models.json").write_text(content)
+        response = viewer.get("/documents/models")
+        assert (response.status_code, "models.json is damaged" in response.json()["detail"]) == (404, True)
+    (status / "models.json").unlink()
+    for address in ("/documents/models", "/documents/models/boats", "/documents/data/nobody"):
+        assert "status --watch" in viewer.get(address).json()["detail"]

@@ -1,0 +1,79 @@
+"""Test what the ledgers must show before a sentence says that something could cost less."""
+
+import datetime as dt
+
+from pipelines.costs.endpoints.fleets import Fleet
+from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.status.advice import list_advice
+
+NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
+FLEET = Fleet(region="us-east-1", endpoint="e", config="c", variant="v", instance_type="ml.m5.large")
+
+
+def make_job(**fields):
+    """Return a row of the ledger: an hour of training yesterday for 1 USD, on demand."""
+    return {
+        "model": "m",
+        "created": NOW - dt.timedelta(1),
+        "spot": False,
+        "status": "Completed",
+        "cost_usd": 1.0,
+        "on_demand_usd": 1.0,
+        "interruptions": 0,
+        "instance_count": 1,
+        "training_s": 3_600,
+        "billable_s": 3_600,
+        "lost_s": 0.0,
+        "capacity_s": 0.0,
+        **fields,
+    }
+
+
+SPOT_JOB = make_job(spot=True, cost_usd=0.3, created=NOW - dt.timedelta(90))
+
+
+def make_row(days_ago, requests=0):
+    """Return a row of the ledger of endpoints, of one day."""
+    end = NOW - dt.timedelta(days_ago)
+    return {**vars(FLEET), "begin": end - dt.timedelta(1), "end": end, "requests": requests}
+
+
+def advise(jobs=(), rows=(), *, usd_h=0.1):
+    fleets = [RunningFleet(FLEET, NOW, usd_h)] if rows else []
+    return list_advice(jobs, rows, fleets, NOW)
+
+
+def test_nothing_is_said_about_nothing():
+    assert advise() == []
+    assert advise([make_job()]) == [], "no spot job shows what spot would save"
+    assert advise([SPOT_JOB]) == []
+    assert advise([make_job(created=NOW - dt.timedelta(31)), SPOT_JOB]) == [], "too long ago"
+    assert advise([make_job(), {**SPOT_JOB, "model": "other"}]) == []
+
+
+def test_on_demand_jobs_are_compared_with_the_spot_jobs_of_the_model():
+    (sentence,) = advise([make_job(), make_job(), SPOT_JOB])
+    assert sentence == (
+        "2 job(s) of model m in the last 30 days ran on demand; spot would have cost about 1.40 USD less, at the 70% "
+        "that its spot jobs saved."
+    )
+
+
+def test_failures_waits_and_lost_work_are_named():
+    assert advise([make_job(status="Failed")]) == ["1 job(s) of model m in the last 30 days failed, and cost 1.00 USD."]
+    (wait,) = advise([make_job(capacity_s=1_200)])
+    assert wait.startswith("Waits for instances took 25% of the time of the jobs of model m in the last 30 days, 0.3 h")
+    assert advise([make_job(capacity_s=500, training_s=100)]) == [], "too short to matter"
+    (lost,) = advise([make_job(lost_s=720.0)])
+    assert lost.startswith("Interruptions lost 20% of the training time of model m")
+
+
+def test_an_endpoint_without_requests_is_named():
+    week = [make_row(days) for days in range(8, -1, -1)]
+    (sentence,) = advise(rows=week)
+    assert sentence == "Endpoint e had no request in the 7 days up to 2026-11-20, and costs 2.40 USD a day."
+    assert advise(rows=week, usd_h=0.0) == [], "it costs nothing"
+    assert advise(rows=week[-5:]) == [], "it was metered for fewer days"
+    assert advise(rows=[*week[:-1], make_row(0, requests=3)]) == []
+    assert advise(rows=[make_row(8, requests=3), *week[1:]]) == [sentence], "that request is older"
+    assert list_advice([], week, [], NOW) == [], "it no longer runs"
