@@ -7,7 +7,7 @@ import type { Approval, Dag, DagRun } from "./types";
 
 const DAGS_POLL_S = 60;
 const RUNS_POLL_S = 5;
-const KINDS = ["train", "score", "monitor", "rollback", "deploy", "serving_monitor", "materialize", "reset"];
+const KINDS = ["train", "score", "monitor", "rollback", "deploy", "serving_monitor", "materialize", "reset_breaker"];
 
 export interface AirflowState {
   dags: Map<string, Dag>;
