@@ -29,12 +29,13 @@ const TITLES: Record<number, string> = {
 };
 const ADVICE: Record<number, string> = {
   0: "The page tries again every few seconds.",
-  403: "Ask an administrator of Airflow for the permission to view the website.",
+  403: "Ask an administrator of Airflow for the permission.",
 };
 
 /** Show why data could not be read. */
 export function ReadError({ error, what }: { error: RequestError; what: string }) {
-  const text = <CodeText text={`${error.message} ${ADVICE[error.status] ?? ""}`} />;
+  const sentence = error.message.charAt(0).toUpperCase() + error.message.slice(1);
+  const text = <CodeText text={`${sentence} ${ADVICE[error.status] ?? ""}`} />;
   // Of a document that was never written, or that is of no model, the server says all that there is to say.
   if (error.status === 404) return <Notice status="warning" title={text} />;
   return (
