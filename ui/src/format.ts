@@ -57,3 +57,6 @@ export const formatName = (name: string): string => name.replaceAll("_", " ");
 /** Return a noun with its number, such as `1 run` or `3 runs`. */
 export const formatNumber = (count: number, noun: string): string =>
   `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Format a budget in US dollars without the unit: without decimals if it is a whole number. */
+export const formatBudget = (usd: number): string => (Number.isInteger(usd) ? formatCount(usd) : formatUsd(usd));

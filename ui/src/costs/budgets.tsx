@@ -1,7 +1,7 @@
 // The budgets of the projects.
 import { Box, Flex, Stack, Text } from "@chakra-ui/react";
 import type { CostDocument } from "../documents/types";
-import { formatPercent, formatUsd } from "../format";
+import { formatBudget, formatPercent, formatUsd } from "../format";
 import { Budget } from "../widgets/budget";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 
@@ -25,7 +25,8 @@ export function Budgets({ costs }: { costs: CostDocument }) {
                 <Text>
                   {formatUsd(spent)}
                   {planned > 0 && ` + ${formatUsd(planned)}`}
-                  {budget !== null && ` of ${formatUsd(budget)} (${formatPercent((spent + planned) / budget)})`}
+                  {budget !== null &&
+                    ` of ${formatBudget(budget)}${budget > 0 ? ` (${formatPercent((spent + planned) / budget)})` : ""}`}
                 </Text>
               </Flex>
               {budget !== null ? (

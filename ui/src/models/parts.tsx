@@ -2,7 +2,7 @@
 import { Box, HStack, Stack, Text } from "@chakra-ui/react";
 import { Sparkline } from "../charts/sparkline";
 import type { ModelSummary } from "../documents/types";
-import { formatDay, formatInterval, formatMetric, formatUsd } from "../format";
+import { formatBudget, formatDay, formatInterval, formatMetric, formatUsd } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Budget } from "../widgets/budget";
 import { Shape } from "../widgets/icon";
@@ -87,7 +87,7 @@ export function Cost({ model }: { model: ModelSummary }) {
             label={`budget of ${model.project || "all"}`}
           />
           <SmallText>
-            {formatUsd(model.project_month_usd)} of {formatUsd(model.budget_usd, 0)}
+            {formatUsd(model.project_month_usd)} of {formatBudget(model.budget_usd)}
           </SmallText>
           <SmallText>{model.project || "no project"}</SmallText>
         </>
