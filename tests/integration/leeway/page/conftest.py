@@ -30,6 +30,7 @@ WRITE_FIXTURES = ROOT / "ui/fixtures/write_fixtures.py"
 PASSWORDS = {"ada": "first programmer", "grace": "first compiler", "vera": "dark matter"}
 ROLES = {"ada": "admin", "grace": "user", "vera": "viewer"}
 DAG_FILE = """
+# Airflow reads only files that have the words airflow and dag.
 import datetime as dt
 from leeway.lifecycle import create_lifecycle_dags
 create_lifecycle_dags(model="flights", start=dt.datetime(2013, 1, 1), dataset="flights")
@@ -60,6 +61,7 @@ class PageServer:
         self.status = folder / "home/status"
         settings = {
             "CORE__LOAD_EXAMPLES": "False",
+            "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "CORE__DAGS_FOLDER": str(folder / "dags"),
             "CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
             "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),

@@ -1,0 +1,175 @@
+"""Test what a person can do on the page, with Airflow's roles: each action is a run or an answer in Airflow."""
+
+import json
+import re
+
+import pytest
+import requests
+
+SINCE = re.compile(r"[-:]|\.\d+")
+
+
+@pytest.fixture(autouse=True)
+def watched(server):
+    server.touch_watched()
+
+
+def act(page, button, confirm, reason="", **fields):
+    """Open the dialog of an action, fill it in and confirm it; return the dialog."""
+    page.get_by_role("button", name=button, exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    for label, value in fields.items():
+        dialog.get_by_label(label.replace("_", " ")).fill(value)
+    if reason:
+        dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=re.compile(confirm)).click()
+    return dialog
+
+
+def test_stranger_is_sent_to_the_login(server, browser):
+    page = browser.new_context().new_page()
+    page.goto(f"{server.url}/plugin/leeway")
+    page.wait_for_url(re.compile("/login"))
+    for path in ("documents/models", "documents/models/flights", "leeway.js"):
+        assert requests.get(f"{server.url}/leeway/{path}", timeout=30).status_code == 401
+
+
+def test_viewer_sees_all_and_can_do_nothing(server, open_page):
+    page = open_page("vera", "/models/flights")
+    page.get_by_text("Would drift start a training?").wait_for()
+    page.wait_for_timeout(1_000)  # the permission is asked for
+    assert page.get_by_role("button", name="Roll back").count() == 0
+    headers = {"Authorization": f"Bearer {server.get_token('vera')}"}
+    for dag_id in ("flights_rollback", "flights_train", "flights_reset_breaker"):
+        url = f"{server.url}/api/v2/dags/{dag_id}/dagRuns"
+        response = requests.post(url, json={"logical_date": None}, headers=headers, timeout=30)
+        assert response.status_code == 403
+    assert server.list_runs("flights_rollback") == []
+
+
+def test_form_of_another_site_starts_nothing(server, browser):
+    """The browser sends the cookie only with requests of this site, and Airflow takes only JSON."""
+    context = browser.new_context()
+    context.add_cookies([{
+        "name": "_token", "value": server.get_token("ada"), "url": server.url, "sameSite": "Lax",
+    }])  # fmt: skip
+    page = context.new_page()
+    address = server.url.replace("127.0.0.1", "localhost")  # another site
+    page.goto(f"{address}/api/v2/version")
+    target = f"{server.url}/api/v2/dags/flights_reset_breaker/dagRuns"
+    statuses = page.evaluate(
+        """async ([target]) => {
+            const body = JSON.stringify({logical_date: null, conf: {why: "forged"}});
+            const send = (headers) => fetch(target, {method: "POST", credentials: "include", body, headers})
+                .then((response) => response.status, () => "blocked");
+            return [await send({"Content-Type": "text/plain"}), await send({"Content-Type": "application/json"})];
+        }""",
+        [target],
+    )
+    assert set(statuses) <= {"blocked", 401, 403, 422}
+    assert server.list_runs("flights_reset_breaker") == []
+    context.close()
+
+
+def test_two_people_roll_back_at_once_and_one_of_them_is_told(server, open_page):
+    details = json.loads((server.status / "models/flights.json").read_text())
+    champion, since = details["summary"]["champion"], details["summary"]["champion_since"]
+    ada, grace = (open_page(user, "/models/flights") for user in ("ada", "grace"))
+    for page in (ada, grace):
+        page.get_by_role("button", name="Roll back", exact=True).click()
+        assert page.get_by_role("dialog").get_by_role("button", name=re.compile("^Roll back to")).is_disabled()
+        page.get_by_role("dialog").get_by_label("Reason").fill("late flights on Mondays")
+    ada.get_by_role("dialog").get_by_role("button", name=re.compile("^Roll back to")).click()
+    ada.get_by_text(f"The rollback of version {champion} was started.").wait_for()
+    grace.get_by_role("dialog").get_by_role("button", name=re.compile("^Roll back to")).click()
+    grace.get_by_text(f"Version {champion} was rolled back already, by ada. Nothing was started now.").wait_for()
+    (run,) = server.list_runs("flights_rollback")
+    assert (
+        run["conf"]
+        == {"why": "late flights on Mondays", "champion": champion, "to": None, "force": False} | run["conf"]
+    )
+    assert run["triggering_user_name"] == "ada"
+    assert run["dag_run_id"] == f"rollback_of_{champion}_since_{SINCE.sub('', since)}"
+
+
+def test_training_starts_as_of_a_day_and_says_what_it_costs(server, open_page):
+    page = open_page("grace", "/models/flights")
+    page.get_by_role("button", name="Train", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("A training costs at most").wait_for()
+    dialog.get_by_label("As of").fill("2013-05-01")
+    dialog.get_by_role("button", name="Start the training").dblclick()
+    page.get_by_text("The training as of 2013-05-01 was started.").wait_for()
+    runs = [run for run in server.list_runs("flights_train") if run["conf"].get("as_of") == "2013-05-01"]
+    assert [run["triggering_user_name"] for run in runs] == ["grace"], "a double click starts one run"
+
+
+def test_backfill_lists_its_runs_before_it_starts(server, open_page):
+    page = open_page("ada", "/models/flights")
+    page.get_by_role("button", name="Backfill", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("From").fill("2013-02-01")
+    dialog.get_by_label("To, included").fill("2013-04-01")
+    dialog.get_by_role("button", name="List the runs").click()
+    dialog.get_by_text("3 runs would start").wait_for()
+    assert server.call_api("GET", "/backfills?dag_id=flights_train")["total_entries"] == 0
+    dialog.get_by_role("button", name="Start 3 runs").click()
+    dialog.get_by_text(re.compile("Backfill .* was started")).wait_for()
+    (backfill,) = server.call_api("GET", "/backfills?dag_id=flights_train")["backfills"]
+    assert (backfill["from_date"][:10], backfill["to_date"][:10]) == ("2013-02-01", "2013-04-01")
+
+
+def test_breaker_is_reset_with_a_reason(server, open_page):
+    path = server.status / "models/flights.json"
+    text = path.read_text()
+    path.write_text(json.dumps({**json.loads(text), "breaker_open": True}))
+    try:
+        page = open_page("ada", "/models/flights")
+        act(page, "Reset the breaker", "Reset the breaker", reason="the label was late")
+        page.get_by_text("was started").wait_for()
+    finally:
+        path.write_text(text)
+    (run,) = server.list_runs("flights_reset_breaker")
+    assert (run["conf"]["why"], run["triggering_user_name"]) == ("the label was late", "ada")
+
+
+def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server, open_page):
+    body = (
+        "auc is better than the champion's. [The report](http://127.0.0.1:9/r.html) [bad](javascript:alert(1))\n\n"
+        "| | check | value |\n| --- | --- | --- |\n| passed | auc <img src=x onerror=window.hacked=1> | 0.71 |"
+    )
+    run_id = server.ask_for_approval("Promote flights version 5? (passed)", body)
+    ada, grace = open_page("ada"), open_page("grace")
+    for page in (ada, grace):
+        page.get_by_role("button", name="Decide").first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("auc <img src=x").wait_for()
+        assert dialog.get_by_role("link", name="The report").count() == 1
+        assert page.locator("a[href^='javascript:' i]").count() == 0
+        assert page.evaluate("window.hacked") is None
+    for page, answer in ((ada, "Approve"), (grace, "Reject")):
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name=answer, exact=True).click()
+        dialog.get_by_label("Reason").fill("I looked")
+        dialog.get_by_role("button", name=f"Record: {answer}").click()
+    ada.get_by_text("The answer was recorded: Approve.").wait_for()
+    grace.get_by_text("Somebody has answered already. Your answer was not recorded.").wait_for()
+    path = f"/dags/flights_train/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
+    details = server.call_api("GET", path)
+    assert (details["chosen_options"], details["params_input"]) == (["Approve"], {"why": "I looked"})
+    assert details["responded_by_user"]["name"] == "ada"
+
+
+@pytest.mark.parametrize("is_expired", [True, False])
+def test_session_that_ends_in_the_middle_does_nothing(server, open_page, is_expired):
+    """The control is a session that goes on."""
+    count = len(server.list_runs("flights_train"))
+    page = open_page("grace", "/models/flights")
+    page.get_by_role("button", name="Train", exact=True).click()
+    if is_expired:
+        page.context.clear_cookies()
+    page.get_by_role("dialog").get_by_role("button", name="Start the training").click()
+    page.get_by_text("Nothing was done." if is_expired else re.compile("The training .* was started")).wait_for()
+    assert len(server.list_runs("flights_train")) == count + (not is_expired)
+    if is_expired:
+        page.get_by_text("Your session has ended").first.wait_for()

@@ -1,0 +1,145 @@
+"""Test every view of the page in a real browser: both themes, a phone, a screen reader, hostile texts, missing documents.
+
+With SCREENSHOTS=docs/images, the pictures of the docs are taken anew.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+VIEWS = {
+    "models": ("", "20 models"),
+    "model": ("/models/flights", "Would drift start a training?"),
+    "data": ("/data/flights", "Partitions"),
+    "costs": ("/costs", "Costs by month"),
+}
+"""View to its path, and a text that is there when it is complete."""
+SCREENS = [("light", 1280), ("dark", 400)]
+SERIOUS = ("serious", "critical")
+OWN_PART = "main main"
+"""Leeway's part of Airflow's page."""
+
+
+def wait_for_view(page, view):
+    page.get_by_text(VIEWS[view][1]).first.wait_for()
+
+
+def edit(server, name, **values):
+    """Change fields of a document."""
+    path = server.status / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+@pytest.fixture(autouse=True)
+def documents(server):
+    """Write the documents again where a test has changed them, and keep them watched."""
+    server.touch_watched()
+    yield
+    if (server.status / "changed").exists():
+        server.reset_documents()
+
+
+@pytest.fixture
+def changes(server):
+    """Declare that the test changes documents."""
+    (server.status / "changed").touch()
+
+
+@pytest.mark.parametrize(("theme", "width"), SCREENS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_view_is_complete_and_usable_by_all(open_page, view, theme, width):
+    page = open_page("ada", VIEWS[view][0], width=width, theme=theme)
+    wait_for_view(page, view)
+    assert page.evaluate("document.documentElement.classList.contains('dark')") == (theme == "dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is cut off at the right"
+    page.wait_for_timeout(500)  # Airflow's own page fades in
+    if folder := os.environ.get("SCREENSHOTS"):
+        suffix = "" if theme == "light" else "-phone"
+        page.screenshot(path=Path(folder) / f"page-{view}{suffix}.png")
+    result = Axe().run(page, context="#root main", options={"resultTypes": ["violations"]})
+    problems = [
+        (item["id"], node["html"][:150]) for item in result.response["violations"] if item["impact"] in SERIOUS
+        for node in item["nodes"]
+    ]  # fmt: skip
+    assert problems == []
+
+
+def test_week_is_chosen_by_keyboard_and_says_what_was_known(open_page):
+    page = open_page("vera", "/models/flights")
+    select = page.get_by_label("Week of")
+    select.wait_for()
+    before = page.get_by_role("heading", name=re.compile("Week of 20")).inner_text()
+    select.focus()
+    page.keyboard.press("ArrowUp")
+    page.get_by_role("heading", name=re.compile("Week of 20")).filter(has_not_text=before).wait_for()
+    assert page.evaluate("location.search") != "", "the address names the week, so it can be sent to others"
+
+
+@pytest.mark.usefixtures("changes")
+def test_view_follows_the_documents_without_a_reload(server, open_page):
+    page = open_page("vera", "/models/flights")
+    wait_for_view(page, "model")
+    details = json.loads((server.status / "models/flights.json").read_text())
+    edit(server, "models/flights.json", summary={**details["summary"], "reason": "the wind has turned"})
+    page.get_by_text("the wind has turned").first.wait_for()
+
+
+@pytest.mark.usefixtures("changes")
+@pytest.mark.parametrize("view", VIEWS)
+def test_texts_of_people_and_data_are_no_html(server, open_page, view):
+    if "onerror" not in (server.status / "models.json").read_text():
+        server.reset_documents(hostile=True)
+        (server.status / "changed").touch()
+    page = open_page("ada", VIEWS[view][0])
+    page.get_by_text("<img src=x onerror=").first.wait_for()
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("a[href^='javascript:' i]").count() == 0
+    assert page.locator("img[src='x']").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/models/nobody", "there is no model nobody"),
+        ("/data/nowhere", "there is no dataset nowhere"),
+        ("/models/..%2f..%2fetc", "there is no model"),
+        ("/elsewhere", "There is no view elsewhere"),
+    ],
+)
+def test_unknown_address_says_so(open_page, path, text):
+    open_page("vera", path).get_by_text(text).first.wait_for()
+
+
+@pytest.mark.usefixtures("changes")
+def test_document_that_is_old_missing_or_of_another_version_says_so(server, open_page):
+    os.utime(server.status / "watched", (1_700_000_000, 1_700_000_000))
+    page = open_page("vera")
+    page.get_by_text("State as of 2023-11-14 22:13 UTC").wait_for()
+    page.get_by_text("Nothing checks the lake now").wait_for()
+    edit(server, "models.json", schema_version=2)
+    page.get_by_text("The document has version 2, and this page reads version 1").wait_for()
+    (server.status / "models.json").unlink()
+    open_page("vera").get_by_text("was never written here").wait_for()
+
+
+@pytest.mark.usefixtures("changes")
+def test_lake_without_models_data_labels_and_costs_has_words_for_it(server, open_page):
+    details = json.loads((server.status / "models/flights.json").read_text())
+    nothing = {"performance": None, "drift": None, "champion": "", "champion_since": None, "newest_partition": ""}
+    summary = {**details["summary"], **nothing, "health": "no champion"}
+    edit(server, "models/flights.json", summary=summary, events=[], drift_weeks=[], champion=None, challenger=None)
+    page = open_page("vera", "/models/flights")
+    page.get_by_text("no labels").first.wait_for()
+    edit(server, "data/flights.json", partitions=[], failures=[], newest_partition="", published_at=None)
+    page = open_page("vera", "/data/flights")
+    page.get_by_role("heading", name="flights").wait_for()
+    edit(server, "costs.json", jobs=[], months=[], endpoints=[], budgets=[], advice=[])
+    page = open_page("vera", "/costs")
+    page.get_by_text("Costs by month").wait_for()
+    edit(server, "models.json", models=[], unreadable_models={})
+    open_page("vera").get_by_text("There are no models yet").wait_for()
