@@ -22,7 +22,7 @@ from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import replace_folder, sha256
 from pipelines.system.locks import hold_lock
 
-STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT)
+STOPPED_EXIT_CODES = (128 + signal.SIGTERM, 128 + signal.SIGINT)
 """Exit codes of a script that was stopped by a signal and saved a checkpoint."""
 TAIL_LINES = 5
 """Number of last output lines of a crashed script that the error quotes."""
@@ -146,7 +146,7 @@ def _explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[
         return StorageError(
             f"{script} found no space on the disk.", "Free some space and run it again: it resumes from its checkpoint."
         )
-    if exit_code < 0 or exit_code in STOPPED:
+    if exit_code < 0 or exit_code in STOPPED_EXIT_CODES:
         return ServiceError(f"{script} was stopped from outside (exit code {exit_code}).", "Run it again: it resumes.")
     return TrainingError(f"{script} ended with exit code {exit_code}: {text}")
 

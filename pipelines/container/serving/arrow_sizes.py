@@ -35,16 +35,16 @@ def sum_expanded_bytes(stream: bytes) -> int:
 
 
 def _sum_of_message(metadata: Any, body: Any) -> int:
-    message = _follow(metadata, 0)
+    message = _resolve_offset(metadata, 0)
     kind = bytes(metadata)[_find_field(metadata, message, TYPE)]
     if body is None or kind not in (DICTIONARY_BATCH, RECORD_BATCH):
         return 0
-    batch = _follow(metadata, _find_field(metadata, message, HEADER))
+    batch = _resolve_offset(metadata, _find_field(metadata, message, HEADER))
     if kind == DICTIONARY_BATCH:
-        batch = _follow(metadata, _find_field(metadata, batch, DICTIONARY_DATA))
+        batch = _resolve_offset(metadata, _find_field(metadata, batch, DICTIONARY_DATA))
     if not _find_field(metadata, batch, COMPRESSION):
         return int(body.size)
-    buffers = _follow(metadata, _find_field(metadata, batch, BUFFERS))
+    buffers = _resolve_offset(metadata, _find_field(metadata, batch, BUFFERS))
     (count,) = struct.unpack_from("<I", metadata, buffers)
     places = struct.iter_unpack("<qq", bytes(metadata)[buffers + 4 : buffers + 4 + 16 * count])
     return sum(_read_expanded_bytes(body, offset, length) for offset, length in places)
@@ -68,6 +68,6 @@ def _find_field(metadata: Any, table: int, number: int) -> int:
     return table + int(offset) if offset else 0
 
 
-def _follow(metadata: Any, position: int) -> int:
+def _resolve_offset(metadata: Any, position: int) -> int:
     """Return the position to which a relative offset at `position` points."""
     return position + int(struct.unpack_from("<I", metadata, position)[0])

@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class LookupResult:
     """The looked-up features of the rows of a request."""
 
     columns: Mapping[str, pa.Array]
@@ -52,10 +52,10 @@ class LookedUp:
         """Return the number of rows by lookup and outcome."""
         return {name: _format_counts(Counter(outcomes)) for name, outcomes in self.outcomes.items()}
 
-    def slice(self, begin: int, count: int) -> LookedUp:
+    def slice(self, begin: int, count: int) -> LookupResult:
         """Return the features of some of the rows, from the position `begin`."""
         columns = {name: column.slice(begin, count) for name, column in self.columns.items()}
-        return LookedUp(columns, {name: values[begin : begin + count] for name, values in self.outcomes.items()})
+        return LookupResult(columns, {name: values[begin : begin + count] for name, values in self.outcomes.items()})
 
 
 @dataclass
@@ -75,7 +75,7 @@ class LookupReader:
     _paused_until: float = 0.0
     _is_reachable: bool = True
 
-    def look_up(self, rows: pa.Table, begins: Sequence[dt.datetime]) -> LookedUp:
+    def look_up(self, rows: pa.Table, begins: Sequence[dt.datetime]) -> LookupResult:
         """Return the features of each row, as they are in the store, or their defaults. Never fails.
 
         Args:
@@ -95,9 +95,9 @@ class LookupReader:
                 found.append(record if outcome is Outcome.FOUND else None)
             columns |= {name: self._build_column(lookup, name, found) for name in lookup.features}
         self._add_counts(outcomes)
-        return LookedUp(columns, outcomes)
+        return LookupResult(columns, outcomes)
 
-    def warm_up(self, rows: pa.Table) -> LookedUp:
+    def warm_up(self, rows: pa.Table) -> LookupResult:
         """Connect to the store, and look up one row without counting it: the first request would take longer."""
         self._read({self.lookups[0].group: ["[]"]})
         looked_up = self.look_up(rows, [dt.datetime.max.replace(tzinfo=dt.UTC)])

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.container.serving.feature_query import FeatureQuery
-from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookedUp, LookupReader
+from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookupReader, LookupResult
 from pipelines.container.serving.online_records import OnlineRecords
 from pipelines.container.serving.raw_rows import RawRows
 from pipelines.container.serving.tables import BadRequest, Table
@@ -138,11 +138,11 @@ class RowFeatures:
         rows = CheckedRows(values, sum(rows.count for rows in requests), begins)
         return self._add_key(rows, self._query.compute_separately(values, rows.count))
 
-    def look_up(self, rows: ComputedRows) -> LookedUp | None:
+    def look_up(self, rows: ComputedRows) -> LookupResult | None:
         """Look up the other features. Several threads may call this at a time."""
         return self.lookups.look_up(rows.table, rows.begins) if self.lookups else None
 
-    def join(self, rows: ComputedRows, looked_up: LookedUp | None, names: Collection[str]) -> pa.Table:
+    def join(self, rows: ComputedRows, looked_up: LookupResult | None, names: Collection[str]) -> pa.Table:
         """Return the features of these names, computed or looked up, in their order."""
         other_columns = looked_up.columns if looked_up else {}
         return pa.table({name: other_columns[name] if name in other_columns else rows.table[name] for name in names})
