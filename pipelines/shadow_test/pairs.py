@@ -24,7 +24,7 @@ from pipelines.score_columns import MEDIAN
 from pipelines.serving.captured_requests import Capture, UnparsedRequest, parse_without_rows, read_lines
 
 MAX_ROWS = 200_000
-"""Most rows that are compared."""
+"""Largest number of rows that are compared."""
 HOUR = dt.timedelta(hours=1)
 Scores = Array | pd.DataFrame
 """Scores of rows: shape (rows,), or a frame with a column for each class."""
