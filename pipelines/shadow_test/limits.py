@@ -30,8 +30,8 @@ class ShadowLimits(Spec):
     latency_margin_ms: float = Field(default=10.0, ge=0)
     """Milliseconds by which the latency may exceed the champion's, whatever `max_latency_ratio` is."""
     threshold: float | None = Field(default=None, gt=0, lt=1)
-    """Smallest score with which a row of a binary model counts as positive; null: the threshold of the gate's policy. If
-    neither is set, the mean difference of the scores is checked instead of the agreement."""
+    """Smallest score with which a row of a binary model counts as positive; null: the threshold of the gate's policy.
+    If neither is set, the mean difference of the scores is checked instead of the agreement."""
     min_agreement: Share = 0.9
     """Smallest share of rows on which both versions agree: on the side of the threshold, or on the class."""
     max_score_difference: Share = 0.1

@@ -83,10 +83,10 @@ def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.
     if last_end < begin or (last_end == begin and not period.replaced):
         return
     price = find_serverless_price(period.fleet.region)
-    for time in split_by_day(begin, last_end):
-        usage = observer.read_requests(period.fleet, *time) if time[0] < time[1] else Usage()
-        running = time[1] < last_end or period.running or (not period.replaced and usage.requests > 0)
-        yield build_row(period.fleet, time, usage, price, running=running)
+    for part in split_by_day(begin, last_end):
+        usage = observer.read_requests(period.fleet, *part) if part[0] < part[1] else Usage()
+        running = part[1] < last_end or period.running or (not period.replaced and usage.requests > 0)
+        yield build_row(period.fleet, part, usage, price, running=running)
 
 
 def _floor_hour(moment: dt.datetime) -> dt.datetime:
