@@ -27,9 +27,9 @@ class ShadowOperator(DeployOperator):
     """Run a version as the shadow variant of an endpoint for some time, then remove it, and judge it.
 
     The shadow variant gets a copy of each request to the endpoint. Its answers are captured, and clients do not get
-    them. The step `shadow` then compares them with those of the version that serves: latency, errors, agreement, drift of the
-    scores and, where labels are published, the paired metrics of the gate. Section `shadow` of the parameters has the
-    limits (docs/how-to/serving.md).
+    them. The step `shadow` then compares them with those of the version that serves: latency, errors, agreement, drift
+    of the scores and, where labels are published, the paired metrics of the gate. Section `shadow` of the parameters
+    has the limits (docs/how-to/serving.md).
 
     The task is skipped if `shadow_minutes` is 0, if there is no endpoint, if the endpoint serves this version already,
     or if it served this version before its present one (a rollback). A version with other features than the one that
