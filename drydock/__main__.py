@@ -18,7 +18,7 @@ import typer
 from drydock import configuration, options
 from drydock.api.http.own_hosts import parse_host_names
 from drydock.api.server import lock_data_folder, open_listener, run_server
-from drydock.errors import CannotStart, InvalidSetting
+from drydock.errors import InvalidSetting, StartFailed
 from drydock.execution.container import ContainerExecutor
 from drydock.execution.engine import find_engine_problem
 from drydock.execution.image import Images
@@ -82,7 +82,7 @@ def main(
         settings = Settings(data.resolve(), "", *sizes, *timing, s3.rstrip("/"), s3_patience, invented_answers, hosts)
         policy = _read_policy(context, spot_seed, spot_interruption_probability, spot_notice, spot_capacity_back_after)
         _serve(settings, _create_executor(context, executor, dockerfile), policy, (host, port), port_file)
-    except (CannotStart, InvalidSetting) as error:
+    except (StartFailed, InvalidSetting) as error:
         _exit_with(error)
 
 
@@ -102,10 +102,10 @@ def _refuse_options_of_server(context: typer.Context) -> None:
         )
 
 
-def _exit_with(error: CannotStart | InvalidSetting) -> NoReturn:
+def _exit_with(error: StartFailed | InvalidSetting) -> NoReturn:
     """Write the error as one line, and end the program with its exit code."""
     typer.echo(f"drydock: {error}", err=True)
-    raise typer.Exit(EXIT_TRY_AGAIN if isinstance(error, CannotStart) else EXIT_INVALID) from None
+    raise typer.Exit(EXIT_TRY_AGAIN if isinstance(error, StartFailed) else EXIT_INVALID) from None
 
 
 def _check_options(s3: str, numbers: Sequence[float]) -> None:
@@ -171,7 +171,7 @@ def _create_executor(context: typer.Context, name: ExecutorName, dockerfile: Pat
     if name is ExecutorName.PROCESS:
         return ProcessExecutor()
     if problem := find_engine_problem():
-        raise CannotStart(f"the docker executor needs a docker engine: {problem}")
+        raise StartFailed(f"the docker executor needs a docker engine: {problem}")
     return ContainerExecutor(Images(dockerfile))
 
 

@@ -1,7 +1,7 @@
 """The classes of drydock's own errors.
 
 DrydockError
-├── CannotStart    the server cannot start: exit code 75, a retry can help
+├── StartFailed    the server cannot start: exit code 75, a retry can help
 ├── InvalidSetting an option or the configuration file is not valid: exit code 2, a retry cannot help
 ├── JobFailed      a job ends as Failed, with a FailureReason
 └── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
@@ -17,7 +17,7 @@ class DrydockError(Exception):
     """The base class of drydock's errors."""
 
 
-class CannotStart(DrydockError):
+class StartFailed(DrydockError):
     """The server cannot start, for example because its port or data folder is in use. A retry can help."""
 
 

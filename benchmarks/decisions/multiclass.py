@@ -19,7 +19,7 @@ from benchmarks.decisions import simulation
 from benchmarks.decisions.simulation import (
     ROWS,
     Array,
-    Choose,
+    ChooseCandidate,
     Simulation,
     build_features,
     build_policy,
@@ -80,9 +80,9 @@ def build_simulation(
         policy=build_policy(simulate(choose_always(CHAMPION), 14, 0.0, np.random.default_rng(1))),
         truths=truths,
         losses=losses,
-        equal=choose_always(CHAMPION),
-        worse=choose_always(worse),
-        better=choose_always(better),
+        choose_equal=choose_always(CHAMPION),
+        choose_worse=choose_always(worse),
+        choose_better=choose_always(better),
         gain=f"{GAIN} macro AUC above the champion",
         trivial_candidates={
             "the label's class shares in training": choose_always(match_shares(compute_shares())),
@@ -95,7 +95,9 @@ def build_simulation(
     )
 
 
-def simulate(choose: Choose, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS) -> Holdout:
+def simulate(
+    choose: ChooseCandidate, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS
+) -> Holdout:
     """Simulate the classes of rows, with the probabilities of a candidate and of `CHAMPION`."""
     day, is_holdout = number_days(days, rows)
     log_odds, signal = _draw_log_odds(day, correlation, random)

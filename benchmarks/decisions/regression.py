@@ -19,7 +19,7 @@ from scipy.stats import exponnorm
 from benchmarks.decisions import simulation
 from benchmarks.decisions.simulation import (
     ROWS,
-    Choose,
+    ChooseCandidate,
     Simulation,
     build_features,
     build_policy,
@@ -82,9 +82,9 @@ def build_simulation(
         policy=build_policy(simulate(choose_always(CHAMPION), 14, 0.0, np.random.default_rng(1))),
         truths=truths,
         losses=losses,
-        equal=choose_always(CHAMPION),
-        worse=choose_always(worse),
-        better=choose_always(better),
+        choose_equal=choose_always(CHAMPION),
+        choose_worse=choose_always(worse),
+        choose_better=choose_always(better),
         gain=f"{GAIN} R2 above the champion",
         trivial_candidates={
             "the label's mean in training": choose_always(match_mean(MEAN)),
@@ -97,7 +97,9 @@ def build_simulation(
     )
 
 
-def simulate(choose: Choose, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS) -> Holdout:
+def simulate(
+    choose: ChooseCandidate, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS
+) -> Holdout:
     """Simulate the labels of days, with the scores and quantiles of a candidate and of `CHAMPION`.
 
     A useless candidate has no quantiles.

@@ -45,7 +45,7 @@ SHARE_VARIABLE = "LEEWAY_BENCH_SHARE"
 """Environment variable with the share of a task's simulations to run: 0.5 for half of them. By default, all run."""
 LAST_WEEK = 7
 """Days before the holdout from which a trivial model takes its mean: the last week of the training."""
-Choose = Callable[[Any], Any]
+ChooseCandidate = Callable[[Any], Any]
 """A function that chooses the candidate. Its argument is the mean of the labels in the last week before the holdout,
 or, for several classes, their shares."""
 
@@ -54,24 +54,24 @@ or, for several classes, their shares."""
 class Simulation:
     """The models of a task, what is true of them, and how often to simulate."""
 
-    simulate: Callable[[Choose, int, float, np.random.Generator], Holdout]
-    """Takes the candidate, a number of days, the correlation of their weather and a generator."""
+    simulate: Callable[[ChooseCandidate, int, float, np.random.Generator], Holdout]
+    """Takes the function that chooses the candidate, the number of days, their correlation, and a generator."""
     policy: Policy
     """The policy by which the gate judges a candidate."""
     truths: Mapping[str, float]
     """True values of the metrics of a candidate that equals the champion, by name."""
     losses: Mapping[str, float]
-    """True losses of `worse` against the champion, by metric, except the metric that the policy compares. They become
-    the margins of further checks."""
-    equal: Choose
-    """A candidate that equals the champion."""
-    worse: Choose
-    """A candidate that is worse than the champion by exactly the tolerated loss."""
-    better: Choose
-    """A candidate that is better than the champion by `gain`."""
+    """Metric to the true loss of the candidate of `choose_worse` against the champion, without the metric that the
+    policy compares. The losses become the margins of further checks."""
+    choose_equal: ChooseCandidate
+    """Chooses a candidate that equals the champion."""
+    choose_worse: ChooseCandidate
+    """Chooses a candidate that is worse than the champion by exactly the tolerated loss."""
+    choose_better: ChooseCandidate
+    """Chooses a candidate that is better than the champion by `gain`."""
     gain: str
-    """How much better, in words."""
-    trivial_candidates: Mapping[str, Choose]
+    """How much the candidate of `choose_better` is better, in words."""
+    trivial_candidates: Mapping[str, ChooseCandidate]
     """Candidates that are exactly as bad as a trivial model, by the model's name. The name of the check that compares
     with this model ends with the same words."""
     intervals: int
@@ -133,15 +133,15 @@ def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     correlation = CORRELATIONS[kind]
     facts = measure_intervals(simulation, days, correlation)
     for title, choose, total in (
-        (worse, simulation.worse, simulation.checks),
-        (better, simulation.better, simulation.gains),
+        (worse, simulation.choose_worse, simulation.checks),
+        (better, simulation.choose_better, simulation.gains),
     ):
         passes = measure_champion_checks(simulation, choose, days, correlation, total)
         facts |= {f"{title}: {name}: passed": format_share(count, total) for name, count in passes.items()}
     for trivial_model, choose in simulation.trivial_candidates.items():
         count = measure_baseline_check(simulation, choose, trivial_model, days, correlation)
         facts[f"candidate as bad as {trivial_model}: passed"] = format_share(count, simulation.checks)
-    for title, choose in (("equal models", simulation.equal), (worse, simulation.worse)):
+    for title, choose in (("equal models", simulation.choose_equal), (worse, simulation.choose_worse)):
         outcomes = measure_verdicts(simulation, choose, days, correlation)
         facts[f"{title}: verdicts"] = ", ".join(
             f"{outcome} {format_share(count, simulation.verdicts)}" for outcome, count in sorted(outcomes.items())
@@ -153,14 +153,14 @@ def measure_intervals(simulation: Simulation, days: int, correlation: float) -> 
     """Count how often the 95 % intervals of a candidate's metrics contain the truth."""
     misses, policy = Misses(), simulation.policy.model_copy(update={"alpha": 0.025})
     for number in range(simulation.intervals):
-        holdout = simulation.simulate(simulation.equal, days, correlation, np.random.default_rng([days, number]))
+        holdout = simulation.simulate(simulation.choose_equal, days, correlation, np.random.default_rng([days, number]))
         for name, truth in simulation.truths.items():
             misses.add(name, estimate_metric(holdout, name, policy), truth)
     return misses.describe(simulation.truths, simulation.intervals)
 
 
 def measure_champion_checks(
-    simulation: Simulation, choose: Choose, days: int, correlation: float, total: int
+    simulation: Simulation, choose: ChooseCandidate, days: int, correlation: float, total: int
 ) -> Counter[str]:
     """Count how often, of `total` simulations, a candidate passes the comparison with the champion in each metric."""
     others = [Comparison(metric=name, margin=loss) for name, loss in simulation.losses.items()]
@@ -171,7 +171,7 @@ def measure_champion_checks(
 
 
 def measure_baseline_check(
-    simulation: Simulation, choose: Choose, trivial_model: str, days: int, correlation: float
+    simulation: Simulation, choose: ChooseCandidate, trivial_model: str, days: int, correlation: float
 ) -> int:
     """Count how often a candidate passes the check whose name ends with that of the trivial model."""
     policy, total = simulation.policy, simulation.checks
@@ -182,7 +182,7 @@ def measure_baseline_check(
     return count
 
 
-def measure_verdicts(simulation: Simulation, choose: Choose, days: int, correlation: float) -> Counter[str]:
+def measure_verdicts(simulation: Simulation, choose: ChooseCandidate, days: int, correlation: float) -> Counter[str]:
     """Count the verdicts of the gate on a candidate."""
     outcomes: Counter[str] = Counter()
     for number in range(simulation.verdicts):
@@ -193,7 +193,7 @@ def measure_verdicts(simulation: Simulation, choose: Choose, days: int, correlat
 
 def _count_passes(
     simulation: Simulation,
-    choose: Choose,
+    choose: ChooseCandidate,
     days: int,
     correlation: float,
     total: int,
@@ -213,7 +213,7 @@ def build_policy(holdout: Holdout) -> Policy:
     return complete_policy(policy, holdout.task, holdout.metrics)
 
 
-def choose_always(model: Any) -> Choose:
+def choose_always(model: Any) -> ChooseCandidate:
     """Return a function that chooses this model."""
     return partial(_choose, model)
 

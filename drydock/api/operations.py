@@ -13,7 +13,7 @@ from typing import NoReturn
 from moto.core.utils import camelcase_to_underscores
 
 
-class Answer(StrEnum):
+class Handling(StrEnum):
     """What drydock does with an operation."""
 
     RUN = "run"
@@ -26,16 +26,16 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class OperationGroup:
-    """The operations of one kind of resource, with the same answer.
+    """The operations of one kind of resource, that drydock handles in the same way.
 
     Attributes:
         resources: The resources, in the plural, for messages and the documentation.
-        answer: What drydock does with the operations.
+        handling: What drydock does with the operations.
         operations: The operations' names in the API.
     """
 
     resources: str
-    answer: Answer
+    handling: Handling
     operations: Sequence[str]
 
 
@@ -54,13 +54,15 @@ def _build_operation_names(verbs: str, resource: str, plural: str | None = None)
 _JOB_VERBS, _DEFINITION_VERBS = "Create Describe Stop List", "Create Describe Delete List"
 
 OPERATION_GROUPS = (
-    OperationGroup("training jobs", Answer.RUN, _build_operation_names(_JOB_VERBS, "TrainingJob")),
-    OperationGroup("processing jobs", Answer.RUN, _build_operation_names(_JOB_VERBS, "ProcessingJob")),
-    OperationGroup("transform jobs", Answer.RUN, _build_operation_names(_JOB_VERBS, "TransformJob")),
-    OperationGroup("endpoint configurations", Answer.RUN, _build_operation_names(_DEFINITION_VERBS, "EndpointConfig")),
+    OperationGroup("training jobs", Handling.RUN, _build_operation_names(_JOB_VERBS, "TrainingJob")),
+    OperationGroup("processing jobs", Handling.RUN, _build_operation_names(_JOB_VERBS, "ProcessingJob")),
+    OperationGroup("transform jobs", Handling.RUN, _build_operation_names(_JOB_VERBS, "TransformJob")),
+    OperationGroup(
+        "endpoint configurations", Handling.RUN, _build_operation_names(_DEFINITION_VERBS, "EndpointConfig")
+    ),
     OperationGroup(
         "endpoints",
-        Answer.RUN,
+        Handling.RUN,
         (
             *_build_operation_names("Create Describe Update Delete List", "Endpoint"),
             "UpdateEndpointWeightsAndCapacities",
@@ -70,17 +72,17 @@ OPERATION_GROUPS = (
     ),
     OperationGroup(
         "feature groups and their records",
-        Answer.RUN,
+        Handling.RUN,
         (
             *_build_operation_names(_DEFINITION_VERBS, "FeatureGroup"),
             *("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord"),
         ),
     ),
-    OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
-    OperationGroup("models", Answer.STORED, _build_operation_names(_DEFINITION_VERBS, "Model")),
+    OperationGroup("tags and searches", Handling.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
+    OperationGroup("models", Handling.STORED, _build_operation_names(_DEFINITION_VERBS, "Model")),
     OperationGroup(
         "model packages",
-        Answer.STORED,
+        Handling.STORED,
         (
             *_build_operation_names("Create Describe Update List", "ModelPackage"),
             *_build_operation_names("Create Describe List", "ModelPackageGroup"),
@@ -88,27 +90,27 @@ OPERATION_GROUPS = (
     ),
     OperationGroup(
         "model cards",
-        Answer.STORED,
+        Handling.STORED,
         (*_build_operation_names("Create Describe Update Delete List", "ModelCard"), "ListModelCardVersions"),
     ),
     OperationGroup(
         "definitions of pipelines",
-        Answer.STORED,
+        Handling.STORED,
         _build_operation_names("Create Describe Update Delete List", "Pipeline"),
     ),
     OperationGroup(
         "experiments and trials",
-        Answer.STORED,
+        Handling.STORED,
         (
             *_build_operation_names(_DEFINITION_VERBS, "Experiment"),
             *_build_operation_names(_DEFINITION_VERBS, "Trial"),
             *_build_operation_names("Create Describe Update Delete List Associate Disassociate", "TrialComponent"),
         ),
     ),
-    OperationGroup("metrics of trial components", Answer.STORED, ("BatchPutMetrics",)),
+    OperationGroup("metrics of trial components", Handling.STORED, ("BatchPutMetrics",)),
     OperationGroup(
         "definitions of monitoring jobs",
-        Answer.STORED,
+        Handling.STORED,
         [
             name
             for kind in ("DataQuality", "ModelBias", "ModelExplainability", "ModelQuality")
@@ -117,39 +119,41 @@ OPERATION_GROUPS = (
     ),
     OperationGroup(
         "lifecycle configurations of notebooks",
-        Answer.STORED,
+        Handling.STORED,
         _build_operation_names("Create Describe Delete", "NotebookInstanceLifecycleConfig"),
     ),
     OperationGroup(
         "executions of pipelines",
-        Answer.REFUSED,
+        Handling.REFUSED,
         (
             *_build_operation_names("Start Describe List", "PipelineExecution"),
             "DescribePipelineDefinitionForExecution",
             "ListPipelineParametersForExecution",
         ),
     ),
-    OperationGroup("tuning jobs", Answer.REFUSED, _build_operation_names(_DEFINITION_VERBS, "HyperParameterTuningJob")),
+    OperationGroup(
+        "tuning jobs", Handling.REFUSED, _build_operation_names(_DEFINITION_VERBS, "HyperParameterTuningJob")
+    ),
     OperationGroup(
         "AutoML jobs",
-        Answer.REFUSED,
+        Handling.REFUSED,
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
-    OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION_VERBS, "CompilationJob")),
+    OperationGroup("compilation jobs", Handling.REFUSED, _build_operation_names(_DEFINITION_VERBS, "CompilationJob")),
     OperationGroup(
         "notebook instances",
-        Answer.REFUSED,
+        Handling.REFUSED,
         _build_operation_names("Create Describe Start Stop Delete List", "NotebookInstance"),
     ),
     OperationGroup(
         "clusters",
-        Answer.REFUSED,
+        Handling.REFUSED,
         (
             *_build_operation_names(_DEFINITION_VERBS, "Cluster"),
             *_build_operation_names("Describe List", "ClusterNode"),
         ),
     ),
-    OperationGroup("Studio domains", Answer.REFUSED, _build_operation_names(_DEFINITION_VERBS, "Domain")),
+    OperationGroup("Studio domains", Handling.REFUSED, _build_operation_names(_DEFINITION_VERBS, "Domain")),
 )
 """The operations that moto or drydock implements. All others of SageMaker are refused."""
 
@@ -177,7 +181,7 @@ def check_operation(name: str) -> None:
     group = _GROUPS_BY_METHOD.get(camelcase_to_underscores(name))
     if group is None:
         raise NotImplementedError(f"SageMaker's operation {name} is not implemented by drydock.")
-    if group.answer is Answer.REFUSED:
+    if group.handling is Handling.REFUSED:
         refuse_operation(name, group.resources)
 
 
@@ -200,9 +204,9 @@ def refuse_operation(name: str, resources: str) -> NoReturn:
 def format_operations_table() -> str:
     """Return the table of docs/reference/drydock.md: each kind of resource, what drydock does, and the operations."""
     rows = [
-        f"| {group.resources} | {group.answer} | {', '.join(group.operations)} |\n"
-        for answer in Answer
+        f"| {group.resources} | {group.handling} | {', '.join(group.operations)} |\n"
+        for handling in Handling
         for group in OPERATION_GROUPS
-        if group.answer is answer
+        if group.handling is handling
     ]
-    return "| resources | answer | operations |\n|---|---|---|\n" + "".join(rows)
+    return "| resources | handling | operations |\n|---|---|---|\n" + "".join(rows)

@@ -21,9 +21,9 @@ from drydock.endpoints.invocation import (
     Invocation,
     InvocationError,
     InvocationResult,
-    check_answer,
+    check_response,
+    draw_copy,
     invoke_shadow,
-    is_copied,
     refuse_invocation,
 )
 from drydock.endpoints.registry import Endpoints
@@ -106,10 +106,10 @@ class Runtime:
         request = Invocation(body, headers, target_variant, self._endpoints.settings.invocation_timeout_s)
         fleet, result = serve(endpoint, request, f"{name} of account {owner.account_id}")
         assert endpoint is not None, "serve refuses requests without an endpoint"
-        if is_copied(fleet):
+        if draw_copy(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
         self._endpoints.record(endpoint, fleet, request, result, time.perf_counter() - started_at)
-        check_answer(result.answer, name, owner.account_id)
+        check_response(result.response, name, owner.account_id)
         return result
 
     def _invoke_shadow(self, endpoint: Endpoint, fleet: Fleet, request: Invocation) -> None:
@@ -180,16 +180,16 @@ def _read_body(environ: dict[str, Any]) -> bytes:
 
 
 def _answer(start_response: Callable[..., Any], result: InvocationResult) -> Iterable[bytes]:
-    answer = result.answer
+    response = result.response
     headers = [
-        ("Content-Type", answer.content_type or "application/octet-stream"),
-        ("Content-Length", str(len(answer.body))),
+        ("Content-Type", response.content_type or "application/octet-stream"),
+        ("Content-Length", str(len(response.body))),
         ("x-Amzn-Invoked-Production-Variant", result.variant),
     ]
-    if answer.custom_attributes:
-        headers.append(("X-Amzn-SageMaker-Custom-Attributes", answer.custom_attributes))
+    if response.custom_attributes:
+        headers.append(("X-Amzn-SageMaker-Custom-Attributes", response.custom_attributes))
     start_response("200 OK", headers)
-    return [answer.body]
+    return [response.body]
 
 
 def _answer_async(start_response: Callable[..., Any], request: AsyncRequest) -> Iterable[bytes]:

@@ -27,7 +27,7 @@ from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
-from drydock.errors import CannotStart, JobFailed
+from drydock.errors import JobFailed, StartFailed
 from drydock.execution.job_logs import JobLogs
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
@@ -82,7 +82,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         port: Port to bind; 0 for any free port.
 
     Raises:
-        CannotStart: The port is in use, or the address is not one of this machine. A retry can help.
+        StartFailed: The port is in use, or the address is not one of this machine. A retry can help.
     """
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -91,7 +91,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise StartFailed(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
     return listener
 
 
@@ -100,18 +100,18 @@ def lock_data_folder(data: Path) -> Iterator[None]:
     """Create the data folder if necessary, and keep other servers from using it during a block.
 
     Raises:
-        CannotStart: Another server uses it, or it is not writable. A retry can help.
+        StartFailed: Another server uses it, or it is not writable. A retry can help.
     """
     try:
         _create_private_folder(data)
         lock = (data / "lock").open("a")
     except OSError as error:
-        raise CannotStart(f"cannot use the data folder {data}: {error.strerror or error}") from error
+        raise StartFailed(f"cannot use the data folder {data}: {error.strerror or error}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise CannotStart(f"the data folder {data} is in use by another drydock") from error
+            raise StartFailed(f"the data folder {data} is in use by another drydock") from error
         yield
 
 
@@ -133,7 +133,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
         listener: The socket, from `open_listener`.
 
     Raises:
-        CannotStart: The data of an earlier server cannot be read, or its processes cannot be killed. A retry can help.
+        StartFailed: The data of an earlier server cannot be read, or its processes cannot be killed. A retry can help.
     """
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
@@ -167,7 +167,7 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
     """Kill everything that an earlier server on this data folder left running. Idempotent.
 
     Raises:
-        CannotStart: A process or container cannot be killed. A retry can help.
+        StartFailed: A process or container cannot be killed. A retry can help.
     """
     try:
         for folder in (*(kind.folder for kind in KINDS), registry.FOLDER):
@@ -177,7 +177,7 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
         shutil.rmtree(data / registry.FOLDER, ignore_errors=True)  # each start of an instance downloads its model again
         executor.kill_all_hosts(data)
     except JobFailed as error:
-        raise CannotStart(f"cannot end what an earlier drydock left running: {error}") from None
+        raise StartFailed(f"cannot end what an earlier drydock left running: {error}") from None
 
 
 def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints) -> Application:
@@ -199,4 +199,4 @@ def _open_store(data: Path) -> Store:
     try:
         return Store(data / "drydock.sqlite")
     except sqlite3.Error as error:
-        raise CannotStart(f"cannot open the database in the data folder {data}: {error}") from None
+        raise StartFailed(f"cannot open the database in the data folder {data}: {error}") from None

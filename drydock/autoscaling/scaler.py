@@ -151,7 +151,7 @@ class Scaler:
         self, backend: VariantAutoscaling, endpoint: Endpoint, variant: Variant, count: int, cause: str
     ) -> None:
         resource_id = f"endpoint/{endpoint.name}/variant/{variant.name}"
-        sizes = {item.name: VariantSize.of(item) for item in endpoint.record.plan.variants}
+        sizes = {item.name: VariantSize.from_variant(item) for item in endpoint.record.plan.variants}
         sizes[variant.name] = replace(sizes[variant.name], count=count)
         if not endpoint.scale(sizes):
             return

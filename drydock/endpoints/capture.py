@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.invocation import Invocation
 from drydock.jobs.work import TRANSFER_ERRORS
 from drydock.resources import Owner
@@ -22,14 +22,14 @@ from drydock.transfer.objects import ObjectStore, join_uri
 log = logging.getLogger(__name__)
 
 FLUSH_S = 2.0
-"""Seconds for which captured lines wait in memory. A kill -9 loses these."""
+"""Seconds for which captured lines wait in memory. If the server is killed, these lines are lost."""
 MAX_WAITING_CHARS = 64 << 20
 """Most characters that wait in memory. While S3 does not answer, or is too slow, further lines are lost."""
 JSON_TYPES, CSV_TYPES = ("application/json",), ("text/csv",)
 
 
 class Target(NamedTuple):
-    """Where lines are written: below a URI, for a variant of an endpoint."""
+    """Where captured lines are written: the URI and the variant that decide the folder, and the account."""
 
     owner: Owner
     uri: str
@@ -68,7 +68,7 @@ class DataCapture:
         variant: str,
         config: Mapping[str, Any] | None,
         request: Invocation,
-        answer: Answer,
+        response: ModelResponse,
     ) -> None:
         """Capture an invocation, if its configuration says so.
 
@@ -78,17 +78,17 @@ class DataCapture:
             variant: VariantName.
             config: DataCaptureConfig; None without one.
             request: The request.
-            answer: The model's answer.
+            response: The model's response.
         """
         if not config or not config.get("EnableCapture"):
             return
         if random.random() * 100 >= config["InitialSamplingPercentage"]:  # noqa: S311  no secret
             return
-        line = json.dumps(build_event(config, request, answer, datetime.now(UTC)))
+        line = json.dumps(build_event(config, request, response, datetime.now(UTC)))
         self._add(Target(owner, config["DestinationS3Uri"], endpoint, variant), [line])
 
     def _add(self, target: Target, lines: Sequence[str]) -> None:
-        """Let lines wait for the next write, as far as there is room."""
+        """Keep lines in memory for the next write, at most `MAX_WAITING_CHARS` characters in all."""
         with self._lock:
             for line in lines:
                 if self._waiting_chars + len(line) <= MAX_WAITING_CHARS:
@@ -120,13 +120,15 @@ class DataCapture:
             self._add(target, lines)
 
 
-def build_event(config: Mapping[str, Any], request: Invocation, answer: Answer, moment: datetime) -> dict[str, Any]:
-    """Return the line of an invocation, as SageMaker writes it.
+def build_event(
+    config: Mapping[str, Any], request: Invocation, response: ModelResponse, moment: datetime
+) -> dict[str, Any]:
+    """Build the captured line of an invocation, in the form that SageMaker writes.
 
     Args:
         config: DataCaptureConfig.
         request: The request.
-        answer: The model's answer.
+        response: The model's response.
         moment: When the request came.
     """
     modes = {option["CaptureMode"] for option in config["CaptureOptions"]}
@@ -135,7 +137,7 @@ def build_event(config: Mapping[str, Any], request: Invocation, answer: Answer, 
         content_type = request.headers.get("Content-Type", "")
         captured["endpointInput"] = _build_part(config, "INPUT", content_type, request.body)
     if modes & {"Output", "InputAndOutput"}:
-        captured["endpointOutput"] = _build_part(config, "OUTPUT", answer.content_type, answer.body)
+        captured["endpointOutput"] = _build_part(config, "OUTPUT", response.content_type, response.body)
     metadata: dict[str, Any] = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
     if inference_id := request.headers.get("X-Amzn-SageMaker-Inference-Id"):
         metadata["inferenceId"] = inference_id

@@ -16,8 +16,8 @@ CHECK_S = 0.1
 FindRollbackReason = Callable[[Sequence[str]], str | None]
 
 
-class RolledBack(DrydockError):
-    """An update ended early, and the old instances must serve again. The message is the FailureReason."""
+class RollbackRequired(DrydockError):
+    """An update must be rolled back: the old instances must serve again. The message is the FailureReason."""
 
 
 class Deployment:
@@ -51,7 +51,7 @@ class Deployment:
 
         Raises:
             JobFailed: A new instance did not start.
-            RolledBack: An alarm is in the state ALARM, the update took too long, or the server ends.
+            RollbackRequired: An alarm is in the state ALARM, the update took too long, or the server ends.
         """
         traffic = self._traffic
         if not traffic.is_rolling:
@@ -91,11 +91,11 @@ class Deployment:
         deadline = time.monotonic() + wait_s
         while True:
             if reason := self._find_rollback_reason(self._traffic.alarms):
-                raise RolledBack(f"The update was rolled back because {reason}.")
+                raise RollbackRequired(f"The update was rolled back because {reason}.")
             if time.monotonic() >= self._ends_at:
                 limit = self._traffic.timeout_s
-                raise RolledBack(f"The update was rolled back because it took more than {limit:g} seconds.")
+                raise RollbackRequired(f"The update was rolled back because it took more than {limit:g} seconds.")
             if time.monotonic() >= deadline:
                 return
             if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
-                raise RolledBack("drydock ended during the update.")
+                raise RollbackRequired("drydock ended during the update.")

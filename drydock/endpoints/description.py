@@ -31,7 +31,7 @@ class EndpointDescription:
 
     @property
     def min_instances(self) -> int:
-        """The smallest allowed number of instances of a variant. Only asynchronous requests can wait for the first."""
+        """Smallest allowed number of instances of a variant: 0 if requests can wait for the first one in a queue."""
         return 0 if self.record.plan.asynchronous else 1
 
     @property

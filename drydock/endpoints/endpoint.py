@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drydock.endpoints.deployment import Deployment, FindRollbackReason, RolledBack
+from drydock.endpoints.deployment import Deployment, FindRollbackReason, RollbackRequired
 from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
@@ -21,7 +21,7 @@ from drydock.resources import Owner, Resources
 
 log = logging.getLogger(__name__)
 
-# Seconds until instances that did not start after the server's own start are started again.
+# Seconds between two attempts to start the instances of a stored endpoint.
 RECOVERY_PAUSE_S = 5.0
 NOT_SERVING = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
@@ -103,7 +103,7 @@ class Endpoint(EndpointDescription):
             if not self._is_in_service:
                 return False
             variants = self.record.plan.variants
-            old_sizes = {variant.name: VariantSize.of(variant) for variant in variants}
+            old_sizes = {variant.name: VariantSize.from_variant(variant) for variant in variants}
             set_sizes(variants, sizes)
             self._set_status(EndpointStatus.UPDATING)
         self._run_in_background(lambda: self._scale(old_sizes))
@@ -118,7 +118,7 @@ class Endpoint(EndpointDescription):
             return True
 
     def abandon(self) -> None:
-        """Stop storing the record, because it was deleted. The caller closes the endpoint later."""
+        """Store the record no more, because it was deleted. The caller closes the endpoint later."""
         self._closed.set()
         with self._lock:  # a change that is being stored ends first
             pass
@@ -130,7 +130,7 @@ class Endpoint(EndpointDescription):
             fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
-        """Start the instances again after a restart of the server, and repeat an update that was in progress.
+        """Start the instances again after a restart of the server, and begin an update that was in progress again.
 
         The server must answer already.
         """
@@ -139,11 +139,9 @@ class Endpoint(EndpointDescription):
             self.create()
         elif fleet := self._fleet:
             # Read now: an InService endpoint can be updated while its instances start again.
-            begins_update_again = status is EndpointStatus.UPDATING and self.record.next_plan is not None
+            is_updating = status is EndpointStatus.UPDATING and self.record.next_plan is not None
             is_changing = status is not EndpointStatus.IN_SERVICE
-            self._run_in_background(
-                lambda: self._recover(fleet, begins_update_again=begins_update_again, is_changing=is_changing)
-            )
+            self._run_in_background(lambda: self._recover(fleet, is_updating=is_updating, is_changing=is_changing))
 
     def close(self) -> None:
         """Stop all instances, and end the deployment in progress. Idempotent."""
@@ -164,7 +162,7 @@ class Endpoint(EndpointDescription):
     def _run(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # clients would wait forever for the end of the deployment
+        except Exception as error:  # without a final status, clients would wait forever
             if not self._closed.is_set():
                 log.exception("endpoint %s: internal error", self.record.name)
                 status = EndpointStatus.IN_SERVICE if self._fleet else EndpointStatus.FAILED
@@ -215,7 +213,7 @@ class Endpoint(EndpointDescription):
         )
         try:
             deployment.run()
-        except (JobFailed, RolledBack) as error:
+        except (JobFailed, RollbackRequired) as error:
             return self._roll_back(deployment, new_fleet, error)
         except Exception as error:
             log.exception("endpoint %s: internal error during an update", self.record.name)
@@ -259,8 +257,8 @@ class Endpoint(EndpointDescription):
                 set_sizes(self.record.plan.variants, old_sizes)
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
-    def _recover(self, fleet: Fleet, *, begins_update_again: bool, is_changing: bool) -> None:
-        """Start the stored plan's instances, until they answer. Then begin the update that was in progress again."""
+    def _recover(self, fleet: Fleet, *, is_updating: bool, is_changing: bool) -> None:
+        """Start the stored plan's instances, and retry until they answer. Then begin an interrupted update again."""
         while fleet is self._fleet and not self._closed.is_set():
             try:
                 fleet.scale()
@@ -268,7 +266,7 @@ class Endpoint(EndpointDescription):
             except JobFailed as error:
                 log.warning("endpoint %s: cannot start its instances: %s", self.record.name, error.reason)
                 self._closed.wait(RECOVERY_PAUSE_S)
-        if begins_update_again:
+        if is_updating:
             self._update()
         elif is_changing:
             self.record.next_plan = None

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import ModelResponse
 
 FAILURE = b'{"error": "drydock makes this variant fail, as its command `variant` requested"}'
 
@@ -43,13 +43,13 @@ class VariantFaults:
         """Add a fault, which begins at once."""
         self._faults = {**self._faults, (fault.variant, fault.config_name): fault}
 
-    def apply(self, variant: str, config_name: str) -> Answer | None:
-        """Delay a request to a variant by its faults. Return the error answer if the request must fail, else None."""
+    def apply(self, variant: str, config_name: str) -> ModelResponse | None:
+        """Delay a request to a variant by its faults. Return the error response if it must fail, else None."""
         for fault in self._faults.values():
             is_match = fault.variant in ("", variant) and fnmatchcase(config_name, fault.config_name or "*")
             if not is_match or time.monotonic() > fault.ends_at:
                 continue
             time.sleep(fault.latency_s)
             if random.random() < fault.error_rate:  # noqa: S311  no secret
-                return Answer(fault.status, FAILURE, "application/json")
+                return ModelResponse(fault.status, FAILURE, "application/json")
         return None

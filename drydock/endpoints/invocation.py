@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from drydock.endpoints.faults import VariantFaults
-from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.instances.fleet_options import VariantBusy
 from drydock.endpoints.instances.model_server import TIMEOUT_HEADER
@@ -20,7 +20,7 @@ MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request."""
 TIMEOUT_S = 60.0
 """SageMaker's limit for the answer of a model. The option --invocation-timeout sets another one."""
-# A request that broke off may have ended the process. It is sent again this often, and not for ever.
+# A model may end its process at each request. So a request whose connection broke is sent only so many times.
 MAX_BROKEN_REQUESTS = 3
 RETRY_PAUSE_S = 0.05
 MESSAGE_MAX_CHARS = 1024
@@ -48,7 +48,7 @@ class Invocation:
 
 
 class InvocationError(DrydockError):
-    """The invocation fails.
+    """The invocation fails, and the client gets an error response.
 
     Args:
         refusal: The error response.
@@ -70,23 +70,26 @@ def refuse_invocation(message: str, status: int = 400, code: str = "ValidationEr
 
 @dataclass(frozen=True)
 class InvocationResult:
-    """The answer of a model, whatever its status.
+    """The response of a model, whatever its status.
 
     Attributes:
-        variant: The variant that gave it.
-        answer: The answer.
-        model_latency_s: Seconds until it was there.
+        variant: The variant that answered.
+        response: The response.
+        model_latency_s: Seconds from the request to the response.
         instances: How many instances the variant has; 0 if it is serverless.
     """
 
     variant: str
-    answer: Answer
+    response: ModelResponse
     model_latency_s: float
     instances: int
 
 
-def is_copied(fleet: Fleet) -> bool:
-    """Return whether the shadow variant gets a copy of a request: as many as its weight says, against the other's."""
+def draw_copy(fleet: Fleet) -> bool:
+    """Decide at random whether the shadow variant gets a copy of the next request.
+
+    The probability is the weight of the shadow variant, divided by that of the production variant.
+    """
     shadow = fleet.plan.shadow
     if shadow is None:
         return False
@@ -125,32 +128,32 @@ def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, reque
             if failure := faults.apply(variant.name, fleet.plan.config_name):
                 return InvocationResult(variant.name, failure, time.perf_counter() - started_at, instances)
             fault_s = time.perf_counter() - started_at
-            answer, model_s = _send(fleet, variant, request)
-            return InvocationResult(variant.name, answer, fault_s + model_s, instances)
+            response, model_s = _send(fleet, variant, request)
+            return InvocationResult(variant.name, response, fault_s + model_s, instances)
     except VariantBusy as error:
         refuse_invocation(f"Rate exceeded: {error}.", 429, "ThrottlingException")
 
 
-def check_answer(answer: Answer, endpoint: str, account_id: str) -> None:
-    """Check that a model has answered a request.
+def check_response(response: ModelResponse, endpoint: str, account_id: str) -> None:
+    """Check that a model has answered a request without an error.
 
     Args:
-        answer: The model's answer.
+        response: The model's response.
         endpoint: The endpoint's name.
         account_id: Id of the endpoint's account.
 
     Raises:
         InvocationError: The model answered with an error, or did not answer in time.
     """
-    if 200 <= answer.status < 300:
+    if 200 <= response.status < 300:
         return
-    text = truncate(answer.body.decode(errors="replace"), MESSAGE_MAX_CHARS)
-    side = "client" if 400 <= answer.status < 500 else "server"
+    text = truncate(response.body.decode(errors="replace"), MESSAGE_MAX_CHARS)
+    side = "client" if 400 <= response.status < 500 else "server"
     message = (
-        f'Received {side} error ({answer.status}) from primary with message "{text}". '
+        f'Received {side} error ({response.status}) from primary with message "{text}". '
         f"See the log of the endpoint {endpoint} in account {account_id} for more information."
     )
-    details = (("OriginalStatusCode", answer.status), ("OriginalMessage", text))
+    details = (("OriginalStatusCode", response.status), ("OriginalMessage", text))
     raise InvocationError(Refusal(424, "ModelError", message, details))
 
 
@@ -170,8 +173,8 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
     return variants[name]
 
 
-def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[Answer, float]:
-    """Return the answer of an instance and the seconds it took; status 0 if there is none in time."""
+def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelResponse, float]:
+    """Return the response of an instance, with status 0 if there is none in time, and the seconds that it took."""
     deadline, broken = time.monotonic() + request.timeout_s, 0
     headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
     started_at = time.perf_counter()
@@ -183,10 +186,10 @@ def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[Answer, 
                 if (pool := instance.pool) is None:
                     continue
                 sent_at = time.perf_counter()
-                answer = pool.post(request.body, headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
-                return answer, time.perf_counter() - sent_at
+                response = pool.post(request.body, headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
+                return response, time.perf_counter() - sent_at
         except JobFailed as error:
-            return Answer(500, error.reason.encode(), "text/plain"), 0.0
+            return ModelResponse(500, error.reason.encode(), "text/plain"), 0.0
         except TimeoutError:
             break
         except (OSError, http.client.HTTPException) as error:
@@ -195,5 +198,5 @@ def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[Answer, 
             time.sleep(RETRY_PAUSE_S)
     duration_s = time.perf_counter() - started_at
     if broken == MAX_BROKEN_REQUESTS:
-        return Answer(500, b"The model's process ended while it answered the request.", "text/plain"), duration_s
-    return Answer(0, TIMEOUT_MESSAGE.encode(), "text/plain"), duration_s
+        return ModelResponse(500, b"The model's process ended while it answered the request.", "text/plain"), duration_s
+    return ModelResponse(0, TIMEOUT_MESSAGE.encode(), "text/plain"), duration_s

@@ -77,7 +77,7 @@ class EndpointMetrics:
             "ModelLatency": 1e6 * model_latency_s,
             "OverheadLatency": 1e6 * overhead_s,
         }
-        if instances:  # SageMaker's metric says how many requests each instance got: its sum is per instance
+        if instances:  # the sum of SageMaker's metric is the number of requests of one instance
             values["InvocationsPerInstance"] = 1 / instances
         with self._lock:
             self.timeouts += status == 0
@@ -150,11 +150,11 @@ class EndpointMetrics:
 
 
 def _create_datum(key: Key, value: float, minute: datetime) -> HistogramDatum:
-    """Return a datum with its first value, which CloudWatch has from now on."""
+    """Create a datum with its first value, and add it to the data of moto's CloudWatch."""
     owner, endpoint, variant, name = key
     namespace = INSTANCES_NAMESPACE if name in INSTANCE_METRICS else NAMESPACE
     dimensions = [{"Name": "EndpointName", "Value": endpoint}]
-    if variant:  # metrics of the queue have none
+    if variant:  # metrics of the asynchronous queue have no variant
         dimensions.append({"Name": "VariantName", "Value": variant})
     datum = HistogramDatum(namespace, name, dimensions, minute, UNITS[name], value)
     cloudwatch_backends[owner.account_id][owner.region].metric_data.append(datum)

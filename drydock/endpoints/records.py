@@ -32,7 +32,7 @@ class Variant:
         instance_type: InstanceType.
         count: How many instances it should have.
         weight: Its share of the requests is this weight divided by the sum of all weights.
-        is_shadow: Whether it gets copies of the requests of the production variant, and nobody sees its answers.
+        is_shadow: Whether it gets copies of the requests of the production variant. Clients do not get its answers.
         serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
             without requests, ProvisionedConcurrency.
         managed_scaling: ManagedInstanceScaling, which is shown and has no effect: its Status is not ENABLED.
@@ -49,12 +49,12 @@ class Variant:
 
     @property
     def max_concurrency(self) -> float:
-        """How many requests it takes at a time: MaxConcurrency of a serverless variant, else infinitely many."""
+        """Largest number of requests at a time: MaxConcurrency of a serverless variant, else infinite."""
         return self.serverless["MaxConcurrency"] if self.serverless else math.inf
 
     @property
     def size(self) -> MachineSize:
-        """Cores and memory of an instance. SageMaker says only the memory of a serverless one."""
+        """Cores and memory of an instance; one core if it is serverless, since SageMaker states only the memory."""
         if self.serverless:
             return MachineSize(1, self.serverless["MemorySizeInMB"])
         return parse_instance_type(self.instance_type)
@@ -91,7 +91,7 @@ class Plan:
 
     @classmethod
     def load(cls, content: Mapping[str, Any]) -> "Plan":
-        """Return the plan that `asdict` made a mapping of."""
+        """Return the plan of a mapping that `asdict` returned."""
         variants = [Variant(**variant) for variant in content["variants"]]
         return cls(content["config_name"], variants, content.get("capture"), content.get("asynchronous"))
 
@@ -111,7 +111,7 @@ class EndpointRecord:
         tags: The tags; AddTags and DeleteTags change them.
         next_plan: What it serves after the update in progress; None without one.
         deployment: DeploymentConfig of the last update.
-        restarts: How often an instance was started again because its process ended.
+        restarts: Number of times that an instance was started again because its process had ended.
     """
 
     name: str

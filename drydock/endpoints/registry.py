@@ -76,12 +76,12 @@ class Endpoints:
             owner,
             name,
             variant,
-            status=result.answer.status,
+            status=result.response.status,
             model_latency_s=result.model_latency_s,
             overhead_s=duration_s - result.model_latency_s,
             instances=result.instances,
         )
-        self.capture.record(owner, name, variant, fleet.plan.capture, request, result.answer)
+        self.capture.record(owner, name, variant, fleet.plan.capture, request, result.response)
 
     def iterate(self) -> Iterator[Endpoint]:
         """Yield the endpoints of all accounts and regions."""
@@ -99,11 +99,11 @@ class Endpoints:
         return sum(endpoint.record.restarts for endpoint in self.iterate())
 
     def count_standbys(self) -> int:
-        """Return how many processes of serverless variants have imported their libraries and stand by."""
+        """Return how many standby processes of serverless variants have imported their libraries."""
         return sum(fleet.standbys.count_ready() for endpoint in self.iterate() for fleet in endpoint.list_fleets())
 
     def recover(self) -> None:
-        """Start the instances of the stored endpoints again. The server must answer already."""
+        """Start the instances of the stored endpoints again. Call this when the server answers already."""
         self.capture.start()
         self._utilization.start()
         self.async_invocations.start()
@@ -114,7 +114,7 @@ class Endpoints:
                 endpoint.recover()
 
     def create(self, owner: Owner, record: EndpointRecord) -> bool:
-        """Store a new endpoint, and start it in the background. Return False if the name is in use, in any case."""
+        """Store a new endpoint, and start it in the background. Return False if the name is in use, ignoring case."""
         with self._lock:
             if record.name.lower() in map(str.lower, self._by_owner[owner]):
                 return False

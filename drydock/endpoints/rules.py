@@ -114,13 +114,13 @@ def check_provisioned_concurrency(serverless: Mapping[str, Any]) -> None:
     Raises:
         AWSValidationException: It is larger. A retry cannot help.
     """
-    provisioned, most = serverless.get("ProvisionedConcurrency", 0), serverless["MaxConcurrency"]
-    if provisioned > most:
-        refuse(f"ProvisionedConcurrency ({provisioned}) must be less than or equal to MaxConcurrency ({most}).")
+    provisioned, maximum = serverless.get("ProvisionedConcurrency", 0), serverless["MaxConcurrency"]
+    if provisioned > maximum:
+        refuse(f"ProvisionedConcurrency ({provisioned}) must be less than or equal to MaxConcurrency ({maximum}).")
 
 
 def check_weights(weights: Sequence[float]) -> None:
-    """Check that some variant gets requests.
+    """Check that at least one variant gets requests.
 
     Raises:
         AWSValidationException: The weights add up to 0, or one is not a finite number. A retry cannot help.
@@ -139,7 +139,7 @@ def check_conversion(plan: Plan, next_plan: Plan) -> None:
     """Check that an update does not turn instances into serverless variants, or the reverse.
 
     Raises:
-        AWSValidationException: It does. A retry cannot help.
+        AWSValidationException: It turns one into the other. A retry cannot help.
     """
     if len({bool(variant.serverless) for variant in (*plan.variants, *next_plan.variants)}) > 1:
         refuse("An update cannot turn instances into a serverless variant, nor the reverse: create another endpoint.")

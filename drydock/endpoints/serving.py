@@ -1,4 +1,4 @@
-"""Answer one request to an endpoint, whatever update is in progress."""
+"""Answer one request to an endpoint, also while an update replaces its instances."""
 
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.instances.fleet import Fleet
@@ -7,12 +7,12 @@ from drydock.endpoints.invocation import Invocation, InvocationResult, invoke, r
 
 
 def serve(endpoint: Endpoint | None, request: Invocation, name: str) -> tuple[Fleet, InvocationResult]:
-    """Send a request to an instance of an endpoint, and return the model's answer and the fleet that gave it.
+    """Send a request to an instance of an endpoint; return the fleet of the instance, and the model's response.
 
     Args:
         endpoint: The endpoint; None if it does not exist.
         request: The request.
-        name: The endpoint as messages name it.
+        name: The endpoint's name, for messages.
 
     Raises:
         InvocationError: The endpoint does not serve, or the request is refused.

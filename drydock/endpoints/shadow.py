@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 log = logging.getLogger(__name__)
 
 THREADS = 8
-# Copies that run or wait at a time. A slow shadow loses copies; it must not use up the memory, or delay requests.
+# Most copies that run or wait at a time. Further copies are dropped: a slow shadow variant must neither use up the
+# memory nor delay requests.
 MAX_COPIES = 64
 
 
@@ -17,17 +18,17 @@ class ShadowRequests:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "shadow")
-        self._places = threading.BoundedSemaphore(MAX_COPIES)
+        self._free_copies = threading.BoundedSemaphore(MAX_COPIES)
 
     def submit(self, send: Callable[[], None]) -> None:
         """Send a copy in the background, unless too many copies run or wait already."""
-        if not self._places.acquire(blocking=False):
+        if not self._free_copies.acquire(blocking=False):
             log.warning("a request was not copied to the shadow variant, which is too slow")
             return
         try:
             self._threads.submit(self._run, send)
         except RuntimeError:  # the server ends
-            self._places.release()
+            self._free_copies.release()
 
     def close(self) -> None:
         """Send no more copies."""
@@ -39,4 +40,4 @@ class ShadowRequests:
         except Exception:  # a copy has no client that could get the error
             log.exception("the copy of a request to the shadow variant failed")
         finally:
-            self._places.release()
+            self._free_copies.release()

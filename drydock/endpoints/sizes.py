@@ -1,4 +1,4 @@
-"""What UpdateEndpointWeightsAndCapacities and scaling policies change of a variant."""
+"""Read and set the size of a variant, which UpdateEndpointWeightsAndCapacities and scaling policies change."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class VariantSize:
     serverless: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, variant: Variant) -> "VariantSize":
+    def from_variant(cls, variant: Variant) -> "VariantSize":
         """Return the size that a variant has."""
         return cls(variant.weight, variant.count, variant.serverless)
 
@@ -31,12 +31,12 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
 
 
 def retain_properties(plan: Plan, next_plan: Plan, excluded: Collection[str]) -> None:
-    """Give the variants of the next plan the sizes that variants of the same names have, and their data capture.
+    """Copy sizes and data capture from the plan that serves to the next plan. Variants of equal names belong together.
 
     Args:
         plan: The plan that serves.
-        next_plan: The next one.
-        excluded: What is not retained: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
+        next_plan: The plan that is changed.
+        excluded: What is not copied: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
     """
     variants = {variant.name: variant for variant in plan.variants}
     for variant in next_plan.variants:
@@ -51,12 +51,12 @@ def retain_properties(plan: Plan, next_plan: Plan, excluded: Collection[str]) ->
 
 
 def read_size(variant: Variant, change: Mapping[str, Any], min_count: int) -> VariantSize:
-    """Return the size of a variant after a change.
+    """Compute the size of a variant after a change.
 
     Args:
         variant: The variant.
         change: Its member of DesiredWeightsAndCapacities; empty without one.
-        min_count: How many instances it must have at least.
+        min_count: Smallest allowed number of instances.
 
     Raises:
         AWSValidationException: The change does not fit the variant. A retry cannot help.

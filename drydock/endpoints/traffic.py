@@ -18,7 +18,7 @@ class TrafficPlan:
 
     Attributes:
         shares: The share of the requests that the new instances get, step by step; the last is 1.
-        wait_s: Seconds after each step, in which the alarms are watched.
+        wait_s: Seconds after each step for which the alarms are watched.
         termination_wait_s: Seconds from the last step's end until the old instances are stopped.
         alarms: Names of the alarms that end the update.
         timeout_s: Seconds that the update may take in all.

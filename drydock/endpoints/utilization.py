@@ -31,7 +31,7 @@ class Utilization:
         self._thread.start()
 
     def close(self) -> None:
-        """Measure nothing any more."""
+        """Stop measuring."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -39,7 +39,7 @@ class Utilization:
             for endpoint in self._iterate_endpoints():
                 try:
                     self._measure(endpoint)
-                except Exception:  # the others must be measured
+                except Exception:  # the other endpoints must be measured
                     log.exception("endpoint %s: internal error", endpoint.name)
 
     def _measure(self, endpoint: Endpoint) -> None:

@@ -75,7 +75,7 @@ class Checkpoints:
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether to save now, so that at most `every_s` of work can be lost. Call this after every step.
+        """Return whether to save now, so that at most `every_s` seconds of work can be lost. Call it after every step.
 
         The next step is assumed to take as long as the last one. A step that takes longer than `every_s` can be lost.
         """
@@ -103,7 +103,7 @@ class Checkpoints:
         ]
         kept_steps = [own_step for own_step in own_steps if own_step <= step][-self.keep :]
         for own_step in own_steps:
-            if own_step not in kept_steps:  # later steps than `step` are broken: `restore` skipped them
+            if own_step not in kept_steps:  # a later step than `step` is damaged: `restore` skipped it
                 (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:
@@ -174,8 +174,8 @@ def _choose_temporary_folder(folder: Path) -> Path:
     """
     for location in (folder.parent, folder):
         try:
-            # Two mounts of one disk look the same, so a move is tried. An empty folder is moved, because it is never
-            # copied to S3.
+            # Only a move shows whether both are on one mount: two mounts of one disk have the same device number. The
+            # moved folder is empty, because SageMaker never copies an empty folder to S3.
             test_folder = Path(tempfile.mkdtemp(dir=location, prefix=".probe-"))
             try:
                 test_folder = test_folder.rename(folder / test_folder.name)

@@ -3,8 +3,8 @@
 This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
 only the standard library, the requirements of that package and `pipelines.container.serving`, which is in code, too.
 
-A request has rows of features, or raw rows of the dataset: the names of the columns tell. Features of raw rows are
-computed as the version's package says, by the code that `serve` has.
+A request has rows of features, or raw rows of the dataset. The names of the columns decide which. Features of raw rows
+are computed as the version's package says, by the same code as in `serve`.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Prediction(NamedTuple):
     lookups: Mapping[str, Mapping[str, int]]
     """Lookup to the number of rows by outcome."""
     looked_up: Mapping[str, Sequence[Any]]
-    """Looked-up feature to the value of each row. Nothing else says later what the store had."""
+    """Looked-up feature to the value of each row. It is in the answer, because the store keeps no earlier values."""
 
 
 def model_fn(model_dir: str) -> PackagedModel:
     """Load the packaged model from a folder.
 
-    MLflow's warnings about other versions of packages are left out. MLflow reads all installed packages for them, which
-    takes a second, and the container has installed code/requirements.txt.
+    MLflow does not compare the installed versions of packages with the model's: that takes a second, and the container
+    has installed code/requirements.txt.
 
     Raises:
         ValueError: the file of its compiled features cannot be read.
@@ -78,8 +78,8 @@ def model_fn(model_dir: str) -> PackagedModel:
     model = mlflow.pyfunc.load_model(model_dir, suppress_warnings=True)
     compiled = read_compiled_features(Path(model_dir))
     features = model.metadata.get_input_schema().inputs
-    # Features are numbers of 64 bits, and texts. For such a signature, MLflow's check of the types changes nothing, and
-    # takes a third of the time of a request.
+    # If all features are numbers of 64 bits or texts, MLflow's check of the types changes nothing. It takes a third of
+    # the time of a request.
     if all(feature.type.name in ("double", "string") for feature in features):
         model.metadata.signature = None
     if compiled is None:
@@ -91,7 +91,7 @@ def model_fn(model_dir: str) -> PackagedModel:
 
     names = [feature.name for feature in features]
     row_features, score_table = open_row_features(compiled, connect()), TableScorer(model, names)
-    with suppress(Exception):  # what the libraries load at their first call does not slow down the first request
+    with suppress(Exception):  # libraries load more code at their first call, which would slow down the first request
         score_table(row_features.warm_up(names))
     return PackagedModel(model, features, row_features, score_table)
 
@@ -121,7 +121,7 @@ def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> A
             return _score_raw_rows(rows, model, [feature.name for feature in features])
         rows = _list_values(rows, {feature.name: feature.type.name for feature in features}, model)
     columns = zip(features, zip(*rows, strict=True), strict=True)
-    # Arrays, because pandas takes twice as long for a frame of series.
+    # pandas takes twice as long to build a frame from series as from arrays.
     return model.model.predict(
         pd.DataFrame({feature.name: np.array(values, feature.type.to_pandas()) for feature, values in columns})
     )
@@ -206,8 +206,8 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 def output_fn(scores: Iterable[float] | pd.DataFrame | Prediction, accept: str) -> str:
     """Format the scores without loss of precision.
 
-    `LINES` has one on each line, or a list on each line for a multiclass model. `JSON` is an object whose `scores` are
-    a list of numbers, or of objects by class or quantile. For a `Prediction` it has `lookups` and `looked_up`, too.
+    `LINES` has a score on each line, or a list on each line for a multiclass model. `JSON` is an object whose `scores`
+    are a list of numbers, or of objects by class or quantile. For a `Prediction` it has `lookups` and `looked_up`, too.
 
     Raises:
         BadRequest: the request accepts neither `LINES` nor `JSON`.

@@ -22,8 +22,8 @@ from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import replace_folder, sha256
 from pipelines.system.locks import hold_lock
 
-STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT)
-"""Exit codes of a script that was stopped by a signal and saved a checkpoint."""
+STOPPED_EXIT_CODES = (128 + signal.SIGTERM, 128 + signal.SIGINT)
+"""Exit codes of a script that saved a checkpoint and ended because of SIGTERM or SIGINT."""
 TAIL_LINES = 5
 """Number of last output lines of a crashed script that the error quotes."""
 FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
@@ -42,9 +42,9 @@ class Script:
     git_commit: str
 
     def list_code(self) -> list[Path]:
-        """Return the script and the files of its bundle, one by one.
+        """Return the paths of the script and of the files of its bundle.
 
-        Their folders also hold bytecode, which would change the name of the training.
+        These are no folders, because folders also have bytecode, which would change the name of the training.
         """
         return [self.path, *self.bundle.values()]
 
@@ -146,8 +146,8 @@ def _explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[
         return StorageError(
             f"{script} found no space on the disk.", "Free some space and run it again: it resumes from its checkpoint."
         )
-    if exit_code < 0 or exit_code in STOPPED:
-        return ServiceError(f"{script} was stopped from outside (exit code {exit_code}).", "Run it again: it resumes.")
+    if exit_code < 0 or exit_code in STOPPED_EXIT_CODES:
+        return ServiceError(f"{script} was stopped by a signal (exit code {exit_code}).", "Run it again: it resumes.")
     return TrainingError(f"{script} ended with exit code {exit_code}: {text}")
 
 

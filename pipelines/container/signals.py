@@ -22,7 +22,7 @@ class Stopped(BaseException):
 
 
 class StopSignal:
-    """Handle SIGTERM and SIGINT: raise `Stopped` at once; after a call of `defer`, only set `exit_code`.
+    """Handle SIGTERM and SIGINT: raise `Stopped` at once or, after a call of `defer`, only set `exit_code`.
 
     A second signal changes nothing. A StopSignal must be created in the main thread.
     """
@@ -51,10 +51,9 @@ class StopSignal:
 class SignalRelay:
     """Pass SIGTERM and SIGINT to a child, as SIGTERM, while the `with` block runs.
 
-    After the block, the last signal is sent to this process.
-
-    So the child saves its work before this process ends, as it would without the relay. A child that does not end is
-    killed `grace_s` seconds after the signal, or at a second Ctrl-C. The relay works in the main thread only.
+    The child can thus save its work before this process ends: after the block, the last signal is sent to this process.
+    A child that does not end is killed `grace_s` seconds after the signal, or at a second Ctrl-C. Only the main thread
+    can use the relay.
     """
 
     def __init__(self, grace_s: float = GRACE_S) -> None:

@@ -115,7 +115,7 @@ class _MlflowRun:
         self._call(lambda: self._client.set_terminated(self.run_id))
 
     def _find_logged(self, rounds: list[dict[str, float]]) -> set[int]:
-        """Return the numbers of the rounds that were logged before. If logged again, they would be in MLflow twice."""
+        """Return the numbers of the rounds that MLflow has already, so that a resumed job does not log them twice."""
         if self._logged_rounds is None:
             self._logged_rounds = set()
             name = next(name for name in rounds[0] if name != "round")

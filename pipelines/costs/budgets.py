@@ -1,7 +1,7 @@
-"""Compare the worst case of a training with the budgets of its run and of its project's month.
+"""Compare the worst-case cost of a training with the budget of its run and its project's budget of the month.
 
-The month has the project's jobs, and its endpoints until the end of the month. A job that still runs is not in the
-ledger yet, so trainings that start at the same time see the same remaining budget.
+The project's ended jobs, and its endpoints until the end of the month, use up the budget of the month. A job that still
+runs is not in the ledger yet, so trainings that start at the same time see the same remaining budget.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 HOUR_S, DAY_S = 3_600, 86_400
 TOLERANCE_USD = 1e-9
-"""Tolerance for the rounding of binary fractions: a budget that is used up exactly is not exceeded."""
+"""Tolerance for rounding errors of floats: a budget that is used up exactly is not exceeded."""
 
 
 class PlannedTraining(Spec):
@@ -63,7 +63,7 @@ class BudgetVerdict(Result):
     month_spent_usd: float
     """Cost of the project's ended jobs and metered endpoints of the month, USD."""
     month_running_usd: float
-    """What the project's endpoints that run will still cost in the month, USD."""
+    """Expected cost of the project's running endpoints until the end of the month, USD."""
     month_budget_usd: float | None
     """Budget of the month, USD; null if there is none."""
     allowed: bool
@@ -84,7 +84,7 @@ def find_paying_project(project: str, model: str = "") -> str:
 def check_budget(
     training: PlannedTraining, running_fleets: Sequence[RunningFleet], lake: Lake | None = None
 ) -> BudgetVerdict:
-    """Compare the worst case of a training with the budget of its run and of the month.
+    """Compare the worst-case cost of a training with the budget of its run and with that of the month.
 
     Args:
         training: the training.

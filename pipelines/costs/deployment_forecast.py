@@ -1,7 +1,7 @@
 """Forecast what a deployment of an endpoint costs, and compare it with the budget of its project.
 
-An endpoint runs until it is deleted. So it must fit into the rest of this month, beside what is spent and what other
-endpoints will cost, and into a full month, beside the other endpoints.
+An endpoint runs until it is deleted. So the budget has two conditions. This month, it must allow what is spent, the
+endpoint, and the other endpoints until the end of the month. In a full month, it must allow all endpoints together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PlannedDeployment(Spec):
     serverless_load: float = Field(default=1.0, gt=0)
     """Number of requests that a serverless endpoint works on at a time, on average over day and night."""
     release_s: int = Field(default=0, ge=0)
-    """Seconds in which the present and the new instances run together."""
+    """Seconds for which the present and the new instances run together."""
     project: str = ""
     """Project that pays; empty: the project in section `budget` of params.yaml."""
     model: str = ""
@@ -76,9 +76,9 @@ class DeploymentForecast(Result):
     release_usd: float
     """Cost of the present instances while the new ones are released, USD; 0 for a new endpoint."""
     others_rest_of_month_usd: float
-    """What the project's other endpoints will still cost in this month, USD."""
+    """Expected cost of the project's other endpoints until the end of the month, USD."""
     others_full_month_usd: float
-    """What the project's other endpoints cost in a full month, USD."""
+    """Expected cost of the project's other endpoints in a full month, USD."""
     project: str
     """Project that pays."""
     month: str

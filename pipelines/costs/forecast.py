@@ -31,7 +31,7 @@ class RunCost:
     worst_usd: float
     """Cost of the most expensive past run, USD; if there are none, the highest possible cost of a run."""
     basis: str
-    """How both figures were estimated, for people."""
+    """How both figures were estimated, as text for people."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Ledger:
 
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:
-    """Add the rows whose job the month lacks; return all rows of the month by job."""
+    """Add the rows of jobs that the month does not have yet; return all rows of the month by job."""
     month_table = version.read_month(month)
     stored_rows = {_get_job_key(row): row for row in month_table.to_pylist()}
     new_rows = {_get_job_key(row): row for row in rows if _get_job_key(row) not in stored_rows}

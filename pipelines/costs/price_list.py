@@ -1,6 +1,6 @@
 """Request prices from AWS's price list (pricing:GetProducts).
 
-This follows AWS's documentation. It was tested with a stub of the server only, not with AWS.
+It is written by AWS's documentation, and was tested with a stub of the server only, not with AWS.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def request_instance_price(instance_type: str, region: str, component: str, hint
     if not prices:
         message = f"AWS's price list has no price for {component.lower()} on {instance_type} in {region}."
         raise DataError(message, f"Check the spelling. {hint}")
-    # If several prices are valid, use the highest, so that a budget is not exceeded.
+    # If several prices are valid, the highest is used, so that a budget is not exceeded.
     usd_h, day = max(prices)
     return Price(usd_h=usd_h, date=day, source=SOURCE)
 

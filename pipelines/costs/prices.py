@@ -1,4 +1,4 @@
-"""Find the on-demand price of a SageMaker instance, or of a serverless endpoint. Every price has a date.
+"""Find the on-demand price, with its date, of a SageMaker instance or of a serverless endpoint.
 
 The prices come from the dated table beside this file. The environment variable LEEWAY_PRICES can name another table,
 which is read first. If it is `api`, the prices come from AWS instead (pricing:GetProducts).
@@ -24,7 +24,7 @@ from pipelines.errors import DataError
 PRICES_VARIABLE = "LEEWAY_PRICES"
 """Environment variable with the path of another table of prices, or with `API_VALUE`."""
 API_VALUE = "api"
-"""Value of the variable with which prices are requested from AWS."""
+"""Value of the variable `PRICES_VARIABLE` that says that prices are requested from AWS."""
 DEFAULT_TABLE = Path(__file__).with_name("prices.json")
 Component = Literal["Training", "Hosting"]
 """Part of SageMaker that uses an instance, as AWS's price list names it: a job, or an endpoint."""
@@ -36,7 +36,7 @@ class _RegionGroup(BaseModel):
     regions: list[str]
     usd_per_hour: dict[str, float]
     hosting_usd_per_hour: dict[str, float] = Field(default_factory=dict)
-    """Prices of the instances of endpoints, where they differ from `usd_per_hour`."""
+    """Prices of instances of endpoints that differ from those of `usd_per_hour`."""
 
 
 class _ServerlessPrices(BaseModel):

@@ -1,4 +1,4 @@
-"""Report the rows of the ledger of jobs: grouped sums, a table for the terminal, and a chart."""
+"""Build reports from the ledger of jobs: grouped sums, a table for the terminal, and a chart."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def draw_chart(path: Path, rows: Sequence[Row], saving_label: str = SAVED_BY_SPO
     Args:
         path: file to write.
         rows: rows of jobs, or of endpoints as `endpoints.report.build_chart_rows` returns them.
-        saving_label: what saved, for the legend.
+        saving_label: cause of the saving, for the legend.
     """
     from pipelines.pages.drawing import plt, save_figure
 

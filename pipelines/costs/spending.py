@@ -19,18 +19,18 @@ class Spending:
     jobs_usd: float
     """Jobs that have ended."""
     endpoints_usd: float
-    """Endpoints, as far as they were metered."""
+    """Endpoints, up to their last metering."""
     running_usd: float
-    """What the endpoints that run will still cost in the month, with what was not metered yet."""
+    """Running endpoints, from their last metering to the end of the month, if nothing changes."""
 
     @property
     def spent_usd(self) -> float:
-        """What is in the ledger."""
+        """Cost in the ledgers of jobs and endpoints, USD."""
         return self.jobs_usd + self.endpoints_usd
 
     @property
     def total_usd(self) -> float:
-        """What is not left for anything else."""
+        """Cost in the ledgers and expected cost of running endpoints, USD: the part of a budget that is used."""
         return self.spent_usd + self.running_usd
 
     def describe(self) -> str:

@@ -1,7 +1,7 @@
 """Charge ended jobs that no Airflow task charged.
 
-Such a job remains if a person marked its task as failed or successful, or if the task did not run again after the job
-had ended.
+This happens if a person marked the task of a job as failed or successful, or if the task did not run again after the
+end of the job.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
         DataError: some jobs have no known price; the others are charged. A retry cannot help.
         ServiceError: SageMaker does not answer. A retry can help.
     """
-    if not boto3.Session().region_name:  # an .env file may set it to "", and botocore then builds an incomplete address
+    if not boto3.Session().region_name:  # botocore builds an incomplete address if an .env file sets the region to ""
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
     try:
         uncharged_jobs = list(_find_uncharged_jobs(boto3.client("sagemaker"), boto3.client("logs"), since))

@@ -17,9 +17,9 @@ class Lookup:
     name: str
     """Name of the lookup: letters and digits. It is a part of the feature group's name."""
     features: Mapping[str, float | str | None]
-    """Feature to its default, which the server uses if the value is missing, too old or cannot be read. The default
-    None means that the feature is then missing."""
+    """Feature to its default, which the server uses if there is no value, or if it is too old or cannot be read. If the
+    default is None, the feature is then missing."""
     key: Sequence[str]
     """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them."""
     max_age: dt.timedelta
-    """A value of an earlier partition is used if its partition began at most this long before that of the row."""
+    """Largest age of a value: the time from the begin of its partition to the begin of the row's partition."""

@@ -33,7 +33,7 @@ def require_lookups(dataset: Dataset) -> Sequence[Lookup]:
 
 
 def name_group(dataset: Dataset, lookup: Lookup) -> str:
-    """Return the name of a lookup's feature group. A change of key or features gives another name, so another group."""
+    """Build the name of a lookup's feature group. Lookups with another key or other features have another group."""
     kinds = {name: dataset.features[name] for name in sorted(lookup.features)}
     definition = json.dumps([dataset.name, lookup.name, list(lookup.key), kinds])
     digest = hashlib.sha256(definition.encode()).hexdigest()[:DIGEST_CHARS]
@@ -42,22 +42,30 @@ def name_group(dataset: Dataset, lookup: Lookup) -> str:
 
 
 def _check(dataset: Dataset, lookup: Lookup) -> None:
-    """Check names, age and defaults. Not done when the dataset is created: another may replace its features first."""
-    unknown = sorted(set(lookup.features) - set(dataset.features))
-    wrong = [name for name, value in lookup.features.items() if not _is_valid(value, dataset.features.get(name, ""))]
+    """Check names, age and defaults of a lookup.
+
+    This is not done when the dataset is created, because its features may still be replaced.
+    """
+    unknown_features = sorted(set(lookup.features) - set(dataset.features))
+    wrong_defaults = [
+        name for name, value in lookup.features.items() if not _is_valid(value, dataset.features.get(name, ""))
+    ]
     other_lookups = [other for other in dataset.lookups if other is not lookup]
-    repeated = [name for other in other_lookups for name in lookup.features if name in other.features]
-    odd = [name for name in lookup.features if not FEATURE_NAME.fullmatch(name)]
-    own_key = sorted(set(lookup.key) & {name for item in dataset.lookups for name in item.features})
+    repeated_features = [name for other in other_lookups for name in lookup.features if name in other.features]
+    invalid_names = [name for name in lookup.features if not FEATURE_NAME.fullmatch(name)]
+    looked_up_key = sorted(set(lookup.key) & {name for item in dataset.lookups for name in item.features})
     problems = (
         (not re.fullmatch("[a-zA-Z0-9]{1,32}", lookup.name), "has a name that is not 1 to 32 letters and digits"),
         (not lookup.features or not lookup.key, "needs features and a key"),
-        (unknown, f"has {', '.join(unknown)}, which features= of the dataset does not name"),
-        (repeated, f"has {', '.join(repeated)}, which another lookup has, too"),
-        (odd, f"has {', '.join(odd)}; the store allows letters, digits, - and _, which ends no name"),
-        (own_key, f"has the key {', '.join(own_key)}, which is looked up itself"),
+        (unknown_features, f"has {', '.join(unknown_features)}, which features= of the dataset does not name"),
+        (repeated_features, f"has {', '.join(repeated_features)}, which another lookup has, too"),
+        (
+            invalid_names,
+            f"has {', '.join(invalid_names)}; the store allows letters, digits, - and _, with no - or _ at either end",
+        ),
+        (looked_up_key, f"has the key {', '.join(looked_up_key)}, which is a looked-up feature"),
         (lookup.max_age < dt.timedelta(0), "has a negative max_age"),
-        (wrong, f"has a default of another kind for {', '.join(wrong)}"),
+        (wrong_defaults, f"has a default of another kind for {', '.join(wrong_defaults)}"),
     )
     for is_wrong, problem in problems:
         if is_wrong:

@@ -1,9 +1,9 @@
-"""Write the lake's values of looked-up features to the online store, so that the newest one of each key is there.
+"""Write the lake's values of looked-up features to the online store, so that it has the newest value of each key.
 
 The event time of a record is the begin of its partition, plus a millisecond for each commit of the table up to the last
-write of the partition. So a later partition is newer, whenever it was written, and of one partition the last write is.
-The store keeps the record with the newest event time. Order and number of the writes do not matter: an interrupted
-run, two at a time, or a backfill of an old day all end with the same records.
+write of the partition. So a later partition is newer, whenever it was written. Within one partition, the last write is
+the newest. The store keeps the record with the newest event time. So order and number of the writes do not matter: an
+interrupted run, two runs at a time, and a backfill of an old day all end with the same records.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from pipelines.partitions import Partition, get_begin, get_date
 from pipelines.window import Days
 
 MAX_REVISION = dt.timedelta(hours=1) // dt.timedelta(milliseconds=1)
-"""Largest number of commits of a table: more would make a record as new as one of the next hour."""
+"""Largest number of commits of a table. With more commits, a record would be as new as one of the next hour."""
 WRITERS = 8
-"""Records that are written at a time."""
+"""Number of records that are written at a time."""
 BATCH = 1_000
 
 
 class Count(NamedTuple):
-    """Records of a lookup in a partition."""
+    """Numbers of records of a lookup in a partition."""
 
     records: int
-    """Keys of the partition."""
+    """Number of keys in the partition."""
     written: int
-    """Records that the store did not have; those of equal or newer ones are not written."""
+    """Number of records that were written. A record is not written if the store has an equal or newer one."""
 
 
 def materialize(
     lake: Lake, store: OnlineStore, dataset: Dataset, lookup: Lookup, partition: Partition, ttl_days: int
 ) -> Count:
-    """Write the values of a lookup in a partition, where the store has no newer ones. Idempotent.
+    """Write the values of a lookup in a partition to the store, unless it has newer ones. Idempotent.
 
     Raises:
         DataError: the partition is not published, or a key has several values in it. A retry cannot help.
-        ServiceError: the store does not answer. What was written stays; a retry can help.
+        ServiceError: the store does not answer. Records that were written stay. A retry can help.
     """
     group, records = store.create_group(dataset, lookup), read_records(lake, dataset, lookup, partition)
     written = 0
@@ -74,7 +74,8 @@ def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partit
         DataError: a key has several values, or the table has too many commits. A retry cannot help.
     """
     revision = None
-    while revision != (revision := _find_revision(lake, dataset.table, partition)):  # while others write it
+    # If another process writes the partition meanwhile, the records are built again.
+    while revision != (revision := _find_revision(lake, dataset.table, partition)):
         if revision > MAX_REVISION:
             raise DataError(f"table {dataset.table} has more than {MAX_REVISION} commits: event times overlap.")
         event_time = get_begin(partition) + dt.timedelta(milliseconds=revision)
@@ -83,7 +84,7 @@ def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partit
 
 
 def _find_revision(lake: Lake, table: str, partition: Partition) -> int:
-    """Return the sequence number, in the table, of the last write of a partition: later writes have larger ones."""
+    """Return the sequence number of the last write of a partition. Later writes to the table have larger numbers."""
     snapshot = find_oldest_equal_snapshot(load_table(lake.catalog, table), partition, partition)
     return int((snapshot and snapshot.sequence_number) or 0)
 
@@ -104,7 +105,7 @@ def _build_records(
 def _read_values(
     lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the identifier and the values of each different row, computed as for a score."""
+    """Yield the identifier and the values of each distinct row, computed by the same expression as for scores."""
     with (
         lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
@@ -118,7 +119,7 @@ def _read_values(
 
 
 def list_newest_partitions(published: Sequence[Partition], lookup: Lookup) -> list[Partition]:
-    """Return those of the published partitions whose values are not too old for the newest one, the newest first."""
+    """List the published partitions whose values are not too old for rows of the newest partition, the newest first."""
     newest = max(published, key=get_begin)
     begin = get_begin(newest) - lookup.max_age
     return sorted((item for item in published if get_begin(item) >= begin), key=get_begin, reverse=True)

@@ -1,4 +1,4 @@
-"""Create feature groups of SageMaker Feature Store, and write their records; drydock has it, too."""
+"""Create feature groups of SageMaker Feature Store, or of drydock, and read and write their records."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
 
 TIMEOUT_S, ATTEMPTS, CONNECTIONS = 10.0, 4, 10
-"""Longest time to connect, and to wait for an answer, seconds; how often a request is sent; connections."""
+"""Longest time to connect and to wait for an answer, seconds; attempts of a request; largest number of connections."""
 CREATION_S, POLL_S = 900, 1.0
-"""AWS needs up to 15 minutes to create a group."""
+"""Longest time in which a group is created, and the interval of the checks, seconds."""
 
 
 class OnlineStore:
-    """The feature groups of the configured account and region. Threads may share it."""
+    """Reads and writes the feature groups of the configured account and region. Threads may share it."""
 
     def __init__(self) -> None:
         config = Config(
@@ -132,7 +132,7 @@ def require_configuration() -> None:
 
 
 def is_configured() -> bool:
-    """Return whether an AWS region is configured: without one, no service of AWS or drydock can be called."""
+    """Return whether an AWS region is configured, without which no service of AWS or drydock can be called."""
     return bool(boto3.Session().region_name)
 
 

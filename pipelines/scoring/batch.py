@@ -101,10 +101,10 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 
 
 class Response:
-    """The scores that a job returned for a request.
+    """Return the scores of a job's output for the rows of its request.
 
-    Callers use it like a model: they pass rows, and get the scores of these rows. The rows must be those of the
-    request, in the same order.
+    A caller uses it like a model: it passes rows, and gets their scores. The rows must be those of the request, in the
+    same order.
 
     Args:
         folder: folder of the job's output.

@@ -1,6 +1,7 @@
 """Define columns of the tables of predictions and outcomes, and functions that `score` and `outcomes` share.
 
-Both tables have one row for each key and model version. A write replaces the rows of one day and model (and version).
+Both tables have one row for each key and model version. A write replaces the rows of one partition and model (in the
+table of predictions: and version).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 def name_request_outcomes(dataset: Dataset) -> str:
-    """Return the name of the table of the scores that an endpoint answered and whose label is known, with the label."""
+    """Return the name of the table that joins the scores in an endpoint's answers to the labels that are known."""
     return f"{dataset.name}_request_outcomes"
 
 
@@ -27,9 +28,9 @@ def require_published(lake: Lake, dataset: Dataset, partition: Partition) -> Non
     """Check that the partition has rows to score.
 
     Raises:
-        SpecError: the dataset has no label, so there is nothing to predict, or its partitions have another unit than
-            `day`. A retry cannot help.
-        DataError: the day is not published. A retry can help after the day is published.
+        SpecError: the dataset has no label, so there is nothing to predict, or the partition does not have the unit of
+            the dataset's partitions. A retry cannot help.
+        DataError: the partition is not published. A retry can help after it is published.
     """
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
@@ -43,8 +44,8 @@ def require_published(lake: Lake, dataset: Dataset, partition: Partition) -> Non
 def repeat_until_current(lake: Lake, tables: Sequence[str], partition: Partition, work: Callable[[], T]) -> T:
     """Run `work`; repeat it if another process rewrote the partition in one of the tables while `work` ran.
 
-    If two processes work on the same day, the process that ends last has read the newest rows. So no results of older
-    rows remain.
+    If two processes work on the same partition, the process that ends last has read the newest rows. So no results of
+    older rows remain.
 
     Returns:
         What the last call of `work` returned.

@@ -1,4 +1,4 @@
-"""Score a published day: choose the version, build the features, and store the scores."""
+"""Score a published partition: choose the version, build the features, and store the scores."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
     """Choose the version of model `name` that scores the partition.
 
     Returns:
-        Version `number` if it is given, else the champion. But if the champion was trained as of a later day, it may
-        have seen the labels of this day. Then the version that was champion on this day is returned. None if there is
+        Version `number` if it is given, else the champion. If the champion was trained as of a later day, it may have
+        seen labels of the partition: then it is the version that was champion on the partition's day. None if there is
         no such version.
 
     Raises:

@@ -27,7 +27,7 @@ from pipelines.system.log import log
 BODY_S = 60.0
 """Longest time in which the body of a request must arrive, seconds."""
 MAX_PENDING = 64
-"""Most requests that are read or scored at a time. With their bodies they take at most 384 MiB."""
+"""Largest number of requests that are read or scored at a time. Their bodies take at most 384 MiB together."""
 ID_HEADERS = ("x-amzn-sagemaker-inference-id", "x-request-id")
 """Headers that may name the request, the first one first."""
 VALID_ID = re.compile(r"[!-~]{1,64}")
@@ -52,14 +52,14 @@ class Endpoint:
         self._model, self._queue, self._pending = model, ScoringQueue(model), 0
 
     async def ping(self, _: HttpRequest) -> Response:
-        """Answer which version is loaded, and what the lookups found so far."""
+        """Answer with the loaded version, and with the counts of the lookups so far."""
         model = self._model
         features = {"features_of_other_rows": list(model.row_features.features_of_other_rows)}
         lookups = model.lookups.describe() if model.lookups else {}
         return _answer({"model": model.name, "version": model.version, **features, **lookups})
 
     async def invoke(self, request: HttpRequest) -> Response:
-        """Answer the scores of the rows, or one line that says what is wrong."""
+        """Answer with the scores of the rows, or with one line that says what is wrong."""
         request_id = _find_id(request)
         headers = {"x-request-id": request_id}
         if self._pending >= MAX_PENDING:
@@ -68,7 +68,7 @@ class Endpoint:
         self._pending += 1
         try:
             return await self._score(request, request_id, headers)
-        except Exception as error:  # a model can raise anything; the server goes on
+        except Exception as error:  # a model can raise anything; the server continues
             return _answer_error(*_describe_failure(error, request_id), headers)
         finally:
             self._pending -= 1
@@ -83,7 +83,7 @@ class Endpoint:
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
-    """Return what an answer says about an error, and its status. What is not the client's fault is logged, too."""
+    """Return the message and the status of the answer to an error. An error that the client did not cause is logged."""
     if isinstance(error, BadRequest):
         return str(error), error.status_code
     if isinstance(error, TimeoutError):
@@ -98,7 +98,7 @@ def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
 
 
 def _find_id(request: HttpRequest) -> str:
-    """Return the id that a header gives the request, if it is a valid one; otherwise a new one."""
+    """Return the id in a header of the request if it is valid; otherwise a new id."""
     values = (request.headers.get(name, "") for name in ID_HEADERS)
     return next((value for value in values if VALID_ID.fullmatch(value)), "") or str(uuid.uuid4())
 
@@ -110,7 +110,7 @@ def _check_accept(accept: str) -> None:
 
 
 async def _read_body(request: HttpRequest) -> bytes:
-    """Read the body. Not more than `MAX_BYTES` of it are kept.
+    """Read the body, of which at most `MAX_BYTES` are kept in memory.
 
     Raises:
         BadRequest: the body is larger.
@@ -136,7 +136,7 @@ async def _answer_http_exception(_: HttpRequest, error: Exception) -> Response:
 
 
 def _answer_error(message: str, status_code: int, headers: Headers) -> Response:
-    """Answer an error as one line. It can contain a name of the request, which can be as long as the request."""
+    """Answer with an error in one line, which is cut: it can contain a name from the request, of any length."""
     line = escape(" ".join(message[: 2 * MAX_CHARS].split()))
     return _answer({"error": line[:MAX_CHARS]}, status_code, headers)
 

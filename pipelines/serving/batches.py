@@ -1,4 +1,4 @@
-"""Compute and score requests that wait at the same time together, with the bits and errors that each has alone."""
+"""Compute and score waiting requests together. Each gets the same bits, or the same error, as if it were alone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipelines.container.serving.lookups import LookedUp
+from pipelines.container.serving.lookups import LookupResult
 from pipelines.container.serving.row_features import CheckedRows, ComputedRows
 from pipelines.serving.served_model import ServedModel
 
 MAX_BATCH_ROWS = 256
-"""Most rows whose features are computed together. A request with more rows is computed alone."""
+"""Largest number of rows whose features are computed together. A request with more rows is computed alone."""
 
 
 class Request(NamedTuple):
@@ -22,7 +22,7 @@ class Request(NamedTuple):
     content_type: str
 
 
-class Scored(NamedTuple):
+class RequestScores(NamedTuple):
     """The answer to one request."""
 
     scores: list[Any]
@@ -51,7 +51,7 @@ class Batch:
 
 
 def compute_batches(model: ServedModel, requests: Sequence[Request]) -> tuple[list[Batch], dict[int, Exception]]:
-    """Compute the features of requests, those together whose features cannot depend on each other.
+    """Compute the features of requests. Requests are computed together if their features cannot depend on each other.
 
     Returns:
         The batches, and the errors of the requests that are in no batch, by their position.
@@ -61,8 +61,8 @@ def compute_batches(model: ServedModel, requests: Sequence[Request]) -> tuple[li
     return batches, errors
 
 
-def score_batch(model: ServedModel, batch: Batch, looked_up: LookedUp | None) -> list[Scored | Exception]:
-    """Score the requests of a batch: together if their scores cannot depend on each other.
+def score_batch(model: ServedModel, batch: Batch, looked_up: LookupResult | None) -> list[RequestScores | Exception]:
+    """Score the requests of a batch. They are scored together if their scores cannot depend on each other.
 
     Args:
         model: the loaded model.
@@ -70,14 +70,15 @@ def score_batch(model: ServedModel, batch: Batch, looked_up: LookedUp | None) ->
         looked_up: the looked-up features of all rows of the batch; None if there are none.
 
     Returns:
-        For each request its scores, or the error that it has alone.
+        For each request its scores, or its own error.
     """
     parts = list(batch.list_ranges())
     if len(parts) > 1 and model.can_score_together:
-        with suppress(Exception):  # each request is scored alone then, and only those fail that the error is about
+        with suppress(Exception):  # below, each request is scored alone, so that only the wrong ones fail
             scores = model.score(batch.rows, looked_up)
             return [
-                Scored(scores[begin : begin + count], _count_lookups(looked_up, begin, count)) for begin, count in parts
+                RequestScores(scores[begin : begin + count], _count_lookups(looked_up, begin, count))
+                for begin, count in parts
             ]
     return [_score_part(model, batch, looked_up, *part) for part in parts]
 
@@ -85,7 +86,7 @@ def score_batch(model: ServedModel, batch: Batch, looked_up: LookedUp | None) ->
 def _group(
     model: ServedModel, requests: Sequence[Request], errors: dict[int, Exception]
 ) -> list[dict[int, CheckedRows]]:
-    """Check the requests, and group those that can be computed together, by their position."""
+    """Check the requests, and group those that can be computed together. A group maps positions to checked rows."""
     groups, last_groups = list[dict[int, CheckedRows]](), dict[Hashable, dict[int, CheckedRows]]()
     for number, request in enumerate(requests):
         try:
@@ -105,7 +106,7 @@ def _group(
 
 def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: dict[int, Exception]) -> Iterator[Batch]:
     if len(group) > 1:
-        with suppress(Exception):  # each request is computed alone then, and only those fail that the error is about
+        with suppress(Exception):  # below, each request is computed alone, so that only the wrong ones fail
             rows = model.row_features.compute_together(list(group.values()))
             yield Batch(list(group), [checked.count for checked in group.values()], rows)
             return
@@ -117,14 +118,14 @@ def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: di
 
 
 def _score_part(
-    model: ServedModel, batch: Batch, looked_up: LookedUp | None, begin: int, count: int
-) -> Scored | Exception:
+    model: ServedModel, batch: Batch, looked_up: LookupResult | None, begin: int, count: int
+) -> RequestScores | Exception:
     try:
         part = looked_up.slice(begin, count) if looked_up else None
-        return Scored(model.score(batch.rows.slice(begin, count), part), _count_lookups(looked_up, begin, count))
+        return RequestScores(model.score(batch.rows.slice(begin, count), part), _count_lookups(looked_up, begin, count))
     except Exception as error:
         return error
 
 
-def _count_lookups(looked_up: LookedUp | None, begin: int, count: int) -> dict[str, dict[str, int]]:
+def _count_lookups(looked_up: LookupResult | None, begin: int, count: int) -> dict[str, dict[str, int]]:
     return looked_up.slice(begin, count).count() if looked_up else {}

@@ -1,4 +1,4 @@
-"""Compute the features of captured raw rows again, as the endpoint computed them."""
+"""Compute the features of captured raw rows again, in the way that the endpoint computed them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.container.serving.feature_query import FeatureError, connect
-from pipelines.container.serving.lookups import LookedUp
+from pipelines.container.serving.lookups import LookupResult
 from pipelines.container.serving.row_features import RowFeatures, open_row_features
 from pipelines.container.serving.tables import BadRequest
 from pipelines.container.serving.values import build_array
@@ -23,10 +23,10 @@ from pipelines.serving.captured_requests import CapturedRequest
 
 
 class CapturedRawRows:
-    """The features of raw rows of one version. Looked-up values are those in the endpoint's answer.
+    """Compute the features of captured raw rows of one version. Looked-up values are taken from the endpoint's answer.
 
     Args:
-        load: returns how raw rows become features, or None. Called at most once, for the first request of raw rows.
+        load: loads the compiled features of the version; None if it has none. Called for the first request of raw rows.
         connection: connection of this object's own, which `feature_query.connect` opened.
     """
 
@@ -40,19 +40,19 @@ class CapturedRawRows:
             DataError: the version's package cannot be read. A retry cannot help.
             ServiceError: MLflow does not answer. A retry can help.
         """
-        nothing = [None] * len(request.rows.rows)
+        no_values = [None] * len(request.rows.rows)
         row_features = self._row_features
         try:
             if row_features is None or not row_features.is_raw(request.rows):
-                return nothing
+                return no_values
             rows = row_features.compute(request.rows)
-            looked_up = LookedUp(_build_columns(row_features.compiled, request), {})
+            looked_up = LookupResult(_build_columns(row_features.compiled, request), {})
         except (BadRequest, FeatureError, ValueError, TypeError):  # anybody can send a request
-            return nothing
+            return no_values
         features = row_features.join(rows, looked_up, row_features.compiled.features).to_pylist()
         keys = [dict(zip(rows.key, values, strict=True)) for values in zip(*rows.key.values(), strict=True)]
         if set(rows.key) != set(row_features.compiled.key):
-            return nothing
+            return no_values
         return [{**values, **key} for values, key in zip(features, keys, strict=True)]
 
     @cached_property
@@ -66,7 +66,10 @@ class CapturedRawRows:
 
 @contextmanager
 def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
-    """Yield the features of raw rows of a registered version. Its package is read if raw rows were captured."""
+    """Open what computes the features of raw rows of a registered version.
+
+    The package of the version is read only if raw rows were captured.
+    """
 
     def load() -> CompiledFeatures | None:
         with open_package(version) as package:
@@ -77,7 +80,7 @@ def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
 
 
 def _build_columns(compiled: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
-    """Return the looked-up features of an answer.
+    """Return the looked-up features in the endpoint's answer, one column each.
 
     Raises:
         ValueError: the answer does not have one value for each row.

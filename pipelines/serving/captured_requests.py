@@ -17,11 +17,11 @@ from pipelines.errors import DataError
 from pipelines.window import Days
 
 MAX_LINE_BYTES = 64 << 20
-"""Largest line of a file: a request of 6 MB and its answer, each as base64, with room."""
+"""Longest line that is read, bytes: more than a request of 6 MB and its answer, both as base64."""
 
 
 class Capture(NamedTuple):
-    """Where an endpoint captures the requests of a variant."""
+    """The variant whose captured requests are read, and where they are."""
 
     location: str
     """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of it."""
@@ -31,8 +31,8 @@ class Capture(NamedTuple):
     """VariantName."""
 
 
-class CapturedAnswer(NamedTuple):
-    """One request, as it was sent, with the scores of the endpoint's answer."""
+class UnparsedRequest(NamedTuple):
+    """One captured request whose body was not parsed, with the scores in the endpoint's answer."""
 
     event_id: str
     requested_at: dt.datetime
@@ -48,7 +48,7 @@ class CapturedAnswer(NamedTuple):
 
 
 class CapturedRequest(NamedTuple):
-    """One request with the endpoint's answer."""
+    """One captured request with its parsed rows, and the scores in the endpoint's answer."""
 
     event_id: str
     requested_at: dt.datetime
@@ -88,22 +88,22 @@ def read_lines(capture: Capture, folder: str) -> Iterator[bytes]:
 
 def parse_line(line: bytes) -> CapturedRequest | None:
     """Parse a line of a capture file; return None if it has no rows by column name with a score for each."""
-    answer = parse_answer(line)
-    if answer is None:
+    request = parse_without_rows(line)
+    if request is None:
         return None
     try:
-        rows = parse_table(answer.body, answer.content_type)
+        rows = parse_table(request.body, request.content_type)
     except ValueError:  # anybody can send a request
         return None
-    are_scores = all(isinstance(score, int | float | dict) for score in answer.scores)
-    if not are_scores or len(answer.scores) != len(rows.rows):
+    are_scores = all(isinstance(score, int | float | dict) for score in request.scores)
+    if not are_scores or len(request.scores) != len(rows.rows):
         return None
-    request = (answer.event_id, answer.requested_at, answer.inference_id)
-    return CapturedRequest(*request, rows, answer.scores, answer.looked_up)
+    identity = (request.event_id, request.requested_at, request.inference_id)
+    return CapturedRequest(*identity, rows, request.scores, request.looked_up)
 
 
-def parse_answer(line: bytes) -> CapturedAnswer | None:
-    """Parse a line of a capture file, but not the rows of its request; return None if its answer has no scores."""
+def parse_without_rows(line: bytes) -> UnparsedRequest | None:
+    """Parse a line of a capture file without the rows of its request; return None if its answer has no scores."""
     try:
         event = json.loads(line)
         metadata, data = event["eventMetadata"], event["captureData"]
@@ -113,7 +113,7 @@ def parse_answer(line: bytes) -> CapturedAnswer | None:
         event_id, inference_id = str(metadata["eventId"]), str(metadata.get("inferenceId", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # anybody can send a request
         return None
-    return CapturedAnswer(event_id, requested_at, inference_id, body, content_type, scores, looked_up)
+    return UnparsedRequest(event_id, requested_at, inference_id, body, content_type, scores, looked_up)
 
 
 def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
@@ -127,7 +127,7 @@ def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
 
 
 def _parse_answer(body: bytes, content_type: str) -> tuple[list[Any], Mapping[str, list[Any]]]:
-    """Return the scores of an answer, and the looked-up features: JSON that has both, or a score on each line."""
+    """Return the scores and the looked-up features of an answer: JSON with both, or lines with a score each."""
     if content_type.partition(";")[0].strip() == "application/json":
         answer = _parse_json(body)
         return list(answer["scores"]), {name: list(values) for name, values in answer.get("looked_up", {}).items()}

@@ -1,4 +1,4 @@
-"""Compile how raw rows become features: the expression of training as SQL, with the lookups of the dataset."""
+"""Compile the features of a dataset: the expression that training uses becomes SQL, beside the dataset's lookups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipelines.system.duckdb_session import quote_identifier
 
 
 def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bool) -> CompiledFeatures:
-    """Compile the features of a dataset, and check that DuckDB can run them. Equal arguments give equal results.
+    """Compile the features of a dataset to SQL, and check that DuckDB can run it. Equal arguments give equal results.
 
     Args:
         dataset: dataset whose features are compiled.
@@ -84,14 +84,14 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
     looked_up = {name for lookup in lookups for name in lookup.features}
     computed = [name for name in dataset.features if name not in looked_up]
     keys = {name: kind for lookup in lookups for name, kind in find_key_types(dataset, lookup, row_schema).items()}
-    # The row's number takes the place of the first key column, so that the order of the request is kept.
+    # The row's number becomes the first key column, so that the features have the order of the request.
     keyed = replace(dataset, key=(POSITION, *dataset.key))
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
     table = compute_columns(keyed, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
     selected = [select_feature(dataset, table, name) for name in computed]
     features = table.select(POSITION, *selected, *select_keys(table, keys))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
-    if lookups:  # the age of a value counts from the begin of the row's partition
+    if lookups:  # the age of a looked-up value is measured from the begin of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
     columns = [name for name in row_schema.names if name in needed_columns]
     types = _find_duckdb_types(schema)
@@ -125,13 +125,13 @@ def _write_sql(table: ibis.Table) -> str:
 
 
 def _write_one_row_sql(sql: str, columns: Sequence[str], types: Mapping[str, str]) -> str:
-    """Write the statement for one row. Columns that no feature reads are null in it."""
+    """Write the SQL for one row, whose values are parameters. Columns that no feature reads are null."""
     parameters = {name: f"${number}" for number, name in enumerate(columns, 1)} | {POSITION: "0"}
     row = ", ".join(
         f"CAST({parameters.get(name, 'NULL')} AS {kind}) AS {quote_identifier(name)}" for name, kind in types.items()
     )
-    # MATERIALIZED keeps each parameter in one place of the plan. Where DuckDB 2.0 copies a parameter, as its
-    # rewriting of a window function to a join does, it forgets the value of the copy, and returns no rows.
+    # Without MATERIALIZED, DuckDB 2.0 may copy a parameter in the plan, as when it rewrites a window function to a
+    # join. It then forgets the value of the copy, and returns no rows.
     rows = f"WITH {quote_identifier(ROWS)} AS MATERIALIZED (SELECT {row})"
     return f"{rows} SELECT * FROM ({sql})"  # noqa: S608
 

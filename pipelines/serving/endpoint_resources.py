@@ -33,9 +33,9 @@ def build_endpoint_name(model: str) -> str:
 
 
 def build_capture_uri(bucket: str, prefix: str, version: str) -> str:
-    """Return the s3:// prefix of the requests that an endpoint of a version captures.
+    """Return the s3:// prefix of the requests that an endpoint captures while it serves a version.
 
-    Each version has its own: during a release, two versions answer under one variant name.
+    Each version has its own prefix, because during a release two versions answer under one variant name.
     """
     return f"s3://{bucket}/{prefix}/capture/{version}"
 
@@ -46,7 +46,7 @@ def build_alarm_names(endpoint: str) -> dict[str, str]:
 
 
 def compute_waits_s(policy: Mapping[str, Any]) -> int:
-    """Return how long the old and the new instances of a release run together at least, seconds.
+    """Compute the shortest time for which the old and the new instances of a release run together, seconds.
 
     Args:
         policy: the fields of section `serving`: traffic, step_percent, wait_s, bake_s.
@@ -111,7 +111,7 @@ def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[s
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
     key, member, arn = LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
-    # drydock lists models of all names, and the tags of each are a request.
+    # drydock ignores NameContains for models, and reading the tags of each model is a request.
     summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]
     return (item for item in summaries if read_tags(sagemaker, item[arn]).get(ENDPOINT_TAG) == endpoint)
 

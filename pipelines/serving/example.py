@@ -1,4 +1,4 @@
-"""Write a request with a published row, as an example."""
+"""Write an example request that has a published row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make rows of online scores, with the columns of scored rows, from captured requests."""
+"""Collect the scores of a partition from captured requests, in the form of the step `score`'s scored rows."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
 
 @dataclass
 class Counts:
-    """How many captured rows were used, and why others were not."""
+    """Numbers of captured requests and rows: those that were used, and those that were not, by the reason."""
 
     requests: int = 0
     """Requests that could be read."""
     rows: int = 0
-    """Rows of the partition in them."""
+    """Rows of the partition in these requests."""
     unreadable: int = 0
     """Captured lines without rows by column name, or without a score for each row."""
     invalid: int = 0
@@ -66,16 +66,16 @@ class Counts:
 
 
 class OnlineRows:
-    """The rows of one partition in captured requests.
+    """Collects the rows of one partition from captured requests.
 
     Args:
         lake: lake whose published rows give the types of the key, and the labels.
         dataset: dataset of the model.
-        day: partition of the rows.
+        partition: partition of the rows.
         raw_rows: computes the features of raw rows.
 
     Raises:
-        DataError: no row of the dataset is published. A retry can help.
+        DataError: no row of the dataset is published. A retry can help after a partition is published.
     """
 
     def __init__(self, lake: Lake, dataset: Dataset, partition: Partition, raw_rows: CapturedRawRows) -> None:
@@ -89,7 +89,7 @@ class OnlineRows:
             self._partition_values = {"date": partition.day, "hour": partition.hour}
 
     def write_answers(self, requests: Iterable[CapturedRequest | None], path: Path) -> Counts:
-        """Write key, features and answer of each row to a Parquet file. A key may be there several times.
+        """Write key, features and score of each row to a Parquet file. A key may be in several rows.
 
         Args:
             requests: what `read_requests` yields.
@@ -180,12 +180,12 @@ def _parse_answers(answers: Sequence[str]) -> Any:
     return pd.DataFrame(scores) if scores and isinstance(scores[0], dict) else scores
 
 
-def require_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
-    """Return the days of the requests: by default the partition's, and the day before it.
+def find_request_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
+    """Return the days whose requests are read: by default those of the partition, and the day before it.
 
     Raises:
-        SpecError: the dataset has no label, or its partitions have another unit than `day`, or the first day is after
-            the last. A retry cannot help.
+        SpecError: the dataset has no label, the partition does not have the unit of the dataset's partitions, or the
+            first day is after the last. A retry cannot help.
     """
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")

@@ -1,4 +1,4 @@
-"""Record what requests saw: the key, the features and the score of each row, for the step `skew`."""
+"""Record the key, the features and the score of each row of requests, for the step `skew`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Row = dict[str, Any]
 
 
 class Recorder:
-    """Appends a JSON line for each row to a file of the day in a folder. Only one thread may use it.
+    """Appends a JSON line for each row to the day's file in a folder. Only one thread may use it.
 
-    A disk that refuses a line is logged, and the request is answered.
+    If a line cannot be written, the error is logged, and the request is answered nevertheless.
 
     Args:
         folder: folder of the files; created if it does not exist.
@@ -51,7 +51,7 @@ class Recorder:
 
 
 def read_recorded_rows(folder: Path) -> Iterator[Row]:
-    """Yield the rows in the files of a folder. A last line without an end, which a killed server left, is ignored.
+    """Yield the rows in the files of a folder. An incomplete last line, which a killed server may leave, is ignored.
 
     Raises:
         DataError: there are no such files, or a line is no recorded row. A retry cannot help.

@@ -13,8 +13,8 @@ MIN_LINEAR_PERCENT = 10
 """SageMaker's smallest step of a linear release, percent of the instances."""
 WHOLE_MINUTE_S = 60
 AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
-"""Values by which a version is released at once, whatever the alarms say: those of a rollback, and of a serverless
-endpoint, since SageMaker shifts traffic step by step, and back by an alarm, only between instances."""
+"""Values for a release at once, without alarms. They apply to a rollback, and to a serverless endpoint: SageMaker moves
+traffic step by step, and back after an alarm, only between instances."""
 MEMORY_STEP_MB = 1_024
 
 
@@ -34,7 +34,7 @@ class ReleasePolicy(Spec):
     """Memory of a serverless endpoint, MB: 1024 to 6144 in steps of 1024; null: the endpoint has instances. A
     serverless endpoint is released at once, without rollback by alarms, without shadow and captured requests."""
     serverless_max_concurrency: int = Field(default=5, ge=1, le=200)
-    """Number of requests that a serverless endpoint answers at a time; more are refused."""
+    """Largest number of requests that a serverless endpoint answers at a time; further requests are refused."""
     serverless_load: float = Field(default=1.0, gt=0, le=200)
     """Number of requests that a serverless endpoint works on at a time, on average over day and night. Only the
     forecast of its costs uses it."""
@@ -50,11 +50,11 @@ class ReleasePolicy(Spec):
     rollback: bool = True
     """Whether an alarm moves the traffic back to the version that served before."""
     error_percent: float | None = Field(default=1.0, gt=0, le=100)
-    """An alarm is raised if this share of a period's requests, or more, is answered with a 5XX error; null: none is."""
+    """An alarm is raised if at least this percentage of the requests of a period get a 5XX error; null: no alarm."""
     error_count: int | None = Field(default=None, ge=1)
-    """An alarm is raised if as many requests of a period, or more, are answered with a 5XX error; null: none is."""
+    """An alarm is raised if at least this number of requests of a period get a 5XX error; null: no alarm."""
     latency_ms: float | None = Field(default=None, gt=0)
-    """An alarm is raised if the model takes this time for a request, or longer, milliseconds; null: none is."""
+    """An alarm is raised if the model takes at least this time for a request, milliseconds; null: no alarm."""
     latency_statistic: str = Field(default="Average", pattern=r"^(Average|p\d{1,2}(\.\d{1,2})?)$")
     """Statistic of `latency_ms`: Average, or a percentile such as p99."""
     alarm_period_s: int = Field(default=60, ge=60, le=3_600)

@@ -1,4 +1,4 @@
-"""Score requests in threads beside the event loop. Requests that wait at the same time are taken together."""
+"""Score requests in threads beside the event loop. Requests that wait at the same time are computed together."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from pipelines.serving.batches import Batch, Request, Scored, compute_batches, score_batch
+from pipelines.serving.batches import Batch, Request, RequestScores, compute_batches, score_batch
 from pipelines.serving.served_model import LOOKUP_THREADS, ServedModel
 
 MAX_BATCH_BYTES = 256 * 1024
-"""Most bytes of bodies that are taken together: the first request does not wait until large ones are parsed."""
+"""Largest size of bodies that are parsed together, bytes: the first request must not wait for large ones."""
 
 
-class Waiting(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A request that waits for its scores."""
 
     request: Request
-    result: asyncio.Future[Scored]
+    result: asyncio.Future[RequestScores]
 
 
 class ScoringQueue:
-    """Scores requests. What has come while other features were computed is computed together.
+    """Scores requests. Those that arrive while features are computed wait, and are then computed together.
 
-    There is no timer: a request that comes while nothing is computed is computed at once. `compute_batches` decides
-    which requests can be computed together.
+    There is no timer: if no features are being computed, a request is computed at once. `compute_batches` decides which
+    requests can be computed together.
     """
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
-        self._waiting, self._tasks, self._is_computing = deque[Waiting](), set[asyncio.Task[None]](), False
-        # One thread for each: a model need not be thread-safe, and DuckDB's connection is not. So the features of
-        # requests are computed while others are scored, and the event loop reads and answers others.
+        self._waiting, self._tasks, self._is_computing = deque[WaitingRequest](), set[asyncio.Task[None]](), False
+        # Features and scores have one thread each: a model need not be thread-safe, and DuckDB's connection is not. So
+        # features are computed while other requests are scored, and the event loop reads and answers meanwhile.
         self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")
         self._score_worker = ThreadPoolExecutor(1, thread_name_prefix="score")
         # Lookups wait for the online store, so several threads make them.
         self._lookup_workers = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="look-up")
 
-    async def score(self, request: Request) -> Scored:
+    async def score(self, request: Request) -> RequestScores:
         """Return the scores of a request.
 
         Raises:
             BadRequest: the request is wrong; a retry cannot help.
             Exception: anything else that computing or scoring raised.
         """
-        result: asyncio.Future[Scored] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(request, result))
+        result: asyncio.Future[RequestScores] = asyncio.get_running_loop().create_future()
+        self._waiting.append(WaitingRequest(request, result))
         if not self._is_computing:
             self._is_computing = True
             self._start(self._compute_waiting())
@@ -66,8 +66,8 @@ class ScoringQueue:
         finally:
             self._is_computing = False
 
-    def _compute_next(self) -> tuple[list[Waiting], list[Batch], dict[int, Exception]]:
-        """Take the requests that wait by now, and compute their features."""
+    def _compute_next(self) -> tuple[list[WaitingRequest], list[Batch], dict[int, Exception]]:
+        """Take waiting requests from the queue, and compute their features."""
         requests = [self._waiting.popleft()]
         size_bytes = len(requests[0].request.body)
         while self._waiting and size_bytes + len(self._waiting[0].request.body) <= MAX_BATCH_BYTES:
@@ -75,12 +75,12 @@ class ScoringQueue:
             size_bytes += len(requests[-1].request.body)
         try:
             return requests, *compute_batches(self._model, [waiting.request for waiting in requests])
-        except Exception as error:  # no request may wait for ever
+        except Exception as error:  # otherwise the requests would wait for ever
             return requests, [], dict.fromkeys(range(len(requests)), error)
 
-    async def _score_batch(self, batch: Batch, requests: Sequence[Waiting]) -> None:
+    async def _score_batch(self, batch: Batch, requests: Sequence[WaitingRequest]) -> None:
         loop, model = asyncio.get_running_loop(), self._model
-        results: Sequence[Scored | Exception]
+        results: Sequence[RequestScores | Exception]
         try:
             looked_up = None
             if model.lookups:
@@ -92,13 +92,13 @@ class ScoringQueue:
             _resolve(waiting, result)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task. The loop itself keeps only a weak reference to it."""
+        """Run a task, and keep a reference to it until it ends: the event loop keeps only a weak one."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _resolve(waiting: Waiting, result: Scored | Exception) -> None:
+def _resolve(waiting: WaitingRequest, result: RequestScores | Exception) -> None:
     if waiting.result.done():  # the client is gone
         return
     if isinstance(result, Exception):

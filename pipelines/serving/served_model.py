@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipelines.container.inference import list_scores
 from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.container.serving.feature_query import connect
-from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookedUp, LookupReader
+from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookupReader, LookupResult
 from pipelines.container.serving.online_records import OnlineRecords
 from pipelines.container.serving.row_features import CheckedRows, ComputedRows, RowFeatures
 from pipelines.container.serving.tables import BadRequest, parse_table
@@ -39,9 +39,9 @@ TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": l
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A loaded version, and what computes its features.
+    """A loaded version, with what computes its features.
 
-    One thread may compute while another one scores; several may look up.
+    One thread may compute features while another one scores, and several threads may look up features.
     """
 
     name: str
@@ -53,13 +53,13 @@ class ServedModel:
     scorer: Callable[[pa.Table], Any]
     """Scores a table of features: a score for each row, or a frame with a column for each class or quantile."""
     recorder: Recorder | None = None
-    """Records what requests saw; None if nothing is recorded."""
+    """Records features and scores of requests; None if nothing is recorded."""
     can_score_together: bool = False
-    """Whether it is known that a row's score does not depend on the other rows, to the last bit."""
+    """Whether the score of a row is known to have the same bits, whichever other rows are scored with it."""
 
     @property
     def lookups(self) -> LookupReader | None:
-        """What looks up features; None if all are computed from the rows."""
+        """Looks up features; None if all are computed from the rows."""
         return self.row_features.lookups
 
     def check(self, body: bytes, content_type: str) -> CheckedRows:
@@ -73,11 +73,11 @@ class ServedModel:
             raise BadRequest("the content type has rows=features: this server takes raw rows")
         return self.row_features.check(table)
 
-    def look_up(self, rows: ComputedRows) -> LookedUp | None:
+    def look_up(self, rows: ComputedRows) -> LookupResult | None:
         """Look up the other features. Several threads may call this at a time."""
         return self.row_features.look_up(rows)
 
-    def score(self, rows: ComputedRows, looked_up: LookedUp | None = None) -> list[Any]:
+    def score(self, rows: ComputedRows, looked_up: LookupResult | None = None) -> list[Any]:
         """Return the score of each row, as JSON values.
 
         Raises:
@@ -92,9 +92,9 @@ class ServedModel:
         return scores
 
     def warm_up(self) -> None:
-        """Score a row of missing values: what libraries load at their first call does not slow down the first request.
+        """Score a row of missing values, so that libraries load now what they load at their first call.
 
-        A model that cannot score such a row is not refused.
+        A model that cannot score such a row is served nevertheless.
         """
         with suppress(Exception):
             self._score_features(self.row_features.warm_up(self.row_features.compiled.features))
@@ -126,18 +126,18 @@ def open_model(
 ) -> Iterator[ServedModel]:
     """Load a version from the registry; remove its files when the block ends.
 
-    The features are those of the version's package. A version that was registered without compiled features has those
-    of the dataset's code, and the columns of its published table.
+    Features are computed as the version's package says. For a version that was registered without compiled features,
+    they are compiled from the dataset's present code and the columns of its published table.
 
     Args:
         name: registered model.
         selector: number or alias of a version; empty: the champion.
         load_dataset: loads the dataset of the rows. Called only for a version without compiled features.
-        has_lookups: whether lookups are used; None: if there are some and an online store is configured.
-        record_to: folder to which what requests saw is recorded; None: nothing is.
+        has_lookups: whether lookups are used; None: they are used if there are some and an online store is configured.
+        record_to: folder in which features and scores of requests are recorded; None: they are not recorded.
 
     Raises:
-        SpecError: the dataset has no label or a wrong lookup, or lookups are required and impossible. No retry helps.
+        SpecError: the dataset has no label or a wrong lookup, or required lookups are impossible. A retry cannot help.
         DataError: there is no such version, its files are not those that were judged, or its features cannot be
             computed. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
@@ -195,5 +195,5 @@ def _open_row_features(
 ) -> RowFeatures:
     try:
         return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
-    except duckdb.Error as error:  # of another version of DuckDB than that of the registration
+    except duckdb.Error as error:  # the version was registered with another version of DuckDB
         raise DataError(f"{label}: DuckDB cannot run its compiled features: {error}.") from None

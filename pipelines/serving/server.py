@@ -16,13 +16,13 @@ from pipelines.errors import ConflictError, SpecError
 
 BACKLOG = 128
 GRACE_S = 60
-"""Longest time that requests have to end after SIGTERM, seconds: the longest time that SageMaker gives a request."""
+"""Longest time that requests in progress may take after SIGTERM, seconds: SageMaker's limit for a request."""
 KEEP_ALIVE_S = 75
 """Time after which an idle connection is closed, seconds. Clients keep theirs for a minute."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Reserve the address, before what is served is loaded.
+    """Open a listening socket. Call this before the model is loaded, so that a wrong address fails at once.
 
     Raises:
         SpecError: the host or the port cannot be used by this user on this machine. A retry cannot help.
@@ -56,10 +56,12 @@ def serve(app: Any, listener: socket.socket, report_start: Callable[[], None]) -
         report_start: called once the server answers.
     """
     server = _Server(app, report_start)
-    # Collections would stop the server for a tenth of a second, to look at the objects of the libraries again.
+    # Without this, each full garbage collection examines the objects of the libraries, and stops the server for a tenth
+    # of a second.
     gc.collect()
     gc.freeze()
-    # uvicorn raises the signal that ended it once more, after the last answer: this is a regular end.
+    # After the last answer, uvicorn raises the signal that ended it again. Without these handlers, the process would
+    # end with an error code.
     handlers = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         server.run(sockets=[listener])

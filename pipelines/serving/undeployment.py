@@ -1,4 +1,4 @@
-"""Delete endpoints that Leeway made, with all that belongs to them: on request, or because nobody calls them."""
+"""Delete endpoints that Leeway made, with their configurations, models and alarms; find those that get no requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.serving import endpoint_resources
 from pipelines.system.log import log
 
 KEEP_TAG = "leeway:keep"
-"""Tag of an endpoint that is not stopped although nobody calls it, whatever its value."""
+"""Tag of an endpoint that is not deleted although it is idle. The value of the tag has no effect."""
 DELETION_TIMEOUT_S = 900.0
 """Longest wait for the end of a deletion, seconds."""
 CHECK_INTERVAL_S = 0.5
@@ -46,7 +46,7 @@ class Endpoint:
 
 
 class Endpoints:
-    """The endpoints of one region. AWS_DEFAULT_REGION and AWS_ENDPOINT_URL count."""
+    """The endpoints of the region AWS_DEFAULT_REGION, at AWS_ENDPOINT_URL if that is set."""
 
     def __init__(self) -> None:
         if not boto3.Session().region_name:
@@ -54,10 +54,10 @@ class Endpoints:
         self.sagemaker, self.cloudwatch = boto3.client("sagemaker"), boto3.client("cloudwatch")
 
     def undeploy(self, name: str, why: str) -> bool:
-        """Delete an endpoint, its configurations, models and alarms, and wait for the end. Idempotent.
+        """Delete an endpoint with its configurations, models and alarms, and wait until it is deleted. Idempotent.
 
         Returns:
-            Whether there was such an endpoint.
+            Whether the endpoint existed.
 
         Raises:
             DataError: Leeway did not make the endpoint, or it is being changed. A retry cannot help.
@@ -66,7 +66,7 @@ class Endpoints:
         with _translate_errors():
             endpoint = self._find(name)
             if endpoint:
-                _refuse_foreign(endpoint)
+                _require_created_by_leeway(endpoint)
                 endpoint_resources.delete_endpoint(self.sagemaker, name)
                 self._wait_for_deletion(name)
             endpoint_resources.delete_unused(self.sagemaker, name)
@@ -77,8 +77,8 @@ class Endpoints:
         log.info("endpoint %s: %s", name, f"deleted: {why}" if endpoint else "there is none")
         return endpoint is not None
 
-    def list_own(self) -> list[Endpoint]:
-        """List the endpoints in service that Leeway made."""
+    def list_created_by_leeway(self) -> list[Endpoint]:
+        """List the endpoints that Leeway made and that are InService."""
         with _translate_errors():
             pages = self.sagemaker.get_paginator("list_endpoints").paginate(StatusEquals="InService")
             names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
@@ -86,9 +86,9 @@ class Endpoints:
         return [endpoint for endpoint in endpoints if endpoint_resources.ENDPOINT_TAG in endpoint.tags]
 
     def list_idle(self, hours: int, now: dt.datetime) -> list[Endpoint]:
-        """List the endpoints of `list_own` that nobody called, and nobody changed, for some hours."""
+        """List the endpoints of `list_created_by_leeway` that got no request and no change for some hours."""
         begin = (now - dt.timedelta(hours=hours)).replace(second=0, microsecond=0)  # metrics have whole minutes
-        unchanged = [item for item in self.list_own() if item.description["LastModifiedTime"] < begin]
+        unchanged = [item for item in self.list_created_by_leeway() if item.description["LastModifiedTime"] < begin]
         with _translate_errors():
             return [item for item in unchanged if not self._count_invocations(item, begin, now)]
 
@@ -125,10 +125,10 @@ class Endpoints:
             time.sleep(CHECK_INTERVAL_S)
 
 
-def _refuse_foreign(endpoint: Endpoint) -> None:
+def _require_created_by_leeway(endpoint: Endpoint) -> None:
     if endpoint_resources.ENDPOINT_TAG not in endpoint.tags:
         hint = f"It has no tag {endpoint_resources.ENDPOINT_TAG}: delete it where it was made."
-        raise DataError(f"Leeway did not make the endpoint {endpoint.name}: it stays.", hint)
+        raise DataError(f"Leeway did not make the endpoint {endpoint.name}, so it is not deleted.", hint)
 
 
 @contextmanager

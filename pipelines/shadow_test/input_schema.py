@@ -21,7 +21,8 @@ def require_same_features(version: tuple[ModelVersion, Path], other: tuple[Model
         other: the other version, and the folder of its package.
 
     Raises:
-        DataError: they differ, so one of them could not answer the requests to the other. A retry cannot help.
+        DataError: the features differ, so the version could not answer the requests to the other one. A retry cannot
+            help.
     """
     features, other_features = (_read_features(package) for _, package in (version, other))
     if list(features.items()) == list(other_features.items()):

@@ -16,7 +16,7 @@ from pipelines.shadow_test.variant_metrics import VariantMetrics
 
 @dataclass(frozen=True)
 class Evidence:
-    """What both versions did in the time of a shadow."""
+    """The compared rows and the metrics of both versions in the time of a shadow."""
 
     pairs: Pairs
     champion: VariantMetrics

@@ -30,9 +30,9 @@ from pipelines.system.duckdb_session import quote_identifier
 POSITION = "leeway.position"
 """Column with the number of a row among the pairs."""
 MAX_DAYS = dt.timedelta(days=62)
-"""Only the labels of this time before the newest row are read."""
+"""Labels are read for rows of this time, up to the newest row."""
 _LABELS_SQL = """
-SELECT requested.{position}, labels.label FROM requested JOIN ({labels}) AS labels USING ({key})
+SELECT key_rows.{position}, labels.label FROM key_rows JOIN ({labels}) AS labels USING ({key})
 WHERE labels.label IS NOT NULL ORDER BY 1
 """
 
@@ -57,18 +57,18 @@ def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> L
         schema = lake.read_schema(dataset.table)
     except DataError:  # nothing was published yet
         return None
-    requested = _read_keys(dataset, schema, pairs)
-    if not requested.num_rows:
+    key_rows = _read_keys(dataset, schema, pairs)
+    if not key_rows.num_rows:
         return None
-    days = _find_days(requested, period)
+    days = _find_days(key_rows, period)
     key = ", ".join(map(quote_identifier, dataset.key))
     with connect() as connection, lake.create_view(connection, "published", dataset.table, *days):
         labels = write_label_query(dataset, connection, "published")
-        connection.register("requested", requested)
+        connection.register("key_rows", key_rows)
         sql = _LABELS_SQL.format(labels=labels, key=key, position=quote_identifier(POSITION))
         rows = connection.sql(sql).df()
     positions = rows[POSITION].tolist()
-    keys = requested.to_pandas().set_index(POSITION).loc[positions].reset_index(drop=True)
+    keys = key_rows.to_pandas().set_index(POSITION).loc[positions].reset_index(drop=True)
     return Labels(positions, rows["label"], keys)
 
 
@@ -81,7 +81,7 @@ def check_labelled_rows(
         dataset: dataset of the rows.
         scores: scores of the champion and of the challenger, of all pairs.
         labels: labels of some of these rows.
-        limits: with the comparisons, and with the smallest number of rows.
+        limits: of these, the comparisons and the smallest number of rows are used.
 
     Raises:
         SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
@@ -116,11 +116,11 @@ def _read_keys(dataset: Dataset, schema: pa.Schema, pairs: Pairs) -> pa.Table:
     return pa.Table.from_pylist(keys, pa.schema([pa.field(POSITION, pa.int64()), *fields]))
 
 
-def _find_days(requested: pa.Table, period: Period) -> tuple[dt.date, dt.date]:
+def _find_days(key_rows: pa.Table, period: Period) -> tuple[dt.date, dt.date]:
     last = period.until.date()
-    if "date" not in requested.column_names:
+    if "date" not in key_rows.column_names:
         return last - MAX_DAYS, last
-    dates = [value for value in requested["date"].to_pylist() if value is not None]
+    dates = [value for value in key_rows["date"].to_pylist() if value is not None]
     return max(min(dates), max(dates) - MAX_DAYS), max(dates)
 
 
@@ -135,7 +135,7 @@ def _build_holdout(dataset: Dataset, scores: tuple[Scores, Scores], labels: Labe
         label = pd.Series(encode_labels(label[is_known], classes))
     if label.nunique() < 2:
         return None
-    mean = float(label.mean())  # the trivial model, with which nothing is compared here
+    mean = float(label.mean())  # a Holdout needs a trivial model, with which nothing is compared here
     return Holdout(
         label=label.to_numpy(dtype=int if classes else float),
         candidate_score=np.asarray(challenger, dtype=float),

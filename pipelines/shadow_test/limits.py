@@ -19,19 +19,19 @@ class ShadowLimits(Spec):
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     """Allowed probability that a check passes, or finds drift, wrongly."""
     min_requests: Count = 500
-    """Fewer requests that both versions answered give the outcome `undecided`."""
+    """Smallest number of requests that both versions answered. With fewer, the outcome is `undecided`."""
     max_error_increase: Share = 0.01
-    """Largest share of requests by which more may fail than with the champion. An interval is compared with it: even
-    without any error, the default needs 368 requests."""
+    """Largest increase of the share of failed requests over the champion's. The whole interval of the increase must be
+    below it: even without any error, the default needs 368 requests."""
     latency_statistic: str = Field(default="Average", pattern=r"^(Average|p50|p99)$")
     """Statistic of the model's latency that is compared: Average, p50 or p99."""
     max_latency_ratio: float = Field(default=1.5, ge=1)
     """Largest latency, as a multiple of the champion's."""
     latency_margin_ms: float = Field(default=10.0, ge=0)
-    """Milliseconds by which the latency may always exceed the champion's."""
+    """Milliseconds by which the latency may exceed the champion's, whatever `max_latency_ratio` is."""
     threshold: float | None = Field(default=None, gt=0, lt=1)
-    """Smallest score with which a row counts as positive, for a binary model; null: the threshold of the gate's policy.
-    Without both, the difference of the scores is compared, instead of the sides on which they are."""
+    """Smallest score with which a row of a binary model counts as positive; null: the threshold of the gate's policy.
+    If neither is set, the mean difference of the scores is checked instead of the agreement."""
     min_agreement: Share = 0.9
     """Smallest share of rows on which both versions agree: on the side of the threshold, or on the class."""
     max_score_difference: Share = 0.1
@@ -47,4 +47,4 @@ class ShadowLimits(Spec):
     """Column of the key whose values are groups of related rows in these comparisons, such as date. Empty: rows are
     independent. With groups, a shadow of few days decides nothing."""
     min_labelled_rows: Count = 500
-    """With fewer labelled rows, nothing is compared with labels."""
+    """Smallest number of rows with published labels. With fewer, there are no checks with labels."""

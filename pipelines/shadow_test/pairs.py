@@ -1,8 +1,8 @@
 """Pair the requests that both variants of an endpoint answered: those with the same body.
 
 Data capture gives each record an event id of its own, and only some clients send an inference id. But a copy has the
-same bytes as its request. If a body was sent several times, its answers are paired in the order of the files: equal
-rows have equal scores.
+same bytes as its request. If a body was sent several times, its answers are paired in the order of the files. That does
+no harm, because equal rows have equal scores.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pipelines.container.serving.tables import Table, parse_table
 from pipelines.dataset import Task
 from pipelines.evaluation.statistics.inputs import Array
 from pipelines.score_columns import MEDIAN
-from pipelines.serving.captured_requests import Capture, CapturedAnswer, parse_answer, read_lines
+from pipelines.serving.captured_requests import Capture, UnparsedRequest, parse_without_rows, read_lines
 
 MAX_ROWS = 200_000
-"""Most rows that are compared."""
+"""Largest number of rows that are compared."""
 HOUR = dt.timedelta(hours=1)
 Scores = Array | pd.DataFrame
 """Scores of rows: shape (rows,), or a frame with a column for each class."""
@@ -38,7 +38,7 @@ class Period(NamedTuple):
 
     @property
     def folders(self) -> Iterator[str]:
-        """Folders of the hours in which lines were written: to the hour after the end, since writing takes time."""
+        """Folders of the hours of the shadow, and of the hour after it, because lines are written with a delay."""
         hour = self.since.replace(minute=0, second=0, microsecond=0)
         while hour <= self.until + HOUR:
             yield f"{hour:%Y/%m/%d/%H}"
@@ -85,30 +85,30 @@ def read_copies(capture: Capture, period: Period, task: Task) -> Copies:
     """
     by_body: dict[bytes, deque[list[Any]]] = {}
     counts = Counter[str]()
-    for answer in _read_answers(capture, period):
+    for request in _read_requests(capture, period):
         counts["lines"] += 1
-        scores = read_scores(task, answer.scores) if answer else []
-        if answer and scores and counts["rows"] + len(scores) <= MAX_ROWS:
+        scores = read_scores(task, request.scores) if request else []
+        if request and scores and counts["rows"] + len(scores) <= MAX_ROWS:
             counts["rows"] += len(scores)
-            by_body.setdefault(_digest(answer), deque()).append(scores)
+            by_body.setdefault(_digest(request), deque()).append(scores)
     return Copies(by_body, counts["lines"])
 
 
 def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) -> Pairs:
-    """Read what the production variant answered, and pair it with the copies, which are used up.
+    """Read the requests that the production variant answered, and pair each with its copy. `copies` loses this copy.
 
     Raises:
         DataError: the location is no s3:// URI and no folder. A retry cannot help.
     """
     pairs = Pairs()
-    for answer in _read_answers(capture, period):
-        scores = read_scores(task, answer.scores) if answer else []
-        copied_scores = copies.by_body.get(_digest(answer)) if answer and scores else None
-        if answer and copied_scores and len(copied_scores[0]) == len(scores):
+    for request in _read_requests(capture, period):
+        scores = read_scores(task, request.scores) if request else []
+        copied_scores = copies.by_body.get(_digest(request)) if request and scores else None
+        if request and copied_scores and len(copied_scores[0]) == len(scores):
             pairs.requests += 1
             pairs.champion += scores
             pairs.challenger += copied_scores.popleft()
-            table = _parse_rows(answer, len(scores))
+            table = _parse_rows(request, len(scores))
             pairs.rows += table.rows
             pairs.text_rows += [table.is_text] * len(scores)
     return pairs
@@ -145,23 +145,23 @@ def _check_number(value: Any) -> float:
     return number
 
 
-def _read_answers(capture: Capture, period: Period) -> Iterator[CapturedAnswer | None]:
-    """Yield the answers to the requests of the period; None for a line without scores."""
+def _read_requests(capture: Capture, period: Period) -> Iterator[UnparsedRequest | None]:
+    """Yield the requests of the period with their answers; None for a line without scores."""
     since = period.since.replace(microsecond=0)  # captured times have whole seconds
     for folder in period.folders:
-        for answer in map(parse_answer, read_lines(capture, folder)):
-            if answer is None or since <= answer.requested_at <= period.until:
-                yield answer
+        for request in map(parse_without_rows, read_lines(capture, folder)):
+            if request is None or since <= request.requested_at <= period.until:
+                yield request
 
 
-def _digest(answer: CapturedAnswer) -> bytes:
-    return hashlib.sha256(answer.content_type.encode() + b"\0" + answer.body).digest()
+def _digest(request: UnparsedRequest) -> bytes:
+    return hashlib.sha256(request.content_type.encode() + b"\0" + request.body).digest()
 
 
-def _parse_rows(answer: CapturedAnswer, count: int) -> Table:
+def _parse_rows(request: UnparsedRequest, count: int) -> Table:
     """Return the rows by column name; empty rows if the body has none, or another number of rows."""
     try:
-        table = parse_table(answer.body, answer.content_type)
+        table = parse_table(request.body, request.content_type)
     except ValueError:
         return Table([{}] * count)
     return table if len(table.rows) == count else Table([{}] * count)

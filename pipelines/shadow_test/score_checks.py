@@ -29,7 +29,7 @@ def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: Sh
         task: what the models predict.
         champion: the champion's scores, at least one row.
         challenger: the challenger's scores of the same rows.
-        limits: with the threshold of the project, if it has one.
+        limits: the limits; their threshold is already the one of the gate's policy, if that alone sets one.
     """
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         is_same = champion.to_numpy().argmax(axis=1) == challenger.to_numpy().argmax(axis=1)
@@ -48,7 +48,7 @@ def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: Sh
 def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> Check:
     """Check whether the distribution of the scores differs, as `drift` does: by effect and p-value.
 
-    The p-value is that of two independent samples. These samples are the same rows, so it is rather too large.
+    The p-value is that for two independent samples. Here both samples are the same rows, so it tends to be too large.
     """
     name = "drift of the scores (PSI)"
     findings = {finding.measure: finding for finding in examine_column(count_scores(champion, challenger))}

@@ -19,7 +19,7 @@ def check_errors(champion: VariantMetrics, challenger: VariantMetrics, limits: S
     """
     name = "increase of the share of errors"
     if not champion.invocations or not challenger.invocations:
-        return _report_nothing(name, "CloudWatch counted no invocation")
+        return _build_undecided_check(name, "CloudWatch counted no invocation")
     (low, high), (champion_low, champion_high) = (
         bound_share(metrics.errors / metrics.invocations, metrics.invocations, limits.alpha / 2)
         for metrics in (challenger, champion)
@@ -41,7 +41,9 @@ def check_latency(champion: VariantMetrics, challenger: VariantMetrics, limits: 
         name = f"latency ({statistic}), ms"
         values = champion.latency_ms.get(statistic), challenger.latency_ms.get(statistic)
         if values[0] is None or values[1] is None:
-            checks += [_report_nothing(name, "CloudWatch has no latency")] * (statistic == limits.latency_statistic)
+            checks += [_build_undecided_check(name, "CloudWatch has no latency")] * (
+                statistic == limits.latency_statistic
+            )
         elif statistic == limits.latency_statistic:
             bound = max(limits.max_latency_ratio * values[0], values[0] + limits.latency_margin_ms)
             check = check_value(name, values[1], at_most=bound)
@@ -53,5 +55,5 @@ def check_latency(champion: VariantMetrics, challenger: VariantMetrics, limits: 
     return checks
 
 
-def _report_nothing(name: str, reason: str) -> Check:
+def _build_undecided_check(name: str, reason: str) -> Check:
     return Check(name=name, value=None, bound=None, outcome=UNDECIDED, reason=f"{name}: {reason}")

@@ -22,7 +22,7 @@ STATISTICS = ("Average", "p50", "p99")
 
 @dataclass(frozen=True)
 class VariantMetrics:
-    """What a variant did in the time of a shadow."""
+    """Requests, errors and latency of a variant in the time of a shadow."""
 
     invocations: int
     errors: int

@@ -96,11 +96,11 @@ def run(spec: CollectSpec) -> CollectResult:
     """
     from pipelines.lake import Lake
     from pipelines.serving.endpoint_resources import build_endpoint_name
-    from pipelines.serving.online_scores import require_days
+    from pipelines.serving.online_scores import find_request_days
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     spec = spec.model_copy(update={"endpoint": spec.endpoint or build_endpoint_name(spec.model)})
-    days = require_days(dataset, spec.partition, spec.first_day, spec.last_day)
+    days = find_request_days(dataset, spec.partition, spec.first_day, spec.last_day)
     version = _find_version(spec, days.last)
     result = CollectResult(
         table=dataset.requests,

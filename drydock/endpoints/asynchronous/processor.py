@@ -1,4 +1,4 @@
-"""Answer asynchronous invocations as fast as the instances of their endpoints allow."""
+"""Answer the asynchronous invocations in the stored queues, as many at a time as the endpoints' instances allow."""
 
 import base64
 import logging
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from drydock.endpoints.asynchronous.requests import AsyncRequest
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.instances.fleet import Fleet
-from drydock.endpoints.invocation import Invocation, InvocationError, InvocationResult, check_answer
+from drydock.endpoints.invocation import Invocation, InvocationError, InvocationResult, check_response
 from drydock.endpoints.metrics import EndpointMetrics
 from drydock.endpoints.serving import serve
 from drydock.errors import JobFailed
@@ -26,7 +26,7 @@ from drydock.transfer.objects import ObjectStore
 log = logging.getLogger(__name__)
 
 CHECK_S, BACKLOG_S = 0.1, 5.0
-"""Seconds between two looks at the queues, and between two values of the metrics of the backlog."""
+"""Seconds between two checks of the queues, and between two values of the metrics of the backlog."""
 THREADS = 64
 MAX_INPUT_BYTES = 1 << 30
 """SageMaker's limit for the body of an asynchronous request."""
@@ -36,7 +36,7 @@ RecordResult = Callable[[Endpoint, Fleet, Invocation, InvocationResult, float], 
 
 
 class Key(NamedTuple):
-    """An endpoint."""
+    """What identifies the queue of an endpoint."""
 
     owner: Owner
     endpoint: str
@@ -78,7 +78,7 @@ class AsyncInvocations:
         threading.Thread(target=self._run, name="async", daemon=True).start()
 
     def close(self) -> None:
-        """Begin no more requests. Those in progress are kept, and answered by the next server."""
+        """Begin no more requests. Requests in progress stay stored, and the next server answers them."""
         self._stopped.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -166,8 +166,8 @@ class AsyncInvocations:
         if self._stopped.is_set():
             return
         self._record_result(endpoint, fleet, invocation, result, time.perf_counter() - started_at)
-        check_answer(result.answer, endpoint.name, owner.account_id)
-        self._write(objects, request.output, result.answer.body)
+        check_response(result.response, endpoint.name, owner.account_id)
+        self._write(objects, request.output, result.response.body)
 
     def _write_failure(self, owner: Owner, request: AsyncRequest, failure: str) -> None:
         try:

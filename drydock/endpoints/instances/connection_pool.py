@@ -12,7 +12,7 @@ PING_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelResponse:
     """The response of a model server."""
 
     status: int
@@ -34,14 +34,14 @@ class ConnectionPool:
         self._answered_at = 0.0
         self._sent: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
-        """Whether a request got no answer in time, and no other request did while it waited."""
+        """Whether a request got no response in time, and no other request got one while it waited."""
 
-    def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Answer:
-        """Send a request to /invocations, and return the answer, whatever its status.
+    def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> ModelResponse:
+        """Send a request to /invocations, and return the response, whatever its status.
 
         Raises:
-            TimeoutError: There is no answer within `timeout_s` seconds.
-            OSError, HTTPException: The server has ended, or broke off.
+            TimeoutError: There is no response within `timeout_s` seconds.
+            OSError, HTTPException: The server has ended, or has closed the connection before its response was complete.
         """
         sent_at = time.monotonic()
         self._sent.append(sent_at)
@@ -60,7 +60,7 @@ class ConnectionPool:
         self._answered_at = time.monotonic()
         self._idle.append(connection)
         attributes = response.headers.get("X-Amzn-SageMaker-Custom-Attributes", "")
-        return Answer(response.status, content, response.headers.get("Content-Type", ""), attributes)
+        return ModelResponse(response.status, content, response.headers.get("Content-Type", ""), attributes)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -79,7 +79,7 @@ class ConnectionPool:
         return connection
 
 
-def answers_ping(port: int) -> bool:
+def is_answering_ping(port: int) -> bool:
     """Return whether a model server on this machine answers /ping with status 200 within two seconds."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PING_TIMEOUT_S)
     try:

@@ -1,7 +1,7 @@
-"""The instances of one plan of an endpoint: start them together, choose one for a request, replace those that end.
+"""Start the instances of one plan of an endpoint, choose one for each request, and replace those that end.
 
-An instance of a serverless variant answers one request at a time. If none is idle, a request starts one more, at most
-as many as there are cores. The process that stands by is used first. An instance that is idle for long is stopped.
+An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more, up
+to one for each core. A standby process is used first, if there is one. An instance that is idle for long is stopped.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ from drydock.errors import JobFailed
 
 log = logging.getLogger(__name__)
 
-# Seconds until the next start of an instance whose process ends again and again; the last value is repeated.
+# Seconds before each restart of an instance whose process ends repeatedly; the last value is used from then on.
 RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-# An instance that has run for this long is healthy again.
+# After this many seconds, an instance counts as healthy: its next restart has no pause.
 HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
-# Seconds for which an instance that is not needed any more may answer its last requests.
+# Longest wait for the last requests of an instance that is not needed any more, seconds.
 DRAIN_S = 60.0
-# Shares are sums of floats: 3 * (1 - 2 / 3) is a little more than 1.
+# Tolerance before rounding up: 3 * (1 - 2 / 3) is a little more than 1.
 ROUNDING = 1e-9
 # Priority of instances while they load their models, if no request waits for them: other instances answer requests.
 DEPLOYMENT_NICENESS = 10
@@ -72,7 +72,7 @@ class Fleet:
                 instances = [instance for instance in self._instances if instance.variant is variant]
                 count = math.ceil(variant.count * share - ROUNDING)
                 count = max(count, 1) if variant.serverless and starts_serverless else count
-                surplus += [] if variant.serverless else instances[count:]  # idle serverless ones end by themselves
+                surplus += [] if variant.serverless else instances[count:]  # `_watch` stops idle serverless instances
                 missing += [variant] * (count - len(instances))
             self._start_instances(missing, DEPLOYMENT_NICENESS)
             with self._condition:
@@ -132,7 +132,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def use_instance(self, variant: Variant, deadline: float) -> Iterator[Instance | None]:
-        """Use an instance of a variant that answers requests during a block; None if there is none in time.
+        """Use a ready instance of a variant during a block; None if none is ready before the deadline.
 
         Args:
             variant: The variant.
@@ -174,7 +174,7 @@ class Fleet:
         return [item for item in ready if item.requests == 0] if variant.serverless else ready
 
     def _begin_launch(self, variant: Variant) -> Future[None] | None:
-        """Start one more instance of a serverless variant in the background; None if it has as many as it may have."""
+        """Start one more instance of a serverless variant in the background; None if the variant may have no more."""
         if not variant.serverless:
             return None
         count = sum(instance.variant is variant for instance in self._instances) + self._launches[variant.name]
@@ -234,7 +234,7 @@ class Fleet:
             raise errors[0] if errors else JobFailed("The deployment was stopped.")
         for instance in instances:
             if instance.variant.serverless:
-                self.standbys.learn(instance)
+                self.standbys.keep_standby(instance)
             threading.Thread(target=self._watch, args=(instance,), name=instance.name, daemon=True).start()
 
     def _create_instance(self, variant: Variant) -> Instance:
@@ -276,7 +276,7 @@ class Fleet:
 
 
 def _stop_all(instances: Sequence[Instance]) -> None:
-    """Stop instances at the same time: one that does not end takes seconds."""
+    """Stop instances in parallel, because an instance that does not end takes seconds."""
     threads = [threading.Thread(target=instance.stop, daemon=True) for instance in instances]
     for thread in threads:
         thread.start()

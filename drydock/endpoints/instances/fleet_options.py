@@ -1,4 +1,4 @@
-"""What a fleet of instances needs to know, and why it refuses a request."""
+"""Options of a fleet of instances, and the errors with which it refuses a request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class FleetStopped(DrydockError):
 
 
 class VariantBusy(DrydockError):
-    """A variant answers as many requests as it may already. A retry can help."""
+    """A serverless variant already answers MaxConcurrency requests. A retry can help."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FleetOptions:
         on_restart: Called after an instance's process has ended.
         on_cold_start: Called with the name of a serverless variant and the seconds that the start for a request took.
         idle_s: Seconds without a request after which an instance of a serverless variant is stopped.
-        max_processes: How many instances a serverless variant has at most.
+        max_processes: Largest number of instances of a serverless variant.
     """
 
     create_instance: CreateInstance

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.endpoints.instances import model_server
-from drydock.endpoints.instances.connection_pool import ConnectionPool, answers_ping
+from drydock.endpoints.instances.connection_pool import ConnectionPool, is_answering_ping
 from drydock.endpoints.instances.logs import VariantLog
 from drydock.endpoints.instances.plan import plan_host
 from drydock.endpoints.records import Variant
@@ -103,7 +103,7 @@ class Instance:
             check_requirements(self._tree.model / "code" / "requirements.txt")
 
     def stand_by(self, imports: bytes) -> None:
-        """Start the process of a prepared instance, which imports libraries and waits for `start` to load the model.
+        """Start the process of a prepared instance as a standby: it imports libraries, and loads the model at `start`.
 
         Args:
             imports: What `read_imports` of another instance of the variant returned.
@@ -127,11 +127,11 @@ class Instance:
         return b""
 
     def is_ready(self) -> bool:
-        """Return whether a process that stands by has imported the libraries."""
+        """Return whether the standby process has imported the libraries."""
         return self.is_standby and (self._tree.code / model_server.READY_FILE).exists()
 
     def start(self, niceness: int = 0) -> None:
-        """Start the process, or let one that stands by load the model, and wait until it answers.
+        """Start the process, or let the standby process load the model, and wait until it answers.
 
         Args:
             niceness: Priority while it loads the model, as `nice` counts: larger if no request waits for it.
@@ -163,26 +163,26 @@ class Instance:
         """Return the port at which the model is served; None while it is not."""
         if self._executor.is_container:
             port = host.find_published_port()
-            return port if port and answers_ping(port) else None
+            return port if port and is_answering_ping(port) else None
         port_file = self._tree.code / model_server.PORT_FILE
         return int(port_file.read_text(encoding="utf-8")) if port_file.exists() else None
 
     def _let_standby_load(self) -> bool:
-        """Tell a process that stands by to load the model. Return False if it still imports libraries."""
+        """Let the standby process load the model, by opening its pipe. Return False if it still imports libraries."""
         try:
-            # Without a reader, opening the pipe would wait. This way it fails.
+            # O_NONBLOCK: without a reader, opening the pipe fails instead of waiting.
             os.close(os.open(self._tree.code / model_server.LOAD_PIPE, os.O_WRONLY | os.O_NONBLOCK))
         except OSError:
             return False
         return True
 
     def measure_usage(self) -> Usage | None:
-        """Return the CPU and memory that its processes used since the last call; None if that cannot be said yet."""
+        """Return the CPU and memory that its processes used since the last call; None if that is not known yet."""
         host = self._host
         return None if host is None or self.pool is None else host.measure_usage()
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended although nobody stopped it, or does not answer any more."""
+        """Return whether the process has ended without a call of `stop`, or does not answer any more."""
         if self._stopped.is_set() or self._host is None:
             return False
         pool = self.pool

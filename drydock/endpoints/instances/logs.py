@@ -1,4 +1,4 @@
-"""What the logs of an endpoint's instances belong to."""
+"""Describe a variant of an endpoint as the source of the logs of its instances."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

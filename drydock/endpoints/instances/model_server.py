@@ -3,11 +3,11 @@
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
 stands for the model server in SageMaker's containers. Once the model is loaded, it listens, and writes the number of
 its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
-does not answer a request in time, the process ends, as those workers do: it is then replaced, and its log says where
-the code was.
+does not answer a request in time, the process ends, as those workers do. Its log then has the stack of each thread, and
+drydock starts another process.
 
-A process can also stand by: it imports the libraries that an earlier process of the same model has imported, and waits
-until it is told to load the model.
+A standby process imports the libraries that an earlier process of the same model has imported, and waits until drydock
+opens a pipe. Then it loads the model.
 """
 
 # ruff: noqa: T201
@@ -34,12 +34,12 @@ PROGRAM_FILE = "serve.py"
 PORT_FILE = "port"
 """Name of the file with the port, in the same folder."""
 TIMEOUT_HEADER = "X-Drydock-Timeout"
-"""Header of a request: seconds within which the model must answer; without end if it is missing."""
+"""Header of a request: seconds within which the model must answer; no limit if it is missing."""
 DEFAULT_TYPE = "application/json"
 NICENESS_VARIABLE = "DRYDOCK_LOADING_NICENESS"
 """Environment variable with the priority while the model is loaded, as `nice` counts: 0 is the usual one."""
 STANDBY_VARIABLE = "DRYDOCK_STANDBY"
-"""Environment variable of a process that stands by: the priority while it imports the libraries."""
+"""Environment variable of a standby process: the priority while it imports the libraries."""
 IMPORTS_FILE = "imports.json"
 """Name of the file with the names of the libraries' modules, in the same folder."""
 READY_FILE = "ready"
@@ -47,7 +47,7 @@ READY_FILE = "ready"
 ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
 """Environment variable with the address to listen on, HOST:PORT; any free port if the port is 0."""
 LOAD_PIPE = "load"
-"""Name of the pipe whose opening tells a process that stands by to load the model, in the same folder."""
+"""Name of the pipe, in the same folder. When it is opened for writing, a standby process loads the model."""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -86,12 +86,12 @@ class Handler(BaseHTTPRequestHandler):
         accept = self.headers.get("Accept", "*/*")
         try:
             with self.server.model_lock:
-                if self.is_abandoned():  # while it waited for the model
+                if self.is_abandoned():  # the client left while the request waited for the model
                     self.close_connection = True
                     return
                 response, response_type = self.predict(body, content_type, DEFAULT_TYPE if accept == "*/*" else accept)
             response_type.encode("latin-1")  # otherwise it could not be a header
-        except BaseException as error:  # the process goes on, whatever the model's code raises
+        except BaseException as error:  # the process continues, whatever the model's code raises
             return self.answer_error(error)
         self.answer(200, response, " ".join(response_type.split()))
 
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
             faulthandler.cancel_dump_traceback_later()
 
     def is_abandoned(self) -> bool:
-        """Return whether the client has closed the connection, since it waits for the answer no longer."""
+        """Return whether the client has closed the connection: it does not wait for the answer any more."""
         try:
             return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -154,7 +154,8 @@ def main(base: Path) -> int:
     """
     known_modules, code = frozenset(sys.modules), base / "code"
     loaded_servers: queue.SimpleQueue[ModelServer] = queue.SimpleQueue()
-    # A thread has the priority of the thread that starts it: requests are answered with the priority of now.
+    # A thread inherits the priority of the thread that starts it. So the thread that answers requests starts before the
+    # priority is lowered for the loading of the model.
     thread = threading.Thread(target=lambda: loaded_servers.get().serve_forever(0.1), daemon=True)
     thread.start()
     if niceness := os.environ.get(STANDBY_VARIABLE):
@@ -181,13 +182,14 @@ def main(base: Path) -> int:
 
 
 def stand_by(code: Path, model_code: Path, niceness: int) -> None:
-    """Import the libraries, and wait until the pipe is opened.
+    """Import the libraries, and wait until drydock opens the pipe.
 
     Args:
         code: The folder of this program's files.
         model_code: The folder of the model's code. `load_model` puts it first on the path: a module of the model may
             have the name of a library.
-        niceness: Priority of the imports, as `nice` counts. The model is loaded with that of now.
+        niceness: Priority of the imports, as `nice` counts. They run in a thread of their own, so that the priority of
+            this thread stays.
     """
 
     def run() -> None:
@@ -204,9 +206,9 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
 
 
 def lower_priority(niceness: int) -> None:
-    """Lower the priority of this thread for good; nobody but root could raise it again. On Linux only.
+    """Lower the priority of this thread, on Linux only. Only root could raise it again.
 
-    Other systems would lower that of the whole process.
+    Other systems would lower the priority of the whole process.
     """
     if niceness and sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
@@ -222,7 +224,7 @@ def end_at_sigterm(server: ModelServer) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file, which is complete when it exists."""
+    """Write a file atomically: when it exists, it is complete."""
     part = path.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)

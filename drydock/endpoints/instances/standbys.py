@@ -1,8 +1,8 @@
-"""For each serverless variant, one process that has imported the model's libraries before a request needs it.
+"""Keep a standby process for each serverless variant: it has imported the model's libraries before a request comes.
 
-A cold start takes such a process: only the model must be loaded then. Another one replaces it in the background. The
-first process of a variant records which libraries its model imports. A variant whose model imports none has no such
-process.
+A cold start takes the standby process, so that only the model must be loaded. A new standby process replaces it in the
+background. The first process of a variant records which libraries its model imports. A variant whose model imports
+none has no standby process.
 """
 
 import logging
@@ -18,13 +18,13 @@ from drydock.errors import JobFailed
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.5
-# Seconds until a process that ended before it was needed is replaced.
+# Seconds until a standby process that ended before it was taken is replaced.
 REPLACE_PAUSE_S = 5.0
 
 
 @dataclass
 class _Standby:
-    """The process of one variant, and what the next one imports."""
+    """The standby process of one variant, and the names of the modules that the next one imports."""
 
     variant: Variant
     imports: bytes
@@ -32,7 +32,7 @@ class _Standby:
 
 
 class Standbys:
-    """The processes of the variants of one fleet that stand by. Safe for several threads.
+    """The standby processes of the variants of one fleet. Safe for several threads.
 
     Args:
         create_instance: Creates an instance of a variant, given its name.
@@ -44,8 +44,8 @@ class Standbys:
         self._standbys: dict[str, _Standby] = {}
         self._is_closed = False
 
-    def learn(self, instance: Instance) -> None:
-        """Keep a process that stands by for the variant of an instance, with the libraries that this one imported."""
+    def keep_standby(self, instance: Instance) -> None:
+        """Keep a standby process for the variant of a started instance, with the libraries that the latter imported."""
         imports = instance.read_imports()
         with self._condition:
             standby = self._standbys.get(instance.variant.name)
@@ -58,7 +58,7 @@ class Standbys:
         threading.Thread(target=self._keep, args=(standby,), name="standby", daemon=True).start()
 
     def take(self, variant: Variant) -> Instance | None:
-        """Return the instance that stands by for a variant, and replace it; None if there is none."""
+        """Take the standby instance of a variant, and let another one replace it; None if there is none."""
         with self._condition:
             standby = self._standbys.get(variant.name)
             instance = standby.instance if standby else None
@@ -69,13 +69,13 @@ class Standbys:
             return instance
 
     def count_ready(self) -> int:
-        """Return how many processes have imported their libraries and stand by."""
+        """Return how many standby processes have imported their libraries."""
         with self._condition:
             instances = [standby.instance for standby in self._standbys.values()]
         return sum(instance is not None and instance.is_ready() for instance in instances)
 
     def close(self) -> list[Instance]:
-        """Start no more processes, and return the instances that stand by, which the caller stops. Idempotent."""
+        """Start no more processes, and return the standby instances, which the caller stops. Idempotent."""
         with self._condition:
             self._is_closed = True
             instances = [standby.instance for standby in self._standbys.values() if standby.instance]
@@ -84,7 +84,7 @@ class Standbys:
         return instances
 
     def _keep(self, standby: _Standby) -> None:
-        """Start a process whenever the last one was taken or has ended."""
+        """Start a standby process whenever the last one was taken or has ended."""
         while not self._is_closed:
             instance = self._create_instance(standby.variant, f"i-{secrets.token_hex(4)}")
             try:
@@ -98,7 +98,7 @@ class Standbys:
                     self._condition.wait_for(lambda: self._is_closed, REPLACE_PAUSE_S)
 
     def _wait_until_taken(self, standby: _Standby, instance: Instance) -> bool:
-        """Offer an instance. Return False if it has not started or has ended, so that nobody else stops it."""
+        """Offer a standby instance until it is taken. Return False if it ended before: then the caller must stop it."""
         with self._condition:
             if self._is_closed or not instance.is_standby:
                 return False

@@ -1,4 +1,4 @@
-"""Score requests of rows by column name: what `serve` and an endpoint's container share.
+"""Score requests of rows by column name, in the same way in `serve` and in an endpoint's container.
 
 The modules travel into the container as code/pipelines/container/serving. So they import only each other, the standard
 library, duckdb, pyarrow and pandas; for lookups also boto3.

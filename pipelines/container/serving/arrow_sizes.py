@@ -1,7 +1,7 @@
-"""Compute how large the batches of an Arrow stream become, before they are decompressed.
+"""Compute the size of the batches of an Arrow stream after decompression, without decompressing them.
 
 A stream of some kilobytes can expand to gigabytes. pyarrow decompresses a whole batch at once, so the sizes are read
-from Arrow's metadata, which are flatbuffers (Arrow's format/Message.fbs). This file is also packed beside inference.py.
+from Arrow's metadata, which are flatbuffers (Arrow's format/Message.fbs).
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ def sum_expanded_bytes(stream: bytes) -> int:
     """Return the bytes of all buffers of an Arrow stream after decompression.
 
     Raises:
-        ValueError: the stream is not one of Arrow.
+        ValueError: the stream is not an Arrow stream.
     """
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(stream))
-        return sum(_sum_of_message(message.metadata, message.body) for message in messages)
+        return sum(_sum_message_bytes(message.metadata, message.body) for message in messages)
     except struct.error as error:
         raise ValueError(f"its metadata is damaged: {error}") from None
 
 
-def _sum_of_message(metadata: Any, body: Any) -> int:
-    message = _follow(metadata, 0)
+def _sum_message_bytes(metadata: Any, body: Any) -> int:
+    message = _resolve_offset(metadata, 0)
     kind = bytes(metadata)[_find_field(metadata, message, TYPE)]
     if body is None or kind not in (DICTIONARY_BATCH, RECORD_BATCH):
         return 0
-    batch = _follow(metadata, _find_field(metadata, message, HEADER))
+    batch = _resolve_offset(metadata, _find_field(metadata, message, HEADER))
     if kind == DICTIONARY_BATCH:
-        batch = _follow(metadata, _find_field(metadata, batch, DICTIONARY_DATA))
+        batch = _resolve_offset(metadata, _find_field(metadata, batch, DICTIONARY_DATA))
     if not _find_field(metadata, batch, COMPRESSION):
         return int(body.size)
-    buffers = _follow(metadata, _find_field(metadata, batch, BUFFERS))
+    buffers = _resolve_offset(metadata, _find_field(metadata, batch, BUFFERS))
     (count,) = struct.unpack_from("<I", metadata, buffers)
-    places = struct.iter_unpack("<qq", bytes(metadata)[buffers + 4 : buffers + 4 + 16 * count])
-    return sum(_read_expanded_bytes(body, offset, length) for offset, length in places)
+    locations = struct.iter_unpack("<qq", bytes(metadata)[buffers + 4 : buffers + 4 + 16 * count])
+    return sum(_read_expanded_bytes(body, offset, length) for offset, length in locations)
 
 
 def _read_expanded_bytes(body: Any, offset: int, length: int) -> int:
-    """Return the size of a buffer after decompression. The buffer begins with it; -1 if that is not compressed."""
+    """Return the size of a buffer after decompression, with which it begins; -1 says that it is not compressed."""
     if length == 0:
         return 0
     if offset < 0:
@@ -68,6 +68,6 @@ def _find_field(metadata: Any, table: int, number: int) -> int:
     return table + int(offset) if offset else 0
 
 
-def _follow(metadata: Any, position: int) -> int:
+def _resolve_offset(metadata: Any, position: int) -> int:
     """Return the position to which a relative offset at `position` points."""
     return position + int(struct.unpack_from("<I", metadata, position)[0])

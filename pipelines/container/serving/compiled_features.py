@@ -14,9 +14,9 @@ import pyarrow as pa
 FILE_NAME = "compiled_features.json"
 """Name of the file in the package's folder `code`."""
 FORMAT = 2
-"""Number of the form in which files are written."""
+"""Version of the format in which files are written."""
 FORMATS = (1, 2)
-"""Forms that are read; a file of another form is refused. Files of form 1 have no `Query.separate_sql`."""
+"""Versions of the format that are read; other files are refused. Files of version 1 lack `Query.separate_sql`."""
 MAX_BYTES = 4 * 1024**2
 """Largest size of the file."""
 
@@ -26,7 +26,7 @@ class Query:
     """Compiled SQL that computes features from the rows of a request."""
 
     columns: Sequence[str]
-    """Columns of the rows that it reads."""
+    """Columns of the rows that the query reads."""
     column_types: Sequence[str]
     """DuckDB's types of these columns, in the same order."""
     sql: str
@@ -34,10 +34,9 @@ class Query:
     one_row_sql: str
     """Computes one row, whose columns are the parameters $1, $2 and so on."""
     outputs: pa.Schema
-    """The features that it computes, and the columns of the keys of lookups, in the order of the SQL after the row's
-    position."""
+    """Columns of the result after the row's position: features, then columns of the lookups' keys."""
     separate_sql: str | None = None
-    """The same as `sql`, but each row is computed as if it were alone in its request; None if that is not known."""
+    """Like `sql`, but each row is computed as if it were the only one; None if it is not known how to do that."""
 
     @property
     def are_rows_independent(self) -> bool:
@@ -63,14 +62,14 @@ class CompiledLookup:
 
 @dataclass(frozen=True)
 class CompiledFeatures:
-    """How raw rows become features. It does not depend on the dataset's code any more."""
+    """How raw rows become features, independent of the dataset's code."""
 
     row_schema: pa.Schema
     """All columns of the published rows."""
     known_later: Sequence[str]
-    """Those that are not known before the prediction."""
+    """Columns that are known only after the prediction."""
     key: Sequence[str]
-    """Those that name a row."""
+    """Columns that identify a row."""
     partition: str
     """Unit of the partitions: hour, day or month."""
     features: Mapping[str, str]
@@ -78,7 +77,7 @@ class CompiledFeatures:
     changed_features: Sequence[str]
     """Features that have the name of a column, and other values than the column."""
     features_of_other_rows: Sequence[str]
-    """Features that depend on other rows than their own."""
+    """Features that depend on other rows, too."""
     query: Query
     """Computes all features from the rows."""
     lookups: Sequence[CompiledLookup] = ()
@@ -109,12 +108,12 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
     """Parse a text that `CompiledFeatures.format` wrote.
 
     Raises:
-        ValueError: it is no such text, or one of another form. A retry cannot help.
+        ValueError: it is no such text, or has another version of the format. A retry cannot help.
     """
     try:
         values = json.loads(text)
         if (number := values.pop("format")) not in FORMATS:
-            raise ValueError(f"its form is {number}, and {FORMAT} is known: deploy with the code that registered it")
+            raise ValueError(f"its format is {number}, and {FORMAT} is known: deploy with the code that registered it")
         lookup_query = values["lookup_query"]
         return CompiledFeatures(
             **{
@@ -130,10 +129,10 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
 
 
 def read_compiled_features(package: Path) -> CompiledFeatures | None:
-    """Read the compiled features of a package, which was checked before; None for a version registered without them.
+    """Read the compiled features of a checked package; None for a version that was registered without them.
 
     Raises:
-        ValueError: the file is damaged, too large, or of another form. A retry cannot help.
+        ValueError: the file is damaged or too large, or has another version of the format. A retry cannot help.
     """
     path = package / "code" / FILE_NAME
     if not path.is_file():
@@ -152,7 +151,7 @@ def _parse_query(values: dict[str, Any]) -> Query:
 
 
 def _format_schema(schema: pa.Schema) -> list[list[str]]:
-    """Return name and type of each column: the type as text for people, and in Arrow's own form, which keeps all."""
+    """Return name and type of each column. The type is there twice: as text for people, and in Arrow's exact format."""
     return [
         [field.name, str(field.type), base64.b64encode(pa.schema([field]).serialize().to_pybytes()).decode()]
         for field in schema

@@ -16,13 +16,13 @@ ROWS = "request_rows"
 POSITION = "leeway.position"
 """Column with the number of a row in its request: the features have the order of the request."""
 ONE_ROW, MANY_ROWS, SEPARATE_ROWS = "one_row", "many_rows", "separate_rows"
-"""Names of the prepared statements for a request with one row, for one with many, and for several with one row each."""
+"""Names of the prepared statements: for one row, for many rows of one request, and for rows of several requests."""
 MEMORY_LIMIT = "1GiB"
-"""Largest memory of the rows of one request. DuckDB writes no files."""
+"""Largest memory of DuckDB, which must not write to the disk instead."""
 
 
 class FeatureError(RuntimeError):
-    """The features cannot be computed, and no request is the cause: a retry cannot help."""
+    """The features cannot be computed, and the request is not the cause. A retry cannot help."""
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -34,20 +34,21 @@ def connect() -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": "false",
     }
     connection = duckdb.connect(config=config)
-    # The features have the bits of training: `pipelines.system.duckdb_session` has the same two settings.
+    # The next two settings are those of `pipelines.system.duckdb_session`, so that features have the bits of training.
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET disabled_optimizers = 'statistics_propagation'")
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET temp_directory = ''")
-    connection.execute("SET enable_external_access = false")  # the last one: it forbids some of the others
+    connection.execute("SET enable_external_access = false")  # after the others, because it forbids some of them
     return connection
 
 
 class FeatureQuery:
     """A compiled query on a connection. Only one thread may use it.
 
-    All its statements are prepared: DuckDB takes longer to plan the expression than to run it on a few rows. One row is
-    the arguments of a statement. Many rows are a table of Arrow, which the statement reads at each execution.
+    All statements are prepared, because DuckDB takes longer to plan the expression than to run it on a few rows. The
+    values of a single row are passed as arguments. Many rows are passed as an Arrow table, which the statement reads at
+    each execution.
 
     Args:
         query: the compiled query.
@@ -61,7 +62,7 @@ class FeatureQuery:
     def __init__(self, query: Query, row_schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> None:
         self._query, self._connection = query, connection
         self.columns = query.columns
-        """Columns of the rows that it reads."""
+        """Columns of the rows that the query reads."""
         self._schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
         self._has_only_literals = all(_is_literal(row_schema.field(name).type) for name in query.columns)
         self._rows = _Rows(self._schema)
@@ -87,7 +88,7 @@ class FeatureQuery:
         return self._run(lambda: self._compute_many(MANY_ROWS, values, count), count)
 
     def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for rows, each with the bits that it has alone in a request.
+        """Return the outputs of the query for rows of several requests. Each row gets the bits that it gets alone.
 
         The query must have `separate_sql`. Args and errors: see `compute`.
         """
@@ -135,17 +136,17 @@ class FeatureQuery:
         return features.select(self._query.outputs.names).cast(self._query.outputs)
 
     def _has_literals(self, values: Mapping[str, Sequence[Any]]) -> bool:
-        """Return whether SQL can express the values of one row. It has no text with a null character."""
+        """Return whether the values of one row can be written as SQL literals. A text with a null character cannot."""
         return self._has_only_literals and not any(
             isinstance(value, str) and "\0" in value for (value,) in values.values()
         )
 
 
 class _Rows:
-    """The rows that a prepared statement reads. DuckDB asks for them at each execution: it need not plan again.
+    """The rows that a prepared statement reads. DuckDB reads `table` at each execution, without planning again.
 
-    Arrow's interface has the same effect as another table of the same name, which DuckDB would read by pyarrow's
-    data sets: for a few rows, those take some ten times as long.
+    It has Arrow's interface, because DuckDB reads a pyarrow table through pyarrow's data sets, which take some ten
+    times as long for a few rows.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -156,13 +157,13 @@ class _Rows:
 
 
 def _is_literal(kind: pa.DataType) -> bool:
-    """Return whether text expresses each value of the type exactly."""
+    """Return whether each value of the type can be written as text without a loss."""
     tests = (pa.types.is_integer, pa.types.is_float64, pa.types.is_boolean, pa.types.is_string, pa.types.is_date32)
     return any(test(kind) for test in tests) or (pa.types.is_timestamp(kind) and kind.unit == "us")
 
 
 def _format(value: Any, kind: str) -> str:
-    """Format a value as SQL of one of DuckDB's types, without a loss. A CAST takes DuckDB longer than a literal."""
+    """Format a value as SQL of one of DuckDB's types, without a loss. A literal is faster than a CAST."""
     if value is None:
         return f"CAST(NULL AS {kind})"
     if kind == "DOUBLE":

@@ -19,7 +19,7 @@ from pipelines.container.serving.online_records import OnlineRecords, Record, St
 from pipelines.container.serving.values import build_array, iterate_identifiers, parse_value
 
 PAUSE_S = 1.0
-"""Time without requests to a store that did not answer, seconds: so the server does not wait for it at each request."""
+"""Seconds without lookups after the store did not answer, so that not each request waits for it."""
 MEASURED_LOOKUPS = 1_000
 """Number of the last lookups whose latencies are kept."""
 LOOKUP_TIMEOUT_S = 0.5
@@ -28,19 +28,19 @@ log = logging.getLogger("leeway")
 
 
 class Outcome(StrEnum):
-    """What a lookup of one row found. All but the first mean that the row has the defaults."""
+    """Outcome of a lookup for one row. The row gets the defaults unless the outcome is `found`."""
 
     FOUND = "found"
     MISSING = "missing"
     """The key is missing, or the store has no value for it."""
     TOO_OLD = "too_old"
-    """The value is of a partition that is too far before the row's."""
+    """The partition of the value is too far before that of the row."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class LookupResult:
     """The looked-up features of the rows of a request."""
 
     columns: Mapping[str, pa.Array]
@@ -52,17 +52,17 @@ class LookedUp:
         """Return the number of rows by lookup and outcome."""
         return {name: _format_counts(Counter(outcomes)) for name, outcomes in self.outcomes.items()}
 
-    def slice(self, begin: int, count: int) -> LookedUp:
+    def slice(self, begin: int, count: int) -> LookupResult:
         """Return the features of some of the rows, from the position `begin`."""
         columns = {name: column.slice(begin, count) for name, column in self.columns.items()}
-        return LookedUp(columns, {name: values[begin : begin + count] for name, values in self.outcomes.items()})
+        return LookupResult(columns, {name: values[begin : begin + count] for name, values in self.outcomes.items()})
 
 
 @dataclass
 class LookupReader:
-    """Looks up the features of rows, and counts the outcomes. Threads may share it.
+    """Looks up the features of rows in the online store, and counts the outcomes. Threads may share it.
 
-    A store that does not answer is not asked again for a second, and is logged once.
+    A store that does not answer gets no requests for a second. This is logged once.
     """
 
     lookups: Sequence[CompiledLookup]
@@ -75,7 +75,7 @@ class LookupReader:
     _paused_until: float = 0.0
     _is_reachable: bool = True
 
-    def look_up(self, rows: pa.Table, begins: Sequence[dt.datetime]) -> LookedUp:
+    def look_up(self, rows: pa.Table, begins: Sequence[dt.datetime]) -> LookupResult:
         """Return the features of each row, as they are in the store, or their defaults. Never fails.
 
         Args:
@@ -83,21 +83,23 @@ class LookupReader:
             begins: the begin of the partition of each row, in UTC.
         """
         identifiers = {lookup.name: list(iterate_identifiers(lookup.key_columns, rows)) for lookup in self.lookups}
-        wanted = {lookup.group: sorted({key for key in identifiers[lookup.name] if key}) for lookup in self.lookups}
-        records = self._read(wanted)
+        keys_by_group = {
+            lookup.group: sorted({key for key in identifiers[lookup.name] if key}) for lookup in self.lookups
+        }
+        records = self._read(keys_by_group)
         columns, outcomes = dict[str, pa.Array](), dict[str, list[Outcome]]()
         for lookup in self.lookups:
-            found, outcomes[lookup.name] = [], list[Outcome]()
+            valid_records, outcomes[lookup.name] = [], list[Outcome]()
             for identifier, begin in zip(identifiers[lookup.name], begins, strict=True):
                 record = records.get((lookup.group, identifier)) if records is not None else None
-                outcome = _judge(lookup, record, begin) if records is not None else Outcome.UNREACHABLE
+                outcome = _find_outcome(lookup, record, begin) if records is not None else Outcome.UNREACHABLE
                 outcomes[lookup.name].append(outcome)
-                found.append(record if outcome is Outcome.FOUND else None)
-            columns |= {name: self._build_column(lookup, name, found) for name in lookup.features}
+                valid_records.append(record if outcome is Outcome.FOUND else None)
+            columns |= {name: self._build_column(lookup, name, valid_records) for name in lookup.features}
         self._add_counts(outcomes)
-        return LookedUp(columns, outcomes)
+        return LookupResult(columns, outcomes)
 
-    def warm_up(self, rows: pa.Table) -> LookedUp:
+    def warm_up(self, rows: pa.Table) -> LookupResult:
         """Connect to the store, and look up one row without counting it: the first request would take longer."""
         self._read({self.lookups[0].group: ["[]"]})
         looked_up = self.look_up(rows, [dt.datetime.max.replace(tzinfo=dt.UTC)])
@@ -113,15 +115,15 @@ class LookupReader:
         quantiles = {f"p{share}_ms": _find_quantile_ms(latencies, share) for share in (50, 99)} if latencies else {}
         return {"lookups": counts, "lookup_latency": quantiles}
 
-    def _read(self, wanted: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Record] | None:
+    def _read(self, keys_by_group: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Record] | None:
         """Return the records that exist; None if the store does not answer."""
-        if not any(wanted.values()):
+        if not any(keys_by_group.values()):
             return {}
         if time.monotonic() < self._paused_until:
             return None
         begin = time.perf_counter()
         try:
-            records = self.store.read({group: keys for group, keys in wanted.items() if keys})
+            records = self.store.read({group: keys for group, keys in keys_by_group.items() if keys})
         except StoreError as error:
             self._report(error)
             return None
@@ -152,10 +154,10 @@ class LookupReader:
                 self._counts.setdefault(name, Counter()).update(outcomes_of_rows)
 
 
-def _judge(lookup: CompiledLookup, record: Record | None, begin: dt.datetime) -> Outcome:
+def _find_outcome(lookup: CompiledLookup, record: Record | None, begin: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
-    # The event time is the begin of the value's partition and some milliseconds.
+    # The event time is the begin of the value's partition, plus some milliseconds.
     age = begin - record.event_time
     return Outcome.TOO_OLD if age > dt.timedelta(seconds=lookup.max_age_s) else Outcome.FOUND
 

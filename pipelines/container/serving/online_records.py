@@ -1,4 +1,4 @@
-"""Read records of SageMaker Feature Store's online store; drydock has it, too."""
+"""Read records of the online store of SageMaker Feature Store, or of drydock's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Record:
 
 
 class OnlineRecords:
-    """The records of the configured account and region. Threads may share it.
+    """Reads records of the configured account and region. Threads may share it.
 
     Args:
         timeout_s: longest time to connect, and to wait for each answer, seconds.
@@ -63,7 +63,7 @@ class OnlineRecords:
         try:
             client = self._open_client()
             while part := list(islice(pairs, MAX_IDENTIFIERS)):
-                records |= _read_answer(client.batch_get_record(Identifiers=_group(part)))
+                records |= _parse_response(client.batch_get_record(Identifiers=_build_identifiers(part)))
         except ClientError as error:
             raise StoreError(f"the online store refused a request: {error}.") from None
         except BotoCoreError as error:
@@ -71,7 +71,7 @@ class OnlineRecords:
         return records
 
     def _open_client(self) -> Any:
-        """Return the client. It is created at the first request: without a region, only a request can fail."""
+        """Return the client. It is created at the first request, so that a missing region fails only a request."""
         import boto3
         from botocore.config import Config
 
@@ -81,13 +81,13 @@ class OnlineRecords:
             return self._client
 
 
-def _read_answer(answer: Mapping[str, Any]) -> dict[tuple[str, str], Record]:
-    problems = [error for error in answer["Errors"] if "ResourceNotFound" not in error["ErrorCode"]]
-    if problems or answer["UnprocessedIdentifiers"]:
+def _parse_response(response: Mapping[str, Any]) -> dict[tuple[str, str], Record]:
+    problems = [error for error in response["Errors"] if "ResourceNotFound" not in error["ErrorCode"]]
+    if problems or response["UnprocessedIdentifiers"]:
         reason = problems[0]["ErrorMessage"] if problems else "not all records were read"
         raise StoreError(f"the online store did not return all records: {reason}.")
     records = {}
-    for item in answer["Records"]:
+    for item in response["Records"]:
         values = {feature["FeatureName"]: feature["ValueAsString"] for feature in item["Record"]}
         event_time = dt.datetime.fromisoformat(values.pop(TIME_FEATURE))
         identifier = values.pop(KEY_FEATURE)
@@ -95,8 +95,8 @@ def _read_answer(answer: Mapping[str, Any]) -> dict[tuple[str, str], Record]:
     return records
 
 
-def _group(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the member Identifiers of a BatchGetRecord."""
+def _build_identifiers(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Build the member Identifiers of a BatchGetRecord request from pairs of group and identifier."""
     identifiers: dict[str, list[str]] = {}
     for group, identifier in pairs:
         identifiers.setdefault(group, []).append(identifier)

@@ -13,14 +13,14 @@ import pyarrow as pa
 from pipelines.container.serving.tables import BadRequest, Table
 
 MAX_VALUE_CHARS = 50
-"""Characters of a wrong value that an answer shows."""
+"""Largest number of characters of a wrong value that an error shows."""
 
 
 class Kind(NamedTuple):
     """What a column accepts."""
 
     name: str
-    """Name for people."""
+    """Name in error messages."""
     check: Callable[[Any], Any]
     """Returns the value, converted; raises a ValueError for another type."""
     parse: Callable[[str], Any]
@@ -28,13 +28,13 @@ class Kind(NamedTuple):
 
 
 class RawRows:
-    """The columns that a request may have, and those that it must have.
+    """Checks the rows of requests: which columns they may have and must have, and the types of the values.
 
     Args:
         row_schema: schema of the published rows.
         key: columns of the key, which must not be missing.
-        known_later: columns that are not known before the prediction, and that no row may have.
-        required: columns that the features are computed from.
+        known_later: columns that are known only after the prediction: no row may have them.
+        required: columns that the features are computed from: each row must have them.
         optional: other columns whose values are returned, too, if all rows have them.
     """
 
@@ -125,7 +125,7 @@ def _find_range(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _check_integer(value: Any, low: int, high: int) -> int:
-    """Return a whole number in the range. JSON has only one type of numbers: 5.0 is the whole number 5."""
+    """Return the value as a whole number in the range. JSON has only one type of numbers, so 5.0 is accepted."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -153,7 +153,7 @@ def _check_type(value: Any, expected: type) -> Any:
 
 def _check_text(value: Any) -> str:
     text: str = _check_type(value, str)
-    text.encode()  # a lone surrogate, which JSON can express, is no text: it raises a ValueError
+    text.encode()  # raises a ValueError for a lone surrogate, which JSON can express
     return text
 
 

@@ -1,4 +1,4 @@
-"""Turn the rows of a request into features: check the rows, compute their features, and look up the others."""
+"""Turn the rows of a request into features: check the rows, compute features, and look up the other features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.container.serving.feature_query import FeatureQuery
-from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookedUp, LookupReader
+from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookupReader, LookupResult
 from pipelines.container.serving.online_records import OnlineRecords
 from pipelines.container.serving.raw_rows import RawRows
 from pipelines.container.serving.tables import BadRequest, Table
@@ -24,18 +24,18 @@ DATE, HOUR = "date", "hour"
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """The rows of a request, or of several, whose names and types are right."""
+    """Rows of one or several requests, whose columns and types were checked."""
 
     values: Mapping[str, Sequence[Any]]
     """Column to its values, one for each row. Columns that not all rows have are left out."""
     count: int
     """Number of the rows."""
     begins: Sequence[dt.datetime] = ()
-    """Begin of the partition of each row, in UTC; empty if the rows do not have its columns, or nobody needs it."""
+    """Begin of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the rows. Only rows with the same ones can be merged."""
+        """The columns of the rows. Only requests with the same columns can be merged."""
         return (*self.values, *(["begin"] if self.begins else []))
 
 
@@ -45,7 +45,7 @@ class ComputedRows:
 
     table: pa.Table
     begins: Sequence[dt.datetime] = ()
-    """Begin of the partition of each row, in UTC; empty if the rows do not have its columns, or nobody needs it."""
+    """Begin of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Columns of the rows' key, as far as all rows have them."""
 
@@ -56,7 +56,7 @@ class ComputedRows:
 
 
 class RowFeatures:
-    """Computes and looks up the features of rows. Only one thread may use it, but for `look_up`.
+    """Computes and looks up the features of rows. Only one thread at a time may use it; several may call `look_up`.
 
     Args:
         compiled: how rows become features.
@@ -87,7 +87,7 @@ class RowFeatures:
         self._needs_partition, self._has_keys = bool(lookups), has_keys
         looked_up = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
         self.features_of_other_rows = [name for name in compiled.features_of_other_rows if name not in looked_up]
-        """Features that depend on other rows, and are not looked up: only the rows of the request are known."""
+        """Features that depend on other rows and are not looked up: they are computed from the request's rows alone."""
 
     def compute(self, table: Table) -> ComputedRows:
         """Compute the features of the rows of a request.
@@ -114,9 +114,9 @@ class RowFeatures:
         return self._add_key(rows, self._query.compute(rows.values, rows.count))
 
     def can_merge(self, rows: CheckedRows) -> bool:
-        """Return whether a request has the same features if it is computed together with others.
+        """Return whether a request gets the same features if it is computed together with other requests.
 
-        A request with several rows has them only if no feature reads the other rows of its request.
+        A request of several rows does so only if no feature reads other rows.
         """
         query = self._compiled_query
         return query.are_rows_independent or (rows.count == 1 and query.separate_sql is not None)
@@ -138,25 +138,26 @@ class RowFeatures:
         rows = CheckedRows(values, sum(rows.count for rows in requests), begins)
         return self._add_key(rows, self._query.compute_separately(values, rows.count))
 
-    def look_up(self, rows: ComputedRows) -> LookedUp | None:
+    def look_up(self, rows: ComputedRows) -> LookupResult | None:
         """Look up the other features. Several threads may call this at a time."""
         return self.lookups.look_up(rows.table, rows.begins) if self.lookups else None
 
-    def join(self, rows: ComputedRows, looked_up: LookedUp | None, names: Collection[str]) -> pa.Table:
+    def join(self, rows: ComputedRows, looked_up: LookupResult | None, names: Collection[str]) -> pa.Table:
         """Return the features of these names, computed or looked up, in their order."""
         other_columns = looked_up.columns if looked_up else {}
         return pa.table({name: other_columns[name] if name in other_columns else rows.table[name] for name in names})
 
     def warm_up(self, names: Collection[str]) -> pa.Table:
-        """Return the features of a row of missing values. The first request would take longer without it."""
+        """Compute the features of a row of missing values, so that the first request takes no longer than others."""
         rows = ComputedRows(self._query.compute({name: [None] for name in self.columns}, 1))
         return self.join(rows, self.lookups.warm_up(rows.table) if self.lookups else None, names)
 
     def is_raw(self, table: Table) -> bool:
-        """Return whether a request has raw rows, and not rows of features; its column names tell.
+        """Return whether a request has raw rows, and not rows of features. The names of its columns decide.
 
         Raises:
-            BadRequest: some columns are of features and others of raw rows only, or the names do not tell.
+            BadRequest: some columns are only features and others only raw columns, or the names fit both and the values
+                would differ.
         """
         if table.kind:
             return table.kind == "raw"
@@ -187,7 +188,7 @@ class RowFeatures:
         """Return the begin of each row's partition.
 
         Raises:
-            BadRequest: the columns of a partition are missing in a row that is looked up, or name no hour.
+            BadRequest: lookups need the partition, and a row lacks its day or hour, or the hour is not 0 to 23.
         """
         begins = []
         for number, parts in enumerate(zip(*(values[name] for name in self._partition_columns), strict=True), 1):
@@ -203,7 +204,7 @@ class RowFeatures:
 def open_row_features(
     compiled: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
 ) -> RowFeatures:
-    """Return the features of rows with all lookups, as an endpoint answers them. The store is opened at first use."""
+    """Open the features of rows with all lookups, as an endpoint has them. The store is connected at its first use."""
     lookups = None
     if compiled.lookups:
         store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=1)

@@ -8,15 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 MAX_ROWS = 1_000
-"""Most rows that are scored without pandas."""
+"""Largest number of rows that are scored without MLflow and pandas."""
 
 
 class TableScorer:
     """Scores tables of features with a model as MLflow loaded it.
 
-    If the trained model has a method `score_columns`, as that of `pipelines.defaults.model`, it scores up to `MAX_ROWS`
-    rows: for one row, MLflow and pandas take longer than the model. If MLflow has to check the types of the features,
-    it is always called.
+    For one row, MLflow and pandas take longer than the model. So up to `MAX_ROWS` rows are scored by the method
+    `score_columns` of the trained model, if it has one, as that of `pipelines.defaults.model` does. MLflow scores all
+    other tables, and every table if it has to check the types of the features.
 
     Args:
         model: the model. Its signature was removed if MLflow need not check the types.
@@ -29,7 +29,7 @@ class TableScorer:
         self._score_columns = getattr(trained_model, "score_columns", None)
         is_promised = getattr(trained_model, "has_independent_rows", False) is True
         self.has_independent_rows = self._score_columns is not None and is_promised
-        """Whether the score of a row has the same bits for whichever other rows are in a table of up to `MAX_ROWS`."""
+        """Whether a row's score has the same bits, whichever other rows are in a table of up to `MAX_ROWS` rows."""
 
     def __call__(self, features: pa.Table) -> Any:
         """Return one score for each row, or a frame with a column for each class or quantile."""

@@ -18,7 +18,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 MAX_BYTES = 6 * 1024**2
 """Largest body of a request by column name."""
 MAX_ROWS = 100_000
-"""Most rows of a request by column name."""
+"""Largest number of rows of a request by column name."""
 MAX_EXPANDED_BYTES = 64 * 1024**2
 """Largest size of the rows of a Parquet or Arrow body in memory."""
 BATCH_ROWS = 64
@@ -26,7 +26,7 @@ BATCH_ROWS = 64
 
 
 Kind = Literal["raw", "features"]
-"""What rows are: raw rows of the dataset, or rows of ready features."""
+"""Kind of rows: raw rows of the dataset, or rows of features."""
 
 
 class BadRequest(ValueError):
@@ -44,11 +44,11 @@ class Table(NamedTuple):
     is_text: bool = False
     """Whether all values are text, as in CSV."""
     kind: Kind | None = None
-    """What the rows are, if the content type says so."""
+    """Kind of the rows, if the content type names it."""
 
 
 def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Table:
-    """Parse rows by column name. An error names the supported types, and `other_types` that the caller supports.
+    """Parse rows by column name. An error names the supported content types, with the caller's `other_types`.
 
     The content type may have the parameter `rows`, as in `application/json; rows=raw`: see `Kind`.
 
@@ -137,12 +137,12 @@ def _list_rows(batches: Iterable[Any]) -> Table:
     rows: list[dict[str, Any]] = []
     size_bytes = 0
     for batch in batches:
-        batch.validate(full=True)  # its offsets may point anywhere
+        batch.validate(full=True)  # a wrong batch may have offsets outside of its buffers
         _check_row_count(len(rows) + batch.num_rows)
         for start in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(start, BATCH_ROWS)
             for name, column in zip(part.schema.names, part.columns, strict=True):
-                if hasattr(column, "dictionary_decode"):  # many rows share a value, which may be long
+                if hasattr(column, "dictionary_decode"):  # its rows share values, so nbytes would be too small
                     part = part.set_column(part.schema.get_field_index(name), name, column.dictionary_decode())
             size_bytes += part.nbytes
             _check_size(size_bytes)

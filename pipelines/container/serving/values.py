@@ -1,4 +1,4 @@
-"""Write keys and values of lookups as texts, and read them: the same for the lake's rows and for those of requests."""
+"""Format and parse the keys and values of lookups, in the same way for rows of the lake and of requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse_value(kind: str, text: str | None) -> float | str | None:
 
 
 def build_array(kind: str, values: Sequence[float | str | None]) -> pa.Array:
-    """Return the values of a feature of a kind, number or category, as the column that training has."""
+    """Return the values of a feature of a kind, number or category, as a column of the type that training has."""
     return pa.array(values, pa.float64() if kind == "number" else pa.string())
 
 

@@ -1,1 +1,1 @@
-"""What endpoints cost: rows in the lake, their report, and what running endpoints will still cost."""
+"""Store, report and forecast the costs of endpoints."""

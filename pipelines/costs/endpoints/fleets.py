@@ -1,4 +1,4 @@
-"""Define what SageMaker bills of an endpoint, and compute instance hours while the number of instances changes."""
+"""Define what SageMaker bills for an endpoint, and compute instance hours while the number of instances changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Fleet:
 
     @property
     def key(self) -> Key:
-        """What identifies the fleet."""
+        """Region, endpoint, configuration and variant, which identify the fleet."""
         return self.region, self.endpoint, self.config, self.variant
 
     @property
@@ -54,10 +54,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a fleet used in a time."""
+    """Instance hours and requests of a fleet in a period."""
 
     instance_h: float = 0.0
-    """Instance hours: two instances for an hour are two."""
+    """Instance hours: two instances that run for an hour have two."""
     zero_h: float = 0.0
     """Hours without any instance."""
     count: int = 0
@@ -69,7 +69,7 @@ class Usage:
 
 
 def compute_serverless_usd_h(price_usd_h: float, memory_mb: int, load: float) -> float:
-    """Compute what an hour of a serverless variant costs, USD.
+    """Compute the cost of an hour of a serverless variant, USD.
 
     Args:
         price_usd_h: price of an hour of work with 1 GB, USD.
@@ -86,7 +86,7 @@ def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes:
         begin: the first moment.
         end: the last moment.
         count: number of instances at `begin`.
-        changes: changes of the number, in any order; those outside of the time have no effect.
+        changes: changes of the number, in any order; those outside of the period have no effect.
     """
     instance_s = zero_s = 0.0
     for change in (*sorted(changes, key=lambda item: item.at), None):
@@ -102,7 +102,7 @@ def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes:
 
 
 def split_by_day(begin: dt.datetime, end: dt.datetime) -> Iterator[tuple[dt.datetime, dt.datetime]]:
-    """Yield the parts of a time that lie in one day of UTC each; a time of no length is one part."""
+    """Split a period at each midnight UTC; a period without length is one part."""
     while True:
         midnight = begin.astimezone(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0) + dt.timedelta(days=1)
         if midnight >= end:

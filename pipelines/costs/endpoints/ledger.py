@@ -1,7 +1,7 @@
 """Read and write the costs of endpoints: the lake's table `endpoint_costs`, partitioned by month.
 
-A row is a time of one day in which a fleet ran. The times of a fleet do not overlap, so each hour is charged once,
-however often and from however many processes the endpoints are metered.
+A row has the cost of a fleet for a period within one day. The periods of a fleet do not overlap. So each hour is
+charged once, however often and from however many processes the endpoints are metered.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class EndpointLedger:
         return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Row]) -> list[Row]:
-        """Add rows, except those whose time is charged already. Each month is one commit, the oldest first.
+        """Add rows, except those whose period is charged already. Each month is one commit, the oldest first.
 
-        If the process ends between two months, the next metering begins at the end of the months that are there.
+        If the process ends between two months, the next metering begins at the end of the last month that was added.
 
         Returns:
             The rows that were added.
@@ -82,7 +82,7 @@ class EndpointLedger:
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"])]
-        # A row of no length says that a fleet has ended: it follows the row that ends at the same moment.
+        # A row without length says that a fleet has ended. It must follow the row that ends at the same moment.
         return sorted(selected_rows, key=lambda row: (row["end"], row["begin"], not row["running"], get_key(row)))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
@@ -90,20 +90,22 @@ class EndpointLedger:
         return float(sum(row["cost_usd"] for row in self.read_rows(month, project)))
 
 
-def build_row(fleet: Fleet, time: tuple[dt.datetime, dt.datetime], usage: Usage, price: Price, *, running: bool) -> Row:
-    """Build the row of a fleet for a time of one day.
+def build_row(
+    fleet: Fleet, period: tuple[dt.datetime, dt.datetime], usage: Usage, price: Price, *, running: bool
+) -> Row:
+    """Build the row of a fleet for a period within one day.
 
     Args:
-        fleet: what ran.
-        time: begin and end.
-        usage: what it used.
+        fleet: the fleet.
+        period: begin and end.
+        usage: what the fleet used in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
         running: whether the fleet still ran at the end.
     """
     busy_gb_h = usage.busy_s * fleet.memory_mb / MB_PER_GB / HOUR_S
     return {
         **vars(fleet),
-        **dict(zip(("begin", "end"), time, strict=True)),
+        **dict(zip(("begin", "end"), period, strict=True)),
         "instances": usage.count,
         "running": running,
         **{name: getattr(usage, name) for name in ("instance_h", "requests", "busy_s", "zero_h")},
@@ -130,7 +132,7 @@ def get_key(row: Mapping[str, Any]) -> Key:
 
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> list[Row]:
-    """Add the rows whose time no row of the month covers; return them."""
+    """Add the rows whose period does not overlap with one of the month; return these rows."""
     month_table = version.read_month(month)
     stored_rows = month_table.to_pylist()
     new_rows = [row for row in rows if not any(_is_charged(row, stored_row) for stored_row in stored_rows)]
@@ -141,7 +143,7 @@ def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> lis
 
 
 def _is_charged(row: Row, stored_row: Row) -> bool:
-    """Return whether a stored row charges a part of the time of a row, or equals it."""
+    """Return whether a stored row of the same fleet has the same period, or one that overlaps."""
     if get_key(row) != get_key(stored_row):
         return False
     is_equal = (row["begin"], row["end"]) == (stored_row["begin"], stored_row["end"])

@@ -1,4 +1,4 @@
-"""Report the rows of the ledger of endpoints: grouped sums, a table for the terminal, and bars for the chart."""
+"""Build reports from the ledger of endpoints: grouped sums, a table for the terminal, and rows for the chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADINGS = (
 )
 """Headings of the columns with figures, in the order of `_format_cells`."""
 SAVED = "saved by spot and by scaling to zero"
-"""What saved, where a chart has jobs and endpoints."""
+"""Label of the saving in a chart of jobs and endpoints."""
 
 Row = Mapping[str, Any]
 
@@ -25,7 +25,8 @@ Row = Mapping[str, Any]
 def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
     """Group the rows by the keys of `costs report`, and sum the figures of each group.
 
-    The instance type of a serverless variant names its memory. No DAG belongs to an hour of an endpoint: it is empty.
+    The instance type of a serverless variant is a text with its memory. The DAG is empty, because none belongs to an
+    hour of an endpoint.
     """
     named_rows = [{**row, "instance_type": get_fleet(row).machine, "dag_id": ""} for row in rows]
     return group_rows(named_rows, keys, sum_endpoint_rows)

@@ -1,4 +1,4 @@
-"""Compute what endpoints that run now will still cost in a month."""
+"""Compute the cost of running endpoints until the end of a month."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pipelines.costs.endpoints.ledger import get_fleet, get_key
 
 @dataclass(frozen=True)
 class RunningFleet:
-    """A fleet that runs, as far as is known."""
+    """A fleet that runs, as far as Leeway knows."""
 
     fleet: Fleet
     since: dt.datetime
-    """Moment up to which the fleet is in the ledger, or at which it began."""
+    """End of the fleet's last row in the ledger; begin of the fleet if it has no row yet."""
     usd_h: float
-    """Cost of an hour of all its instances, USD; of a serverless variant, the average of its hours so far, or
-    what is expected of it."""
+    """Cost of an hour of all instances, USD. Of a serverless variant: its average cost of an hour so far or, before its
+    first metering, the cost with its expected load."""
 
     def compute_cost_usd(self, month: str, until: dt.datetime | None = None) -> float:
         """Compute the cost of the part of a month (YYYY-MM) that is not in the ledger, if nothing changes, USD.
@@ -57,7 +57,7 @@ def get_month_bounds(month: str) -> tuple[dt.datetime, dt.datetime]:
 
 
 def _estimate_usd_h(rows: list[Mapping[str, Any]]) -> float:
-    """Return the cost of an hour: of the present instances, or the average of what a serverless variant cost."""
+    """Return the cost of an hour, USD: of the present instances, or the average of a serverless variant so far."""
     last_row = rows[-1]
     if not last_row["memory_mb"]:
         return float(last_row["instances"] * last_row["price_usd_h"])

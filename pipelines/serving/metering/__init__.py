@@ -1,1 +1,1 @@
-"""Find out what endpoints ran, from SageMaker, CloudWatch and the models' histories, and write its cost to the lake."""
+"""Find out when endpoints ran from SageMaker, CloudWatch and the models' histories; write their costs to the lake."""

@@ -1,4 +1,4 @@
-"""Read from the models' histories which configuration each endpoint of Leeway had, and from when to when."""
+"""Read from the models' histories which configuration each endpoint of Leeway had at which time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class DeployedFleet:
 
     fleet: Fleet
     begin: dt.datetime
-    """When the deployment had ended: an event has no earlier moment."""
+    """End of the deployment: the history has no earlier moment of it."""
     end: dt.datetime | None
-    """When another configuration served, or the endpoint was deleted; None if no event says so."""
+    """When another configuration replaced it, or the endpoint was deleted; None if there is no such event."""
     replaced: bool
     """Whether it ended because another configuration served."""
     count: int
@@ -40,31 +40,31 @@ def read_deployments(lake: Lake | None = None) -> list[Event]:
 def list_deployed_fleets(events: Iterable[Event]) -> list[DeployedFleet]:
     """List the fleets of all deployments, oldest first.
 
-    Events of earlier versions of Leeway, which do not name the instances or the memory, have none.
+    Events of earlier versions of Leeway give no fleets, because they name neither the instances nor the memory.
     """
     events_by_endpoint: dict[tuple[str, str], list[Event]] = {}
     for event in events:
         if event.evidence.get("region") and event.kind is not Kind.DEPLOYMENT_FAILED:
             events_by_endpoint.setdefault(get_endpoint(event), []).append(event)
-    fleets = [fleet for endpoint_events in events_by_endpoint.values() for fleet in _follow(endpoint_events)]
+    fleets = [fleet for endpoint_events in events_by_endpoint.values() for fleet in _build_fleets(endpoint_events)]
     return sorted(fleets, key=lambda item: item.begin)
 
 
-def _follow(events: Iterable[Event]) -> Iterator[DeployedFleet]:
-    """Yield the fleets of one endpoint from its events `deployed` and `undeployed`."""
-    present: DeployedFleet | None = None
+def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
+    """Build the fleets of one endpoint from its events `deployed` and `undeployed`, oldest first."""
+    current: DeployedFleet | None = None
     for event in events:
-        if present and event.kind is Kind.DEPLOYED and event.evidence["config"] == present.fleet.config:
+        if current and event.kind is Kind.DEPLOYED and event.evidence["config"] == current.fleet.config:
             continue
-        if present:
-            yield replace(present, end=event.at, replaced=event.kind is Kind.DEPLOYED)
-        present = None
+        if current:
+            yield replace(current, end=event.at, replaced=event.kind is Kind.DEPLOYED)
+        current = None
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:
             count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
-            present = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
-    if present:
-        yield present
+            current = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
+    if current:
+        yield current
 
 
 def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> Event | None:
@@ -86,14 +86,15 @@ def get_endpoint(event: Event) -> tuple[str, str]:
 
 
 def find_project(project: str, model: str) -> str:
-    """Return `project`; if it is empty, the project of the model's parameters; empty if the model has none here.
+    """Return `project`; if it is empty, the one in the model's parameters; empty if the model is not in this project.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
     """
     names = params.list_model_names(settings().project)
-    is_foreign = names and model not in names  # such an endpoint must not stop the metering of all others
-    return project if project or is_foreign else find_paying_project("", model)
+    # The endpoint may serve a model of another project's code. It must not stop the metering of all others.
+    is_unknown = names and model not in names
+    return project if project or is_unknown else find_paying_project("", model)
 
 
 def _make_fleet(event: Event) -> Fleet:

@@ -12,7 +12,7 @@ from pipelines.costs.prices import find_price, find_serverless_price
 from pipelines.errors import DataError
 from pipelines.serving.metering.history import get_endpoint, read_deployments
 from pipelines.serving.metering.observation import Observer
-from pipelines.serving.metering.windows import Window, WindowFinder, apply_correction
+from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, apply_correction
 from pipelines.system.log import log
 
 METRICS_DELAY = dt.timedelta(minutes=5)
@@ -20,7 +20,7 @@ METRICS_DELAY = dt.timedelta(minutes=5)
 
 
 def meter_endpoints(now: dt.datetime) -> list[Row]:
-    """Write the rows of all fleets since they were last metered, until now. No hour is charged twice.
+    """Write the costs of all fleets from their last metering until now. No hour is charged twice.
 
     A serverless variant is metered in whole hours of UTC that are over.
 
@@ -32,60 +32,61 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
 
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
-        DataError: some endpoints have no known price; the others are metered, and these will be from where they were
-            last metered. A retry cannot help.
+        DataError: some endpoints have no known price; the others are metered. A retry cannot help until the price is
+            known; it then charges the missed hours, too.
         ServiceError: AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
     observer, ledger = Observer(), EndpointLedger.open()
     last_rows = find_last_rows(row for row in ledger.read_rows() if row["region"] == observer.region)
     events = [event for event in read_deployments() if get_endpoint(event)[0] == observer.region]
-    finder = WindowFinder(last_rows, events, observer.list_live_fleets(), observer.find_last_sign, now)
-    windows_by_endpoint: dict[str, list[Window]] = defaultdict(list)
-    for window in finder.find():
-        windows_by_endpoint[window.fleet.endpoint].append(window)
+    finder = UnmeteredPeriodFinder(last_rows, events, observer.list_live_fleets(), observer.find_last_report, now)
+    periods_by_endpoint: dict[str, list[UnmeteredPeriod]] = defaultdict(list)
+    for period in finder.find():
+        periods_by_endpoint[period.fleet.endpoint].append(period)
     rows, failures = [], []
-    for endpoint, windows in windows_by_endpoint.items():
-        try:  # all fleets of an endpoint or none: a later fleet begins where the endpoint was last metered
-            rows += [row for window in windows for row in _build_rows(window, observer, now)]
+    for endpoint, periods in periods_by_endpoint.items():
+        try:  # all fleets of an endpoint or none: the next metering begins at the endpoint's last row
+            rows += [row for period in periods for row in _build_rows(period, observer, now)]
         except DataError as error:
             failures.append(f"{endpoint}: {error.message}")
             log.error("endpoint %s: %s", endpoint, error)
     added_rows = ledger.add(rows)
     if failures:
-        message = f"{len(failures)} of {len(windows_by_endpoint)} endpoints were not metered: {failures[0]}"
+        message = f"{len(failures)} of {len(periods_by_endpoint)} endpoints were not metered: {failures[0]}"
         raise DataError(message, "The others were metered. Give the price (LEEWAY_PRICES), and run it again.")
     return added_rows
 
 
-def _build_rows(window: Window, observer: Observer, now: dt.datetime) -> Iterator[Row]:
-    if window.fleet.memory_mb:
-        yield from _build_serverless_rows(window, observer, now)
+def _build_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -> Iterator[Row]:
+    if period.fleet.memory_mb:
+        yield from _build_serverless_rows(period, observer, now)
         return
-    fleet, count = window.fleet, window.count
+    fleet, count = period.fleet, period.count
     price = find_price(fleet.instance_type, fleet.region, "Hosting")
-    changes = apply_correction(window, observer.read_changes(fleet.endpoint, fleet.variant))
-    for begin, end in split_by_day(window.begin, window.end):
+    changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
+    for begin, end in split_by_day(period.begin, period.end):
         usage = measure_instances(begin, end, count, changes)
-        yield build_row(fleet, (begin, end), usage, price, running=window.running or end < window.end)
+        yield build_row(fleet, (begin, end), usage, price, running=period.running or end < period.end)
         count = usage.count
 
 
-def _build_serverless_rows(window: Window, observer: Observer, now: dt.datetime) -> Iterator[Row]:
+def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -> Iterator[Row]:
     """Build the rows of the whole hours of a serverless variant.
 
-    CloudWatch's requests name no configuration. So an hour in which a configuration was replaced counts for the next
-    one. CloudWatch keeps the requests of a variant that was deleted: it counts as running until an hour had none.
+    CloudWatch's metrics do not name the configuration. So the hour in which a configuration was replaced is charged to
+    the next one. CloudWatch keeps the metrics of a deleted variant: such a variant counts as running until an hour had
+    no requests.
     """
-    last_end = _floor_hour(window.end if window.replaced else now - METRICS_DELAY)
-    begin = _floor_hour(window.begin)
-    if last_end < begin or (last_end == begin and not window.replaced):
+    last_end = _floor_hour(period.end if period.replaced else now - METRICS_DELAY)
+    begin = _floor_hour(period.begin)
+    if last_end < begin or (last_end == begin and not period.replaced):
         return
-    price = find_serverless_price(window.fleet.region)
-    for time in split_by_day(begin, last_end):
-        usage = observer.read_requests(window.fleet, *time) if time[0] < time[1] else Usage()
-        running = time[1] < last_end or window.running or (not window.replaced and usage.requests > 0)
-        yield build_row(window.fleet, time, usage, price, running=running)
+    price = find_serverless_price(period.fleet.region)
+    for part in split_by_day(begin, last_end):
+        usage = observer.read_requests(period.fleet, *part) if part[0] < part[1] else Usage()
+        running = part[1] < last_end or period.running or (not period.replaced and usage.requests > 0)
+        yield build_row(period.fleet, part, usage, price, running=running)
 
 
 def _floor_hour(moment: dt.datetime) -> dt.datetime:

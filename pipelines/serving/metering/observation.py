@@ -1,7 +1,4 @@
-"""Ask SageMaker, Application Auto Scaling and CloudWatch what the endpoints of Leeway run, and what they did.
-
-The same calls reach AWS and drydock.
-"""
+"""Read the instances, scaling activities and metrics of Leeway's endpoints from AWS, or from drydock."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class LiveFleet:
 
     fleet: Fleet
     begin: dt.datetime
-    """Creation of the endpoint or of its configuration, whichever is later: the fleet began then, or later."""
+    """Creation of the endpoint or of its configuration, whichever is later. The fleet did not begin earlier."""
     first_count: int
     """Number of instances in the configuration."""
     count: int | None
@@ -48,7 +45,7 @@ class LiveFleet:
 
 
 class Observer:
-    """Reads the endpoints of one region. AWS_DEFAULT_REGION and AWS_ENDPOINT_URL count.
+    """Reads the endpoints of the region AWS_DEFAULT_REGION, at AWS_ENDPOINT_URL if that is set.
 
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
@@ -90,8 +87,8 @@ class Observer:
             if activity["StatusCode"] == "Successful" and (match := DESIRED_COUNT.search(activity["Description"]))
         ]
 
-    def find_last_sign(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> dt.datetime | None:
-        """Return the end of the last minute in which CloudWatch got the CPU of the fleet; None if it got none.
+    def find_last_report(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> dt.datetime | None:
+        """Return the end of the last minute for which CloudWatch has the fleet's CPU utilization; None if it has none.
 
         Raises:
             ServiceError: CloudWatch does not answer. A retry can help.
@@ -102,11 +99,11 @@ class Observer:
             return None
         hour_end = last_hour + dt.timedelta(seconds=HOUR_S)
         last_minute = self._find_last(fleet, names, last_hour, hour_end, MINUTE_S)
-        # After 15 days, CloudWatch has no minutes any more.
+        # CloudWatch keeps values of single minutes for 15 days only.
         return min(end, last_minute + dt.timedelta(seconds=MINUTE_S) if last_minute else hour_end)
 
     def read_requests(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> Usage:
-        """Read how many requests a serverless variant answered, and how long its model took.
+        """Read how many requests a serverless variant answered, and the seconds that its model worked on them.
 
         Args:
             fleet: the serverless variant.
@@ -186,11 +183,11 @@ class Observer:
 
 
 def _read_counts(endpoint: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of instances of each variant; none while the endpoint changes."""
+    """Return the number of instances of each variant; empty while the endpoint is changing."""
     if endpoint["EndpointStatus"] != "InService":
         return {}
     variants = [item for member in VARIANT_MEMBERS for item in endpoint.get(member, [])]
-    # An instance that is replaced is not in CurrentInstanceCount for a moment, and is billed.
+    # While an instance is replaced, CurrentInstanceCount lacks it, although it is billed.
     return {item["VariantName"]: item["DesiredInstanceCount"] for item in variants if "DesiredInstanceCount" in item}
 
 

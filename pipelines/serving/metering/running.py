@@ -1,4 +1,4 @@
-"""List the endpoints that run, from the lake alone: the ledger of endpoints, and the models' histories."""
+"""List the endpoints that run, without a call to AWS: from the ledger of endpoints and the models' histories."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pipelines.serving.metering.history import DeployedFleet, find_end, list_dep
 def list_running_fleets(lake: Lake | None = None) -> list[RunningFleet]:
     """List the fleets that run as far as the lake knows, of all projects and regions. Makes no call to AWS.
 
-    These are the fleets that ran when they were last metered, and those that Leeway deployed since; without those that
-    were replaced or deleted by Leeway since.
+    These are the fleets that ran when they were last metered, and the fleets that Leeway has deployed since, without
+    those that Leeway has replaced or deleted since.
 
     Args:
         lake: the lake; None: the configured one.
@@ -34,7 +34,7 @@ def list_running_fleets(lake: Lake | None = None) -> list[RunningFleet]:
 
 
 def _find_usd_h(item: DeployedFleet) -> float:
-    """Return the cost of an hour: of all instances, or of a serverless variant with the load that is expected."""
+    """Return the cost of an hour, USD: of all instances, or of a serverless variant with its expected load."""
     fleet = item.fleet
     if fleet.memory_mb:
         return compute_serverless_usd_h(find_serverless_price(fleet.region).usd_h, fleet.memory_mb, item.load)

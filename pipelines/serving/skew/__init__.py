@@ -1,1 +1,1 @@
-"""Compare what requests saw with what the lake says, and store the results."""
+"""Compare the features and scores of requests with those of the lake, and store the results."""

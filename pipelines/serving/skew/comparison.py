@@ -1,4 +1,4 @@
-"""Compare what requests saw with what the lake says of the same rows."""
+"""Compare the features and scores of requests with those that the lake has for the same rows."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Skew(NamedTuple):
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
     different_rows: Mapping[str, int]
-    """Feature, or `SCORE`, to the number of rows in which its value is another."""
+    """Feature, or `SCORE`, to the number of rows in which its value differs."""
 
     @property
     def different_shares(self) -> dict[str, float]:
-        """Feature, or `SCORE`, to the share of rows in which its value is another; empty without rows."""
+        """Feature, or `SCORE`, to the share of rows in which its value differs; empty without rows."""
         return {name: count / self.rows for name, count in self.different_rows.items()} if self.rows else {}
 
 
 class Verdict(NamedTuple):
-    """Whether requests saw what the lake says."""
+    """Whether the features and scores of requests are those of the lake."""
 
     outcome: Outcome
     reason: str
@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
 def find_skew(lake: Lake, dataset: Dataset, partition: Partition, seen_rows: pa.Table, scorer: Scorer) -> Skew:
     """Compare rows of requests with the features and scores that the lake's rows of a partition have.
 
-    A missing value is a value. Values are equal if they have the same bits.
+    Two missing values are equal. Other values are equal if they have the same bits.
 
     Args:
         lake: lake with the published rows.
@@ -76,7 +76,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     Args:
         skew: how the rows differ.
         max_share: largest share of rows in which a feature or the score may differ, 0 to 1.
-        min_rows: fewer rows decide nothing.
+        min_rows: with fewer rows, the outcome is `undecided`.
     """
     if skew.rows < min_rows:
         return Verdict("undecided", f"{skew.rows} rows of requests, and {min_rows} are needed")
@@ -92,7 +92,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
 
 
 def _read_expected(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
-    """Return key, features and score of each row of the partition, as the lake has it."""
+    """Return key, features and score of each row of the partition in the lake."""
     schema, names = build_seen_schema(lake, dataset), list(dataset.features)
     with read_rows(lake, dataset, partition) as (_, batches):
         tables = []

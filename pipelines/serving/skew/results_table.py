@@ -23,7 +23,7 @@ from pipelines.serving.skew.seen_rows import SCORE
 _TEXT, _COUNT = pa.string(), pa.int64()
 FIELDS = (
     *((name, _TEXT) for name in ("model_name", "model_version", "endpoint", "name")),
-    ("different_rows", _COUNT),  # rows in which the value is another
+    ("different_rows", _COUNT),  # rows in which the value differs
     ("share", pa.float64()),  # of `rows`; null if there are none
     ("rows", _COUNT),
     ("unmatched", _COUNT),
@@ -37,7 +37,7 @@ SORTED_BY = ("partition", "model_version", "endpoint")
 
 
 class Origin(NamedTuple):
-    """Who answered the requests."""
+    """The model version and the endpoint that answered the requests."""
 
     model_name: str
     model_version: str

@@ -1,4 +1,4 @@
-"""Read the rows that requests saw, from the files of `serve --record` or of the step `collect`, as one kind of table.
+"""Read the rows of requests from the files of `serve --record` or of the step `collect`, as tables of the same form.
 
 A table has the key, the features and the score of each row. Columns of the key have a prefix, since a feature may have
 the same name.

@@ -1,4 +1,4 @@
-"""What operators use to run steps and to call SageMaker and S3."""
+"""Run steps, and call SageMaker and S3, for the operators."""
 
 from leeway.package_checks import require_package
 

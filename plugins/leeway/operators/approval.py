@@ -26,9 +26,9 @@ REASON_PARAM = Param("", type="string", title="Why", description="Reason; it is 
 
 
 class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
-    """Ask a person whether a candidate may be promoted, if its verdict requires an approval; else the task is skipped.
+    """Ask a person whether a candidate may be promoted, if its verdict requires an approval.
 
-    PromoteOperator after it runs in both cases.
+    Otherwise the task is skipped. PromoteOperator after it runs in both cases.
 
     The form (Airflow's Required Actions) shows the table of checks, links to the report, facts about the candidate, and
     its differences from the champion. The decision, its reason and the person are recorded as an event of the version.

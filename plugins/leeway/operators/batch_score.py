@@ -18,14 +18,15 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     """Score a published partition with the champion: in process, or by SageMaker Batch Transform if it is large.
 
     Both ways write the same predictions to the same table. The task is skipped, with the reason, if no champion may
-    score the day.
+    score the partition.
 
     For a large partition, the rows and the packaged model are uploaded, unless S3 has the same content already. The
     job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
     name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
     its scores. If it failed, was stopped or has other rows, or if its scores were deleted, the task starts a job with
-    the next name. So nobody pays for a second job after a retry, a clear or a killed worker, or if the day is scored
-    again because its labels arrived. If the partition is small in a retry, the retry stops the job of the earlier try.
+    the next name. So no second job is paid for after a retry, a clear or a killed worker, nor if the partition is
+    scored again because its labels arrived. If the partition has become small before a retry, the retry stops the job
+    of the earlier try.
 
     The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
     is stopped. Idempotent.
@@ -33,7 +34,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     Args:
         dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.
         model: registered model (templated).
-        partition: day to score, YYYY-MM-DD (templated); by default the run's partition.
+        partition: day, hour or month to score (templated), as for `IngestOperator`; by default the run's partition.
         version: version to score with (templated); by default the champion.
         transform_above_rows: largest number of rows that are scored in process (templated).
         image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.

@@ -18,21 +18,21 @@ from leeway.triggers.deployment import DeploymentTrigger
 
 
 class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
-    """Deploy a registered version to a SageMaker endpoint, step by step, and take it back if an alarm is raised.
+    """Deploy a registered version to a SageMaker endpoint step by step, and roll back if an alarm is raised.
 
-    The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). The
-    packaged model is the one of BatchScoreOperator: it scores rows of features. The names of SageMaker's model and
-    configuration are derived from their content. If the endpoint serves that content already, nothing is done. If its
-    deployment is in progress, because an earlier try or a killed worker began it, the task waits for it. If another
-    deployment is in progress, the task waits for its end first. Idempotent.
+    The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). It takes
+    raw rows and rows of features. The names of SageMaker's model and configuration are derived from their content. If
+    the endpoint serves that content already, nothing is done. If its deployment is in progress, because an earlier try
+    or a killed worker began it, the task waits for it. If another deployment is in progress, the task waits for its end
+    first. Idempotent.
 
-    Before anything is created, the rest of this month and a full month are checked against the budget of the project,
-    with its other endpoints. An alarm, or a
-    version that does not load, ends the deployment: the endpoint serves what it served before, the task fails without a
-    retry, and the model's history has an event with the alarm and the reason. A new endpoint that does not start is
-    deleted.
+    Before anything is created, the costs until the end of this month and those of a full month are checked against the
+    budget of the project, together with the project's other endpoints. An alarm, or a version that does not load, ends
+    the deployment: the endpoint serves what it served before, the task fails without a retry, and the model's history
+    has an event with the alarm and the reason. A new endpoint that does not start is deleted.
 
-    If the endpoint served the version before its present one, this is a rollback: at once, without alarms and budget.
+    If the endpoint served the version before its present one, this is a rollback: the version is released at once, and
+    neither alarms nor the budget prevent it.
 
     The task waits in the triggerer. SageMaker cannot cancel a deployment: if the task is cleared or marked, it
     continues.
@@ -61,7 +61,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     """
 
     step = "serving"
-    """Step that chooses the version, and by which notifications know the task."""
+    """Step that chooses the version. Notifications recognise the task by it."""
     job_task_class = DeployTask
     job_fields_class = DeployFields
     previous = False

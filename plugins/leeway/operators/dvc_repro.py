@@ -21,7 +21,7 @@ class DvcReproOperator(StepOperator):
 
     Args:
         targets: stages to bring up to date, with the stages that they depend on (templated).
-        refresh: stages to run first in any case, because DVC does not see their inputs (templated).
+        refresh: stages to run first even if DVC finds no change, because DVC does not know their inputs (templated).
         overrides: values that replace those of params.yaml, as a mapping of section to key to value (templated).
         model: model whose models/NAME/params.yaml overrides params.yaml (templated); by default only params.yaml
             is read.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class SageMakerOperator(ResultOutputMixin, BaseOperator):
     """Prepare a job or a deployment of SageMaker, start it and wait for its end.
 
-    If the task is deferrable, a trigger starts it and waits; if not, the worker does.
+    If the task is deferrable, a trigger starts the job or deployment and waits; otherwise the worker does both.
 
     A subclass inherits from this class first, and then from an operator of the Amazon provider, whose constructor is
     used.

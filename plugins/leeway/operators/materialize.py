@@ -11,13 +11,14 @@ from leeway.operators.step import StepOperator, drop_unset
 class MaterializeOperator(StepOperator):
     """Write the values of a published partition's looked-up features to the online store. Idempotent.
 
-    The store keeps the newest value of each key: runs may be repeated, run at the same time, or be a backfill.
+    The store keeps the newest value of each key, whatever the order of the runs: they may be repeated, overlap, or be a
+    backfill.
 
     Args:
         dataset: dataset with the lookups (templated); by default the one in the model's parameters.
         model: registered model (templated).
         partition: day, hour or month to write (templated), as for `IngestOperator`; by default the run's partition. If
-            empty, the newest one, and those before it whose values are not too old.
+            empty: the newest one, and earlier ones whose values are not too old.
         ttl_days: days after the partition's begin when the store deletes its values (templated); 0: never.
 
     Returns:

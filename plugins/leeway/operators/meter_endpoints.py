@@ -8,9 +8,9 @@ from leeway.operators.step import StepOperator
 
 
 class MeterEndpointsOperator(StepOperator):
-    """Write into the lake what the endpoints of Leeway cost since they were last metered.
+    """Write the costs of Leeway's endpoints since their last metering into the lake.
 
-    No hour is charged twice. Hours between two runs are not lost, so a missed run does not matter.
+    No hour is charged twice. A run charges all hours since the last one, so a missed run does no harm.
 
     Args:
         aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own

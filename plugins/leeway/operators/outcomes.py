@@ -13,7 +13,7 @@ from leeway.operators.step import StepOperator, skip_if_nothing_done
 class OutcomesOperator(StepOperator):
     """Join the labels of a published partition to its predictions. Idempotent.
 
-    The task is skipped, with the reason, while no prediction has a label.
+    The task is skipped, with the reason, if no prediction has a label.
 
     Args:
         dataset: dataset whose published partition has the labels (templated); by default the one in the

@@ -17,8 +17,8 @@ class PromoteOperator(StepOperator):
     In a backfill, the version is promoted only if `promote_in_backfill` allows it. Otherwise the task succeeds, and a
     tag of the version names the champion that it would have replaced.
 
-    The trigger rule is `none_failed_min_one_success`. So the task also runs if PromotionApprovalOperator before it was
-    skipped, because nobody has to approve: GateOperator, whose output it uses, is a task before it, too.
+    The trigger rule is `none_failed_min_one_success`. So the task also runs if PromotionApprovalOperator was skipped
+    because nobody has to approve: then GateOperator, whose output the task uses, is the task before it that succeeded.
 
     Args:
         model: registered model (templated).

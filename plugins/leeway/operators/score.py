@@ -13,7 +13,7 @@ from leeway.operators.step import StepOperator, skip_if_nothing_done
 class ScoreOperator(StepOperator):
     """Score a published partition with the champion, and store the predictions. Idempotent.
 
-    The task is skipped, with the reason, while no champion may score the day.
+    The task is skipped, with the reason, if no champion may score the partition.
 
     Args:
         dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.
@@ -42,5 +42,5 @@ class ScoreOperator(StepOperator):
         self.partition, self.version = partition, version
 
     def execute(self, context: Context) -> Any:
-        """Run the step and return its Result; skip the task if no champion may score the day."""
+        """Run the step and return its Result; skip the task if no champion may score the partition."""
         return skip_if_nothing_done(context, super().execute(context))

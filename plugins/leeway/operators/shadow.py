@@ -26,20 +26,21 @@ MAX_REASON_CHARS = 1_500
 class ShadowOperator(DeployOperator):
     """Run a version as the shadow variant of an endpoint for some time, then remove it, and judge it.
 
-    The shadow variant gets a copy of each request to the endpoint. Nobody sees its answers, but they are captured. The
-    step `shadow` then compares them with those of the version that serves: latency, errors, agreement, drift of the
-    scores and, where labels are published, the paired metrics of the gate. Section `shadow` of the parameters has the
-    limits (docs/how-to/serving.md).
+    The shadow variant gets a copy of each request to the endpoint. Its answers are captured, and clients do not get
+    them. The step `shadow` then compares them with those of the version that serves: latency, errors, agreement, drift
+    of the scores and, where labels are published, the paired metrics of the gate. Section `shadow` of the parameters
+    has the limits (docs/how-to/serving.md).
 
-    The task is skipped if `shadow_minutes` is 0, if there is no endpoint, or if it serves this version already. A
-    version with other features than the one that serves is refused before anything is created. The instances of the
-    shadow variant are checked against the budget of the project.
+    The task is skipped if `shadow_minutes` is 0, if there is no endpoint, if the endpoint serves this version already,
+    or if it served this version before its present one (a rollback). A version with other features than the one that
+    serves is refused before anything is created. The cost of the shadow variant's instances is checked against the
+    project's budget.
 
     The task waits in the triggerer. If a worker is killed, the next try attaches to the shadow, and its time is not
     restarted. If the task is cleared or marked while it waits, the shadow variant is removed. Idempotent.
 
-    If the outcome is `failed`, or the version does not start, the task fails without a retry. If it is `undecided`
-    (too few requests), the task succeeds.
+    If the outcome is `failed`, or the version does not start, the task fails without a retry. If it is `undecided` (too
+    few requests, or an interval that contains a limit), the task succeeds.
 
     Args:
         model: registered model (templated).

@@ -17,13 +17,14 @@ EXTRA_FIELDS = ("partition", "model_name", "versions", "endpoint", "reason", "di
 
 
 class SkewOperator(StepOperator):
-    """Compare what requests saw with what the lake says of the same rows. Idempotent.
+    """Compare the features and scores of requests with those that the lake has for the same rows. Idempotent.
 
-    Section `skew` of params.yaml sets the share that may differ, and what follows on skew. With `on_skew: report`, the
-    default, the task succeeds and the asset gets an event. With `fail`, the task fails without a retry; Airflow emits
-    no event of a task that fails. With too few rows, the task succeeds, and its result says `undecided`.
+    Section `skew` of params.yaml sets the share of rows that may differ, and what to do on skew. With
+    `on_skew: report`, the default, the task succeeds and the asset gets an event. With `fail`, the task fails without a
+    retry, and there is no event, because Airflow emits none for a task that fails. With too few rows, the task
+    succeeds, and the outcome is `undecided`.
 
-    Skew is an error of serving. It starts no training: a model that is trained again sees the same requests.
+    Skew is an error of serving. It starts no training, because a new model would get the same requests.
 
     Args:
         dataset: dataset of the rows (templated); by default the one in the model's parameters.

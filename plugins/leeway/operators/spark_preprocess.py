@@ -17,7 +17,7 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
     The window's data files and the code of `pipelines` are uploaded, unless S3 has the same content already. The job's
     name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that name and
     the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result; else the
-    task starts a job with the next name. So nobody pays for a second job after a retry, a clear or a killed worker. The
+    task starts a job with the next name. So no second job is paid for after a retry, a clear or a killed worker. The
     task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job is
     stopped. Idempotent.
 

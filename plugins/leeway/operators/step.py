@@ -21,12 +21,12 @@ ACTOR_VARIABLES = {
     "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
     "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
 }
-"""Templates of the variables that say who acts, for the registry's events: the user who triggered the run, if there is
-one, and the run."""
+"""Templates of the variables with which steps record who caused an event: the user who triggered the run, or else the
+run itself; and the run."""
 
 
 class StepOperator(ResultOutputMixin, BaseOperator):
-    """Run one step in a process of its own. Its Result, which has references and numbers only, is the task's XCom.
+    """Run one step in a process of its own. The task's XCom is the step's Result: references and numbers only.
 
     A subclass names the step and the fields of its spec. The process ends when the task ends.
 

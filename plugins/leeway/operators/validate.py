@@ -26,9 +26,9 @@ class ValidateOperator(StepOperator):
         suite: suite in expectations/ (templated); by default the one with the dataset's name.
         max_quarantined_fraction: largest share of the rows that may be quarantined, 0 to 1 (templated); by default
             params.yaml decides.
-        engine: what judges the rows: `duckdb`, or `gx`, Great Expectations itself (templated); by default params.yaml
-            decides.
-        verify_share: share of the partitions that both engines judge, 0 to 1 (templated). If the engines differ, the
+        engine: engine that evaluates the suite: `duckdb`, or `gx`, Great Expectations itself (templated); by default
+            params.yaml decides.
+        verify_share: share of the partitions that both engines evaluate, 0 to 1 (templated). If the engines differ, the
             task fails and nothing is published. By default params.yaml decides.
         withdraw: whether to remove the rows of a refused day that were published before (templated); by default
             params.yaml decides.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from drydock.api.operations import Answer, iter_operations
+from drydock.api.operations import Handling, iter_operations
 
 ROLE = "arn:aws:iam::123456789012:role/drydock"
 TUNING = {"Strategy": "Random", "ResourceLimits": {"MaxParallelTrainingJobs": 1}}
@@ -20,7 +20,7 @@ AUTO_ML: list[dict[str, Any]] = [
     {"ImageClassificationJobConfig": {}},
 ]
 REFUSED = [
-    name for name, group in iter_operations() if group.answer is Answer.REFUSED and not name.startswith("Invoke")
+    name for name, group in iter_operations() if group.handling is Handling.REFUSED and not name.startswith("Invoke")
 ]
 
 

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from drydock.errors import FAILURE_REASON_MAX_CHARS, CannotStart, JobFailed
+from drydock.errors import FAILURE_REASON_MAX_CHARS, JobFailed, StartFailed
 
 
-@pytest.mark.parametrize("error", [CannotStart("taken"), JobFailed("AlgorithmError: x")])
+@pytest.mark.parametrize("error", [StartFailed("taken"), JobFailed("AlgorithmError: x")])
 def test_errors_survive_pickling(error: Exception) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error) and str(copy) == str(error)

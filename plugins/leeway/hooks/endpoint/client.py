@@ -25,7 +25,7 @@ EXISTS_TEXT = "already existing"
 """Part of SageMaker's error about a second model or configuration of the same name."""
 LOG_GROUP = "/aws/sagemaker/Endpoints/"
 LOG_LINES = 20
-"""Lines of the end of an endpoint's log that a failed deployment shows."""
+"""Number of last lines of an endpoint's log that a failed deployment shows."""
 
 
 class EndpointClient:
@@ -83,7 +83,7 @@ class EndpointClient:
         self._call(lambda: self._sagemaker.update_endpoint(**request))
 
     def create_model_and_config(self, model: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Create a model and a configuration by their requests, unless they exist: equal ones have equal names."""
+        """Create a model and a configuration, unless they exist. Equal requests have equal names."""
         self._create("model", model)
         self._create("endpoint_config", config)
 
@@ -106,7 +106,7 @@ class EndpointClient:
         }
 
     def list_alarms(self) -> dict[str, str]:
-        """Return the reason of the state of each of the endpoint's alarms, by name."""
+        """Return the endpoint's alarms, name to the reason of the state."""
         return {alarm["AlarmName"]: str(alarm.get("StateReason", "")) for alarm in self._describe_alarms()}
 
     def delete_unused(self, endpoint: Mapping[str, Any]) -> None:
@@ -116,8 +116,8 @@ class EndpointClient:
         models = [variant["ModelName"] for variant in config["ProductionVariants"]]
         self._delete_unused([name, *models], config["CreationTime"])
 
-    def delete_new(self, config_name: str, model_name: str) -> None:
-        """Delete a configuration and a model that nothing uses. Idempotent."""
+    def delete_config_and_model(self, config_name: str, model_name: str) -> None:
+        """Delete a configuration and a model, which the endpoint must not use. Idempotent."""
         for verb, member, name in (
             ("delete_endpoint_config", "EndpointConfigName", config_name),
             ("delete_model", "ModelName", model_name),
@@ -141,10 +141,10 @@ class EndpointClient:
     def read_log_end(self, variant: str = "") -> list[str]:
         """Return the last lines of the log of the endpoint, or of one variant; empty if it cannot be read.
 
-        They only explain a failure.
+        The lines only explain a failure, so an error is ignored.
         """
         logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP}{self.name}"
-        # CloudWatch Logs sorts streams by time only without a prefix. A variant that fails to start has few streams.
+        # CloudWatch Logs cannot sort by time the streams of a prefix. A variant that fails to start has few streams.
         search = {"logStreamNamePrefix": f"{variant}/"} if variant else {"orderBy": "LastEventTime", "descending": True}
         try:
             streams = logs.describe_log_streams(logGroupName=group, limit=50, **search)["logStreams"]

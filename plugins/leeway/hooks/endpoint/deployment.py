@@ -1,7 +1,7 @@
 """Decide what a try of a task does next, from SageMaker's description of its endpoint.
 
-Nothing about a deployment is stored but in SageMaker: the name of a configuration is derived from its content, and a
-tag of the endpoint names the deployment that a task began.
+Only SageMaker stores the state of a deployment. The name of a configuration is derived from its content, and a tag of
+the endpoint names the deployment that a task began.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Release:
     task: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
     is_rollback: bool
-    """Whether the version served before: then neither budget nor alarms hold it up."""
+    """Whether the endpoint served the version before its present one. Neither the budget nor raised alarms prevent a
+    rollback."""
 
     @property
     def config_name(self) -> str:
@@ -93,7 +94,7 @@ class Deployment:
         return dict(self._inputs)
 
     def resume(self, event: DeploymentEvent | None) -> DeploymentWait | dict[str, Any]:
-        """Return the deployment to begin or to wait for, or the result if the endpoint serves the release. Idempotent.
+        """Find out what this try does next: begin a deployment, wait for one, or return the task's result. Idempotent.
 
         Raises:
             AirflowFailException: the deployment was rolled back or refused, the budget does not allow it, or Leeway did
@@ -112,7 +113,7 @@ class Deployment:
         if endpoint["EndpointStatus"] == "InService" and endpoint["EndpointConfigName"] == self.release.config_name:
             return self._finish(endpoint, tags)
         if is_own or (event and event["config_name"] == self.release.config_name):
-            raise self._fail(endpoint)
+            raise self._handle_failure(endpoint)
         if endpoint["EndpointStatus"] == "Failed":
             self.log.info("endpoint %s is Failed: deleting it, then creating it again", self.client.name)
             self.client.delete()
@@ -217,8 +218,8 @@ class Deployment:
             **{name: self._inputs.get(name) for name in ("cost_usd_h", "cost_usd_month")},
         }
 
-    def _fail(self, endpoint: Endpoint) -> AirflowException:
-        """Record the failed deployment, delete its configuration and model, and return the task's error."""
+    def _handle_failure(self, endpoint: Endpoint) -> AirflowException:
+        """Record the failed deployment, delete what it created, and return the task's error."""
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
         causes = failures.find_causing_alarms(reason, alarms, self.client.list_raised_alarms())
@@ -235,11 +236,11 @@ class Deployment:
         return failures.make_deployment_error(text, reason)
 
     def _discard(self, endpoint: Endpoint | None) -> None:
-        """Delete the release's configuration and model; all, if there is no endpoint that serves."""
+        """Delete the release's configuration and model; all of the endpoint's resources, if no endpoint serves."""
         if endpoint is None:
             self.client.delete_all()
         elif endpoint["EndpointConfigName"] != self.release.config_name:
-            self.client.delete_new(self.release.config_name, self.release.model_request["ModelName"])
+            self.client.delete_config_and_model(self.release.config_name, self.release.model_request["ModelName"])
 
     def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
         release = self.release

@@ -8,9 +8,9 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 TEMPORARY_TEXTS = ("CapacityError", "InsufficientInstanceCapacity", "InternalServerError", "internal error")
-"""Parts of the FailureReason after which a retry can help."""
+"""Texts in the FailureReason that show that a retry can help."""
 MAX_REASON_CHARS = 900
-"""Longest reason in an error. Of a longer one, the middle is left out: the last lines of a log are at its end."""
+"""Longest reason in an error. The middle of a longer one is left out, because its end has the last lines of a log."""
 
 
 def format_reason(endpoint: Mapping[str, Any]) -> str:
@@ -34,7 +34,7 @@ def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised: Mapping[
 
 
 def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
-    """Return a sentence about a failed deployment: the alarms with their reasons, or SageMaker's reason."""
+    """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason."""
     texts = [f"{name} ({text.rstrip('.')})" if (text := alarm_reasons.get(name)) else name for name in causes]
     return f"rolled back by alarm {', '.join(texts)}: {reason}" if causes else reason
 
@@ -46,7 +46,7 @@ def make_deployment_error(text: str, reason: str) -> AirflowException:
 
 
 def refuse_conversion(endpoint: Mapping[str, Any], is_serverless: bool) -> None:
-    """Refuse an update that would turn the instances of an endpoint into a serverless variant: SageMaker has none.
+    """Refuse an update from instances to a serverless variant, which SageMaker does not support.
 
     Args:
         endpoint: SageMaker's description of the endpoint.

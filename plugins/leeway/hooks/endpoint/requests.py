@@ -17,13 +17,13 @@ from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT, build_al
 Policy = Mapping[str, Any]
 Tags = Sequence[Mapping[str, str]]
 MARGIN_S = 3_600
-"""Seconds in which SageMaker may start and stop instances, beside the waits of a release."""
+"""Seconds that SageMaker may need to start and stop instances, in addition to the waits of a release."""
 EXECUTION_TIMEOUT_S = (600, 28_800)
 """SageMaker's limits of MaximumExecutionTimeoutInSeconds."""
 ROUTING_TYPES = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "LINEAR"}
 SIZE_MEMBERS = {"canary": "CanarySize", "linear": "LinearStepSize"}
 TEXT_TYPES = {"JsonContentTypes": ["application/json", "application/jsonlines"], "CsvContentTypes": ["text/csv"]}
-"""Content types that data capture stores as text; all others are stored as base64."""
+"""Content types whose bodies data capture stores as text. Other bodies are stored as base64."""
 
 
 def build_model_request(
@@ -84,7 +84,7 @@ def is_serverless(policy: Policy) -> bool:
 
 
 def build_endpoint_tags(endpoint: str, tags: Tags) -> list[dict[str, str]]:
-    """Return the tags of the task, and the one by which Leeway finds what belongs to the endpoint."""
+    """Return the tags of the task, and the tag by which Leeway finds the resources of the endpoint."""
     return [{"Key": ENDPOINT_TAG, "Value": endpoint}, *map(dict, tags)]
 
 
@@ -147,7 +147,7 @@ def build_alarm_requests(endpoint: str, policy: Policy) -> list[dict[str, Any]]:
 def _list_alarm_fields(policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the kind of each alarm, and its metric, statistic and threshold."""
     errors = {"MetricName": "Invocation5XXErrors"}
-    if policy["error_percent"] is not None:  # the average of 1 for an error, and 0 for any other answer
+    if policy["error_percent"] is not None:  # an error counts 1 and any other answer 0, so the average is the share
         yield "errors", {**errors, "Statistic": "Average", "Threshold": policy["error_percent"] / 100}
     if policy["error_count"] is not None:
         yield "error-count", {**errors, "Statistic": "Sum", "Threshold": float(policy["error_count"])}

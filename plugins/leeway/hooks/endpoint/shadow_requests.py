@@ -1,4 +1,4 @@
-"""Build the configuration of an endpoint with a shadow variant, and the tags by which a shadow is found again."""
+"""Build the requests that add and remove a shadow variant, and the tags by which a later try finds the shadow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_VARIANT_CHARS = 63
 
 @dataclass(frozen=True)
 class ShadowRecord:
-    """A shadow that began, as the endpoint's tag `SHADOW_TAG` stores it. Times are in ISO format, UTC."""
+    """Task, begin and end of a shadow, as the endpoint's tag `SHADOW_TAG` stores them. Times are in ISO format, UTC."""
 
     task: str
     """Shadow variant, and a digest of the task."""
@@ -44,7 +44,7 @@ def build_variant_name(version: str) -> str:
 def build_shadow_request(
     endpoint: str, version: str, model_name: str, base: Mapping[str, Any], capture_uri: str, tags: Tags
 ) -> dict[str, Any]:
-    """Build the request to CreateEndpointConfig: the base, with a shadow variant, and all requests are captured.
+    """Build the request to CreateEndpointConfig: the base with a shadow variant, and with capture of all requests.
 
     Args:
         endpoint: name of the endpoint.
@@ -55,7 +55,8 @@ def build_shadow_request(
         tags: tags of the task.
     """
     (production,) = base["ProductionVariants"]
-    names = ("InstanceType", "InitialInstanceCount", "InitialVariantWeight")  # an equal weight: it gets each request
+    # With the weight of the production variant, the shadow variant gets a copy of each request.
+    names = ("InstanceType", "InitialInstanceCount", "InitialVariantWeight")
     shadow = {
         "VariantName": build_variant_name(version),
         "ModelName": model_name,

@@ -1,8 +1,15 @@
 """Decide what a try of a shadow's task does next, from SageMaker's description of its endpoint.
 
-A shadow goes through these states, each of which a later try finds again: the endpoint is changed to a configuration
-with the shadow variant; its tag `SHADOW_TAG` has the begin; then the end; the endpoint is changed back; the shadow is
-judged. So a killed task neither restarts the clock, nor leaves the shadow variant for ever.
+A shadow has five stages:
+
+1. The endpoint is changed to a configuration with the shadow variant.
+2. The endpoint's tag `SHADOW_TAG` has the begin of the shadow.
+3. The tag also has the end of the shadow.
+4. The endpoint is changed back.
+5. The shadow is judged.
+
+A later try finds the stage in SageMaker. So if a task is killed, the time of the shadow is not restarted, and its
+variant is removed in the end.
 """
 
 from __future__ import annotations
@@ -39,7 +46,7 @@ from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.step.hook import Logger, StepHook
 
 LOG_LINES = 3
-"""Lines of the end of the shadow variant's log in the error of a version that does not start."""
+"""Number of last lines of the shadow variant's log in the error of a version that does not start."""
 Event = DeploymentEvent | ShadowEvent
 Wait = DeploymentWait | ShadowWait
 
@@ -67,7 +74,7 @@ class Shadow:
 
 
 class ShadowRun:
-    """Begin a shadow, attach to the one in progress, end it, or judge the one that ended.
+    """Begin a shadow, wait for the one in progress, end it, or judge the one that ended.
 
     Args:
         client: calls AWS for the endpoint.
@@ -93,7 +100,7 @@ class ShadowRun:
         self.step_hook, self.wait_template, self.log = step_hook, wait_template, log
 
     def resume(self, event: Event | None) -> Wait | dict[str, Any]:
-        """Return what to begin or to wait for, or the judgement. Idempotent.
+        """Find out what this try does next: begin the shadow, wait, end it, or return the judgement. Idempotent.
 
         Raises:
             AirflowFailException: the version did not start, the endpoint was changed meanwhile, the budget does not
@@ -121,11 +128,11 @@ class ShadowRun:
             return self._judge(endpoint, request, record)
         has_begun = tags.get(DEPLOYMENT_TAG) == own_tag or (event and event["config_name"] == config_name)
         if has_begun:
-            raise self._fail_to_start(endpoint, request)
+            raise self._handle_failed_start(endpoint, request)
         return self._begin(request, own_tag)
 
     def _check_event(self, event: Event | None, endpoint: Endpoint | None) -> None:
-        """Raise the error of a wait that did not end as it should, or of an endpoint that does not serve."""
+        """Raise an error if the wait ended without a known state, or if the endpoint was deleted or has failed."""
         name = self.client.name
         if event and event["cause"] not in ("ended", "over", "changed", "refused"):
             raise AirflowException(f"the state of endpoint {name} is not known: {event['message']}")
@@ -153,7 +160,7 @@ class ShadowRun:
         return str(config["EndpointConfigName"]), request
 
     def _wait_for_change(self, endpoint: Endpoint, config_name: str) -> DeploymentWait:
-        """Return the wait for the change in progress: of this shadow, or any other, after which this one begins."""
+        """Return the wait for the change of the endpoint that is in progress: this shadow's, or an earlier one."""
         pending = get_pending_config(endpoint)
         self.log.info("endpoint %s is %s with %s", self.client.name, endpoint["EndpointStatus"], pending or "itself")
         if pending != config_name:
@@ -180,7 +187,7 @@ class ShadowRun:
 
     @property
     def _record_task(self) -> str:
-        """What the endpoint's tag `SHADOW_TAG` has as the shadow's task."""
+        """Value by which the endpoint's tag `SHADOW_TAG` identifies the shadow of this task."""
         return build_deployment_tag(self.shadow.variant, self.shadow.task)
 
     def _record_begin(self, endpoint: Endpoint) -> ShadowRecord:
@@ -223,7 +230,7 @@ class ShadowRun:
     def _judge(self, endpoint: Endpoint, request: Mapping[str, Any], record: ShadowRecord) -> dict[str, Any]:
         """Judge the shadow that has ended, and record the judgement.
 
-        If it did not pass, the endpoint's tag is removed: if a person clears the task, another shadow begins.
+        If it did not pass, the endpoint's tag is removed. So another shadow begins if a person clears the task.
         """
         self._discard(request)
         shadow, name = self.shadow, self.client.name
@@ -242,7 +249,7 @@ class ShadowRun:
             self.client.remove_tag(endpoint, SHADOW_TAG)
         return result
 
-    def _fail_to_start(self, endpoint: Endpoint, request: Mapping[str, Any]) -> AirflowException:
+    def _handle_failed_start(self, endpoint: Endpoint, request: Mapping[str, Any]) -> AirflowException:
         """Record that the version did not start, delete its configuration and model, and return the task's error."""
         shadow, reason = self.shadow, failures.format_reason(endpoint)
         lines = self.client.read_log_end(shadow.variant)
@@ -259,7 +266,7 @@ class ShadowRun:
         return failures.make_deployment_error(text + log_end[: failures.MAX_REASON_CHARS], reason)
 
     def _discard(self, request: Mapping[str, Any]) -> None:
-        self.client.delete_new(request["EndpointConfigName"], self.shadow.model_request["ModelName"])
+        self.client.delete_config_and_model(request["EndpointConfigName"], self.shadow.model_request["ModelName"])
 
     def _record(self, outcome: str, config_name: str, why: str) -> None:
         shadow = self.shadow
@@ -268,7 +275,7 @@ class ShadowRun:
 
 
 def remove_shadow(client: EndpointClient, variant: str) -> None:
-    """Begin to change an endpoint to its configuration without the shadow variant, if it has that one. Idempotent."""
+    """Begin to remove a shadow variant from an endpoint, if the endpoint has it and is InService. Idempotent."""
     endpoint = client.describe()
     if endpoint is None or endpoint["EndpointStatus"] != "InService":
         return

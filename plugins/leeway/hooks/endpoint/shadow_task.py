@@ -27,8 +27,8 @@ class ShadowFields(DeployFields):
 
 
 @dataclass(frozen=True)
-class NoShadow:
-    """The work of a task that has nothing to do."""
+class SkippedShadow:
+    """The work of a task that runs no shadow."""
 
     result: dict[str, Any]
     inputs: dict[str, Any]
@@ -52,7 +52,7 @@ class ShadowTask(DeployTask):
             choice = self.step_hook.run("serving", self._build_spec())
             champion, reason = self._find_champion(client, choice)
             if reason:
-                return NoShadow(self._build_skipped_result(choice, champion, reason), {})
+                return SkippedShadow(self._build_skipped_result(choice, champion, reason), {})
             upload = self._upload_inputs(version=choice["version"], beside=champion)
             inputs = {**upload, "champion": champion}
         self._variant = build_variant_name(inputs["version"])
@@ -63,7 +63,7 @@ class ShadowTask(DeployTask):
 
     def stop(self) -> None:
         """Remove the shadow variant, if the endpoint has it and is not being changed. Idempotent."""
-        if not self._variant:  # the wait has timed out in another process
+        if not self._variant:  # another process prepared the work, and this one handles the time-out of its wait
             self._variant = build_variant_name(self.step_hook.run("serving", self._build_spec())["version"])
         remove_shadow(self._create_client(), self._variant)
 
@@ -81,7 +81,7 @@ class ShadowTask(DeployTask):
         return super()._build_spec() | {name: value for name, value in fields.items() if value not in (None, "")}
 
     def _find_champion(self, client: EndpointClient, choice: Mapping[str, Any]) -> tuple[str, str]:
-        """Return the version that the endpoint serves, and the reason why there is no shadow; empty if there is one."""
+        """Return the version that the endpoint serves, and the reason to skip the shadow; empty if there is none."""
         if not choice["policy"]["shadow_minutes"]:
             return "", "shadow_minutes is 0"
         if choice["is_rollback"]:

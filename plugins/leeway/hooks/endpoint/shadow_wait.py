@@ -1,4 +1,4 @@
-"""Wait until a shadow has run for its time, or has answered enough requests: in the triggerer or a worker."""
+"""Wait until a shadow has run for its time or has answered enough requests, in the triggerer or a worker."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ShadowWait(AwsWait):
 async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
     """Wait until the shadow's time has passed, it has answered enough requests, or the endpoint was changed.
 
-    While AWS throttles, fails or restarts, requests are retried; the time counts nevertheless.
+    While AWS throttles requests or does not answer, they are retried. The shadow's time continues meanwhile.
     """
     outage = Outage(log, "SageMaker or CloudWatch")
     log.info("endpoint %s: %s gets copies of the requests until %s", wait.endpoint, wait.variant, wait.until)
@@ -104,7 +104,7 @@ async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
 
 
 async def _check(wait: ShadowWait, log: Logger) -> ShadowEvent | None:
-    """Return the event if the wait has ended early; None if it has not."""
+    """Return the event if the wait ends before the shadow's latest end; None otherwise."""
     async with await wait.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
         try:
             endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)

@@ -114,7 +114,7 @@ class DeployTask(AwsTask):
         return {**self._read_serving(), **version, "model": fields.model, "endpoint": self._endpoint}
 
     def _read_serving(self) -> Mapping[str, Any]:
-        """Return the field `serving`. A template gives it as JSON text."""
+        """Return the field `serving`, which is a JSON text if a template rendered it."""
         value = self.fields.serving or {}
         if isinstance(value, str):
             with suppress(ValueError):

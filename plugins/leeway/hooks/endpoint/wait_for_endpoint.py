@@ -20,14 +20,14 @@ from leeway.hooks.endpoint.wait import (
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_permanent, is_transient
 from leeway.hooks.step.hook import Logger
 
-TAKEN_TEXTS = ("already existing", "Cannot update", "in-progress")
-"""Parts of SageMaker's errors about an endpoint that exists, or that is being changed."""
+CONFLICT_TEXTS = ("already existing", "Cannot update", "in-progress")
+"""Texts in SageMaker's errors about an endpoint that exists already, or that is being changed."""
 
 
 async def start_and_wait_for_endpoint(wait: DeploymentWait, log: Logger) -> DeploymentEvent:
     """Begin the deployment unless it is in progress, wait for its end, and return how the wait ended.
 
-    While SageMaker throttles, fails or restarts, requests are retried for at most `max_duration_s` seconds.
+    While SageMaker throttles requests or does not answer, they are retried for at most `max_duration_s` seconds.
     """
     monitor, outage = _EndpointMonitor(wait, log), Outage(log, "SageMaker")
     deadline = asyncio.get_running_loop().time() + wait.max_duration_s
@@ -56,15 +56,15 @@ class _EndpointMonitor:
     def __init__(self, wait: DeploymentWait, log: Logger) -> None:
         self.wait, self.log = wait, log
         self._has_begun, self._is_tagged = not wait.verb, not wait.tag
-        self._last_status, self._is_taken = "", False
+        self._last_status, self._has_conflict = "", False
 
     def build_end_event(self) -> DeploymentEvent:
-        """Return the event of the end. If another process was faster, it may have been another deployment."""
+        """Return the event of the end. If another process changed the endpoint first, its deployment is not known."""
         event = self.wait.build_event("ended")
-        return {**event, "config_name": ""} if self._is_taken else event
+        return {**event, "config_name": ""} if self._has_conflict else event
 
     async def check(self) -> bool:
-        """Begin the deployment if that was not done yet. Return whether the endpoint is being changed."""
+        """Begin the deployment unless it has begun. Return whether the endpoint is being changed."""
         async with self.wait.open_client() as sagemaker:
             if not self._has_begun:
                 await self._begin(sagemaker)
@@ -83,15 +83,15 @@ class _EndpointMonitor:
         try:
             await getattr(sagemaker, f"{wait.verb}_endpoint")(**(wait.request or {}))
         except ClientError as error:
-            if not any(text in str(error) for text in TAKEN_TEXTS):
+            if not any(text in str(error) for text in CONFLICT_TEXTS):
                 raise
-            self._is_taken = True
+            self._has_conflict = True
             self.log.info("another try began a deployment of endpoint %s: waiting for it", wait.endpoint)
             return
         self.log.info("endpoint %s: %s with configuration %s", wait.endpoint, f"{wait.verb} began", wait.config_name)
 
     async def _tag(self, sagemaker: Any, endpoint: dict[str, Any]) -> None:
-        """Name the deployment in the endpoint's tag, unless it is another one."""
+        """Name the deployment in the endpoint's tag, if the endpoint has or gets its configuration."""
         if self.wait.config_name in (get_pending_config(endpoint), endpoint["EndpointConfigName"]):
             tags = [{"Key": DEPLOYMENT_TAG, "Value": self.wait.tag}]
             await sagemaker.add_tags(ResourceArn=endpoint["EndpointArn"], Tags=tags)

@@ -43,13 +43,16 @@ class Attempts(ABC):
         """The inputs that decide the job's output, for a later call of `prepare_work` in the same try."""
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
-        """Return the job to start or to wait for, or the result of the job that completed. Idempotent.
+        """Find out what this try does next: start a job, wait for it, or return a completed job's result. Idempotent.
 
         If a job with other inputs still runs, because the task was changed and cleared, it is stopped. The next job
         starts after its end.
 
         Args:
             event: how the wait of this try ended; None at the beginning of the try.
+
+        Returns:
+            The wait for the job, or the task's result.
 
         Raises:
             AirflowFailException: the job cannot succeed, or a budget does not allow it. A retry cannot help.
@@ -70,7 +73,7 @@ class Attempts(ABC):
         return wait
 
     def _record_end(self, event: WaitEvent | None, attempts: Sequence[Job], completed_jobs: Sequence[Job]) -> None:
-        """Record the span of the job that this try waited for or, if it has not waited, of the job that it collects."""
+        """Record the trace span of the job that this try waited for or, without a wait, of the job that it collects."""
         waited_jobs = [job for job in attempts if event and get_job_name(job) == event["job_name"]]
         for job in waited_jobs if event else completed_jobs[-1:]:
             if not is_live(job):
@@ -98,7 +101,7 @@ class Attempts(ABC):
         return error_class(f"{name} was not started: {event['message']}")
 
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
-        """Return the wait for the last attempt, which is live; stop the attempt if it has other inputs."""
+        """Return the wait for the last attempt, which has not ended; stop this attempt if it has other inputs."""
         job = attempts[-1]
         self.jobs.live_job_name = get_job_name(job)
         self.log.info(

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AwsConnection:
-    """The arguments about the connection that every operator of the Amazon provider has."""
+    """The connection arguments that every operator of the Amazon provider has."""
 
     aws_conn_id: str | None
     region_name: str | None

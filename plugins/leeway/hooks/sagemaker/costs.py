@@ -16,7 +16,7 @@ from pipelines.serving.endpoint_resources import compute_waits_s
 
 @dataclass(frozen=True)
 class CostAllocation:
-    """The task, the model and the project that pay for a task's jobs, and the limit of the costs.
+    """The task, the model and the project to which the costs of jobs are allocated, and the limit of these costs.
 
     Args:
         region: AWS region whose prices apply.

@@ -52,7 +52,7 @@ def compute_max_duration_s(job: Mapping[str, Any], max_wait_s: int) -> int:
 
 
 def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
-    """Return for how many seconds a training job has had instances. The time of waiting for capacity does not count."""
+    """Return the seconds for which a training job has had instances, without the waits for capacity."""
     states = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID_STATES]
     return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in states))
 

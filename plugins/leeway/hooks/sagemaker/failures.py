@@ -74,7 +74,7 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], name: str, event: WaitEve
 def _is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool:
     """Return whether the clear that began this try stopped the job.
 
-    SageMaker does not say when a job was stopped, or by whom. The time of the job's end decides.
+    SageMaker records neither when a stop was requested nor by whom. So the time of the job's end decides.
 
     Args:
         job: SageMaker's description of the job.

@@ -21,7 +21,7 @@ LAST_LINES = 100
 
 
 class JobLog:
-    """Show the new lines of a job's log in the task's log, host by host. One call shows a limited number of lines.
+    """Copy the new lines of a job's log to the task's log, host by host. One call copies a limited number of lines.
 
     Args:
         job_name: name of the job.

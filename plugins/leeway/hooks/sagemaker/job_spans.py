@@ -1,4 +1,4 @@
-"""Record a span for each SageMaker job that ended, with its states, in the trace of the task that collects the job."""
+"""Record each ended SageMaker job, with its states, as a span in the trace of the task that collects the job."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from leeway.hooks.step.traces import find_task_context
 from pipelines.costs.job_records import get_end_time, get_kind
 
 PUBLIC_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
-"""Variables that a job gets from Airflow. The job's description shows them, so headers, which hold keys, are not among
-them."""
+"""Variables that a job gets from Airflow. They are visible in the job's description. So the variables of headers, which
+have keys, are not among them."""
 ATTRIBUTES = {"TrainingTimeInSeconds": "training_s", "BillableTimeInSeconds": "billable_s"}
 """Fields of a description to the attributes of the span."""
 
 
 def build_job_environment(job_name: str) -> dict[str, str]:
-    """Return the variables by which a job continues its own span; empty if the trace of the task is not recorded.
+    """Build the variables with which a job adds to its own span; empty if the trace of the task is not recorded.
 
-    The span's id depends on the trace and the job's name only, so it is known before the job exists.
+    The id of the span is computed from the trace and the job's name. So it is known before the job exists.
     """
     task_span = _get_span_context(find_task_context())
     if not task_span.trace_flags.sampled:
@@ -49,8 +49,8 @@ def record_job(job: Mapping[str, Any], log: Logger) -> None:
 
 
 def _record_job(job: Mapping[str, Any], context: Context) -> None:
-    # The function by which Airflow 3.3.2 gives the span of a task the id that its children know already. It is private:
-    # if another version of Airflow lacks it, the trace lacks its jobs, and no task fails.
+    # With this function, Airflow 3.3.2 sets the id of a span. It is private: if another version of Airflow lacks it,
+    # the trace has no spans of jobs, and no task fails.
     from airflow._shared.observability.traces import override_ids
 
     tracer, task_span = trace.get_tracer("leeway"), _get_span_context(context)
@@ -66,7 +66,7 @@ def _record_job(job: Mapping[str, Any], context: Context) -> None:
 
 
 def _describe_job(job: Mapping[str, Any]) -> dict[str, str | int | bool]:
-    """Return the attributes of a job's span. Hyperparameters, addresses and the reason of a failure are not shown."""
+    """Return the attributes of a job's span, without hyperparameters, addresses and the reason of a failure."""
     resources = job.get("ResourceConfig") or job.get("TransformResources") or {}
     resources = resources or job.get("ProcessingResources", {}).get("ClusterConfig", {})
     states = [state["Status"] for state in job.get("SecondaryStatusTransitions", [])]

@@ -20,7 +20,7 @@ TASK_FIELDS = (
     *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
     *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
 )
-"""Parts of the request that only the task may set. With other values it would not find its jobs, outputs and costs."""
+"""Parts of the request that only the task may set: it finds its jobs, outputs and costs by them."""
 
 
 def parse_count(name: str, value: Any, maximum: int | None = None) -> int:

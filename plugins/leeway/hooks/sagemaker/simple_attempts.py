@@ -20,7 +20,7 @@ from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_instance_fields, to_on_demand_record
 
 MAX_WAIT_S = 3_600
-"""Longest wait for a machine, seconds. SageMaker starts these jobs at once; drydock lets them wait for cores."""
+"""Longest wait for a machine, seconds. SageMaker starts these jobs at once; in drydock they may wait for cores."""
 
 
 class SimpleAttempts(Attempts):

@@ -33,7 +33,7 @@ class Wait(Protocol):
 
 
 class Work(Protocol):
-    """What a task does after `AwsTask.prepare_work`: start a job or deployment, or find it, and return its result."""
+    """The work of a task after `AwsTask.prepare_work`: start or find a job or deployment, and return its result."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -87,10 +87,7 @@ class AwsTask(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End the job or deployment that the task waits for, if that is possible. Idempotent.
-
-        Airflow's limit of the wait has passed.
-        """
+        """Stop the job or deployment that the task waited for longer than allowed, if it can be stopped. Idempotent."""
 
     def kill(self) -> None:
         """Stop the step that this process runs."""
@@ -148,9 +145,9 @@ class JobTask(AwsTask):
         self.jobs = self.jobs_class(self.hook, self.log, base_name)
 
     def get_job_scope(self) -> str:
-        """Return the id that the jobs' names contain. DAG runs for which it is equal share their jobs.
+        """Return an id that becomes part of the jobs' names. DAG runs with equal ids share their jobs.
 
-        By default it is the id of the DAG run, so runs share no jobs.
+        By default it is the id of the DAG run, so that DAG runs share no jobs.
         """
         return str(self.identity["run_id"])
 

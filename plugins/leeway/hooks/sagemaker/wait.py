@@ -30,9 +30,9 @@ class WaitEvent(TypedDict):
     """How a wait ended."""
 
     cause: Cause
-    """ended: the job ended, or somebody stopped it. budget, overrun, deadline: the wait stopped the job, because it
-    exceeded its budget, its run time or its age. no_answer, error: SageMaker did not answer, or answered with an error,
-    so the job's state is not known. refused: the request is wrong, so the job was not started."""
+    """ended: the job ended, and the wait did not stop it. budget, overrun, deadline: the wait stopped the job, because
+    it exceeded its budget, its run time or its age. no_answer, error: SageMaker did not answer, or answered with an
+    error, so the job's state is not known. refused: the request is wrong, so the job was not started."""
     job_name: str
     """Name of the job."""
     message: str

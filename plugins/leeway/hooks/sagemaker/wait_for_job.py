@@ -1,7 +1,7 @@
 """Start a job, wait until it ends, and stop it if it exceeds a limit. The triggerer and workers use the same code.
 
-The code that waits for a job also starts it. A deferred task therefore has no job before its trigger runs. If a person
-marks the task before that, there is no job to stop.
+The code that waits for a job also starts it. So a deferred task has no job before its trigger runs. If a person marks
+the task before that, no job has to be stopped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
 async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     """Wait until the job has ended, and log its states and lines meanwhile. Stop it if it exceeds a limit of the wait.
 
-    While SageMaker throttles, fails or restarts, requests are retried for at most `max_age_s` seconds.
+    While SageMaker throttles requests or does not answer, they are retried for at most `max_age_s` seconds.
 
     Returns:
         How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error for

@@ -1,4 +1,4 @@
-"""Emit an asset event when a model has another champion, and no event if the champion is the same.
+"""Emit an asset event when a model gets another champion, and none if the champion stays the same.
 
 As in `leeway.hooks.step.asset_events`, the champion is written to the asset's state store when Airflow has its event.
 If a task dies after it changed the champion, its next try changes nothing, but emits the event.
@@ -31,7 +31,8 @@ def register_champion_asset(task: BaseOperator, asset: Asset) -> None:
 def prepare_champion_event(context: Context, asset: Asset, champion: str, result: Mapping[str, Any]) -> None:
     """Prepare the event that Airflow emits when the task succeeds; prepare none if this champion has had its event.
 
-    If this call changed the champion, there is always an event: a command may have changed it since the last event.
+    If the step changed the champion, there is always an event, even for the version of the last event: in between, a
+    command, which emits no events, may have made another version the champion.
 
     Args:
         context: context of the task.

@@ -39,7 +39,7 @@ INSTALL_HINT = f'Run `pip install "leeway[pipelines]=={__version__}"` in its env
 
 
 LINE_LEVEL = re.compile(r"(?P<error>error: |E [\w.]+: )|(?P<warning>W [\w.]+: )")
-"""Begin of a line of a step that is an error or a warning: see `pipelines.system.log`."""
+"""Prefix of a step's line that is an error or a warning; see `pipelines.system.log`."""
 
 
 class Logger(Protocol):
@@ -56,7 +56,7 @@ class Logger(Protocol):
 
 
 class StepHook:
-    """Run each step in a process group of its own. If the task is killed or the step crashes, no process stays behind.
+    """Run each step in a process group of its own. If the task is killed or the step crashes, all its processes end.
 
     Args:
         log: log of the task; each line that the step prints is logged.

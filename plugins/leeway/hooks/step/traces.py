@@ -1,4 +1,4 @@
-"""Find the trace of the task, which Airflow records if `[traces]` is switched on, and pass it to the task's steps."""
+"""Find the trace of the task, which Airflow records if `[traces]` is switched on, and pass it to the steps."""
 
 from __future__ import annotations
 

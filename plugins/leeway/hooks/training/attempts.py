@@ -107,7 +107,7 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_name(len(attempts) + 1), self.template.build_request(machine)
-        # The environment is no input of the job: a try of another trace finds this job, too.
+        # The environment does not count as an input, so that a try with another trace finds this job, too.
         request["Environment"] = build_job_environment(name) | request.get("Environment", {})
         return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from drydock.endpoints.capture import build_event
-from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.invocation import Invocation
 from pipelines.container import inference
 from pipelines.dataset import load_dataset
@@ -178,7 +178,7 @@ class CaptureFolder:
         answer = inference.output_fn(inference.predict_fn(inference.input_fn(body, JSON), self._model), JSON)
         answer = json.dumps({"scores": scores}) if scores else answer
         request = Invocation(body.encode(), {"Content-Type": JSON})
-        event = build_event({"CaptureOptions": MODES}, request, Answer(200, answer.encode(), JSON), at)
+        event = build_event({"CaptureOptions": MODES}, request, ModelResponse(200, answer.encode(), JSON), at)
         self.write(json.dumps(event), at)
 
     def write(self, line: str, at: dt.datetime) -> None:

@@ -11,7 +11,7 @@ from moto.sagemakermetrics.responses import SageMakerMetricsResponse
 from moto.sagemakerruntime.responses import SageMakerRuntimeResponse
 
 from drydock.api.feature_store.runtime import RECORD_OPERATIONS
-from drydock.api.operations import Answer, check_operation, format_operations_table, iter_operations
+from drydock.api.operations import Handling, check_operation, format_operations_table, iter_operations
 from drydock.api.responses import OPERATIONS, DrydockResponse
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "drydock.md"
@@ -56,7 +56,7 @@ def test_operation_that_moto_adds_is_found() -> None:
 
 def test_operations_that_run_are_those_of_drydock() -> None:
     # Middlewares answer InvokeEndpoint, and the requests for records.
-    operations = {name for name, group in iter_operations() if group.answer is Answer.RUN}
+    operations = {name for name, group in iter_operations() if group.handling is Handling.RUN}
     assert operations == {*OPERATIONS, *RECORD_OPERATIONS, "InvokeEndpoint", "InvokeEndpointAsync"}
 
 

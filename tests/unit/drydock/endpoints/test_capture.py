@@ -6,14 +6,14 @@ import pytest
 
 from drydock.endpoints import capture as module
 from drydock.endpoints.capture import DataCapture
-from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.invocation import Invocation
 from drydock.resources import Owner
 from drydock.settings import Settings
 
 CONFIG = {"EnableCapture": True, "InitialSamplingPercentage": 100, "DestinationS3Uri": "s3://b/c"}
 CONFIG |= {"CaptureOptions": [{"CaptureMode": "InputAndOutput"}]}
-REQUEST, ANSWER = Invocation(b"x" * 1_000, {"Content-Type": "text/csv"}), Answer(200, b"1", "text/csv")
+REQUEST, ANSWER = Invocation(b"x" * 1_000, {"Content-Type": "text/csv"}), ModelResponse(200, b"1", "text/csv")
 
 
 @pytest.mark.parametrize(("limit", "lines"), [(10_000, 7), (10_000_000, 50)])

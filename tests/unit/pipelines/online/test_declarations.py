@@ -23,7 +23,7 @@ from pipelines.online.declarations import name_group, require_lookups
         ({"features": {}}, "needs features and a key"),
         ({"key": ()}, "needs features and a key"),
         ({"features": {"speed": 1}}, "has speed, which features= of the dataset does not name"),
-        ({"key": ("date", "weather_temp")}, "has the key weather_temp, which is looked up itself"),
+        ({"key": ("date", "weather_temp")}, "has the key weather_temp, which is a looked-up feature"),
         ({"max_age": dt.timedelta(-1)}, "has a negative max_age"),
         ({"features": {"departures_hour": "many"}}, "has a default of another kind for departures_hour"),
         ({"features": {"carrier": 1}}, "has a default of another kind for carrier"),

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pipelines.serving import scoring_queue
-from pipelines.serving.batches import Batch, Request, Scored
+from pipelines.serving.batches import Batch, Request, RequestScores
 from pipelines.serving.scoring_queue import ScoringQueue
 from pipelines.serving.served_model import ServedModel
 
@@ -33,8 +33,8 @@ class Worker:
         numbers = [number for number in range(len(requests)) if number not in errors]
         return [Batch(numbers, [1] * len(numbers), cast("Any", [requests[number].body for number in numbers]))], errors
 
-    def score_batch(self, _: Any, batch: Any, __: None) -> list[Scored | Exception]:
-        return [Scored([body.decode()], {}) for body in batch.rows]
+    def score_batch(self, _: Any, batch: Any, __: None) -> list[RequestScores | Exception]:
+        return [RequestScores([body.decode()], {}) for body in batch.rows]
 
 
 class Model:
@@ -64,7 +64,7 @@ def send(worker: Worker, bodies: list[bytes]) -> list[Any]:
         worker.release.set()
         results: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
         results.append(await queue.score(Request(b"later", "")))
-        return [result.scores if isinstance(result, Scored) else str(result) for result in results]
+        return [result.scores if isinstance(result, RequestScores) else str(result) for result in results]
 
     return asyncio.run(run())
 

@@ -1,4 +1,4 @@
-"""Test the times that a metering charges, from the ledger, the events and what exists."""
+"""Test the periods that a metering charges, from the ledger, the events and the endpoints that exist."""
 
 import datetime as dt
 from typing import Any
@@ -9,7 +9,7 @@ from pipelines.costs.endpoints.fleets import Change, Fleet
 from pipelines.registry.lifecycle import Event, Kind
 from pipelines.serving.metering import history
 from pipelines.serving.metering.observation import LiveFleet
-from pipelines.serving.metering.windows import Window, WindowFinder, apply_correction
+from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, apply_correction
 
 REGION = "us-east-1"
 
@@ -39,19 +39,19 @@ def make_event(kind: Kind, hours: float, config: str = "a", count: int = 1, regi
 
 
 def find(
-    *live: LiveFleet, rows: tuple = (), events: tuple = (), now: float = 10, last_sign: float | None = None
+    *live: LiveFleet, rows: tuple = (), events: tuple = (), now: float = 10, last_report: float | None = None
 ) -> list[tuple]:
-    """Return configuration, begin, end, count and running of each window; hours since the first moment."""
+    """Return configuration, begin, end, count and running of each period; hours since the first moment."""
     last_rows = {(REGION, "boats", row["config"], "AllTraffic"): row for row in rows}
 
-    def find_last_sign(*_: Any) -> dt.datetime | None:
-        return None if last_sign is None else at(last_sign)
+    def find_last_report(*_: Any) -> dt.datetime | None:
+        return None if last_report is None else at(last_report)
 
-    windows = WindowFinder(last_rows, events, live, find_last_sign, at(now)).find()
+    periods = UnmeteredPeriodFinder(last_rows, events, live, find_last_report, at(now)).find()
     return [
         (item.fleet.config, *((moment - at(0)).total_seconds() / 3_600 for moment in (item.begin, item.end)),
          item.count, item.running)
-        for item in windows
+        for item in periods
     ]  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_both_fleets_of_a_deployment_in_progress_are_charged_and_a_failed_one_un
 def test_a_deleted_endpoint_is_charged_until_its_event_or_its_last_sign() -> None:
     row = make_row(end=4)
     assert find(rows=(row,), events=(make_event(Kind.UNDEPLOYED, 6, ""),)) == [("a", 4, 6, 1, False)]
-    assert find(rows=(row,), last_sign=5) == [("a", 4, 5, 1, False)]
+    assert find(rows=(row,), last_report=5) == [("a", 4, 5, 1, False)]
     assert find(rows=(row,)) == [("a", 4, 4, 1, False)], "nothing more is known"
     elsewhere = make_event(Kind.UNDEPLOYED, 6, "", region="eu-west-1")
     assert find(rows=(row,), events=(elsewhere,)) == [("a", 4, 4, 1, False)], "an event of another region"
@@ -125,8 +125,8 @@ def test_deployments_that_no_metering_saw_are_charged_by_their_events_once() -> 
 def find_replaced(rows: tuple = (), events: tuple = EVENTS) -> dict[str, bool]:
     """Return by configuration whether another one replaced it; no endpoint exists."""
     last_rows = {(REGION, "boats", row["config"], "AllTraffic"): row for row in rows}
-    windows = WindowFinder(last_rows, events, (), lambda *_: None, at(10)).find()
-    return {item.fleet.config: item.replaced for item in windows}
+    periods = UnmeteredPeriodFinder(last_rows, events, (), lambda *_: None, at(10)).find()
+    return {item.fleet.config: item.replaced for item in periods}
 
 
 def test_a_replaced_fleet_is_not_a_deleted_one_although_nothing_exists_any_more() -> None:
@@ -156,8 +156,8 @@ def test_events_of_earlier_versions_of_leeway_name_no_instances() -> None:
 )
 def test_number_of_instances_is_corrected_to_the_present_one(correction: Any, changes: list, expected: list) -> None:
     present = Change(at(correction[0]), correction[1]) if correction else None
-    window = Window(make_fleet(), at(0), at(4), 1, running=True, correction=present)
-    result = apply_correction(window, [Change(at(hours), count) for hours, count in changes])
+    period = UnmeteredPeriod(make_fleet(), at(0), at(4), 1, running=True, correction=present)
+    result = apply_correction(period, [Change(at(hours), count) for hours, count in changes])
     assert [((item.at - at(0)).total_seconds() / 3_600, item.count) for item in result] == expected
 
 

@@ -1,0 +1,131 @@
+"""Find the periods in which fleets ran and that are not in the ledger yet.
+
+There are three sources: the last row of a fleet in the ledger, the events of its model, and SageMaker's description of
+its endpoint. None of them is complete: rows end at the last metering, events exist only for deployments by Leeway, and
+SageMaker describes only what exists now.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipelines.costs.endpoints.fleets import Change, Fleet, Key
+from pipelines.costs.endpoints.ledger import get_fleet
+from pipelines.registry.lifecycle import Event, Kind
+from pipelines.serving.metering.history import DeployedFleet, find_end, list_deployed_fleets
+from pipelines.serving.metering.observation import LiveFleet
+
+FindLastReport = Callable[[Fleet, dt.datetime, dt.datetime], dt.datetime | None]
+
+
+@dataclass(frozen=True)
+class UnmeteredPeriod:
+    """A period in which a fleet ran, and that is not in the ledger."""
+
+    fleet: Fleet
+    begin: dt.datetime
+    end: dt.datetime
+    count: int
+    """Number of instances at the begin."""
+    running: bool
+    """Whether the fleet still runs at the end."""
+    replaced: bool = False
+    """Whether the fleet ended because another one of the endpoint replaced it."""
+    correction: Change | None = None
+    """Number of instances now, and the moment of the endpoint's last change; None if the number is not known."""
+
+
+class UnmeteredPeriodFinder:
+    """Finds the unmetered periods of one region.
+
+    Args:
+        last_rows: last row of each fleet in the ledger.
+        events: events about endpoints, oldest first.
+        live_fleets: fleets of the endpoints that exist.
+        find_last_report: returns the last moment, between two moments, for which CloudWatch has the CPU of a fleet.
+        now: the current moment.
+    """
+
+    def __init__(
+        self,
+        last_rows: Mapping[Key, Mapping[str, Any]],
+        events: Sequence[Event],
+        live_fleets: Sequence[LiveFleet],
+        find_last_report: FindLastReport,
+        now: dt.datetime,
+    ) -> None:
+        self._last_rows, self._events, self._find_last_report, self._now = last_rows, events, find_last_report, now
+        self._live_periods = {item.fleet.key: (item, self._make_live_period(item)) for item in live_fleets}
+
+    def find(self) -> list[UnmeteredPeriod]:
+        """Return the periods of all fleets. If a fleet ended at its last metering, its period has no length."""
+        live_periods = [period for _, period in self._live_periods.values() if period.begin < period.end]
+        return [*live_periods, *self._find_ended_periods()]
+
+    def _make_live_period(self, live: LiveFleet) -> UnmeteredPeriod:
+        """Build the period of a fleet that exists: from its last metering until now."""
+        last_row = self._last_rows.get(live.fleet.key)
+        begin, count = live.begin, live.first_count
+        if last_row and last_row["end"] >= live.begin:
+            begin, count = last_row["end"], last_row["instances"]
+        elif metered_ends := [
+            row["end"] for key, row in self._last_rows.items() if key[:2] == live.fleet.key[:2] and row["end"] > begin
+        ]:  # the endpoint was metered before this fleet served: its configuration may be older than its use
+            begin = max(metered_ends)
+        correction = None if live.count is None else Change(live.changed, live.count)
+        return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, running=True, correction=correction)
+
+    def _find_ended_periods(self) -> Iterator[UnmeteredPeriod]:
+        for key, row in self._last_rows.items():
+            if row["running"] and not self._is_still_running(key, row["end"]):
+                yield self._set_end(
+                    UnmeteredPeriod(get_fleet(row), row["end"], row["end"], row["instances"], running=False)
+                )
+        for item in list_deployed_fleets(self._events):
+            if not self._is_metered(item):
+                period = UnmeteredPeriod(item.fleet, item.begin, item.begin, item.count, running=False)
+                yield replace(period, end=item.end, replaced=item.replaced) if item.end else self._set_end(period)
+
+    def _is_still_running(self, key: Key, moment: dt.datetime) -> bool:
+        """Return whether a fleet that ran at a moment is the one that exists now, not an earlier one of its name."""
+        live = self._live_periods.get(key)
+        return live is not None and live[0].begin <= moment
+
+    def _is_metered(self, item: DeployedFleet) -> bool:
+        """Return whether the ledger has the deployment, or the period of an existing fleet covers it."""
+        last_row = self._last_rows.get(item.fleet.key)
+        if last_row and last_row["end"] >= item.begin:
+            return True
+        live = self._live_periods.get(item.fleet.key)
+        return live is not None and (item.end is None or live[1].begin < item.end)
+
+    def _set_end(self, period: UnmeteredPeriod) -> UnmeteredPeriod:
+        """Return the period with its end: from an event, else the begin of the next fleet, else from CloudWatch."""
+        successors = [
+            other.begin
+            for live, other in self._live_periods.values()
+            if live.fleet.key[:2] == period.fleet.key[:2] and not live.is_pending
+        ]
+        end: dt.datetime | None
+        if event := find_end(self._events, period.fleet, period.begin):
+            end, is_replaced = event.at, event.kind is Kind.DEPLOYED
+        else:
+            end = min(successors, default=None) or self._find_last_report(period.fleet, period.begin, self._now)
+            is_replaced = bool(successors)
+        end = max(period.begin, min(end or period.begin, self._now))
+        return replace(period, end=end, replaced=is_replaced)
+
+
+def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:
+    """Return the changes of a fleet in its period, with one more if they do not give the present number of instances.
+
+    It is needed after a change by hand, which is no scaling activity. Its moment is the endpoint's last change.
+    """
+    inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
+    correction, last = period.correction, inner_changes[-1] if inner_changes else Change(period.begin, period.count)
+    if correction is None or correction.count == last.count:
+        return inner_changes
+    return [*inner_changes, Change(min(max(correction.at, last.at), period.end), correction.count)]
