@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import duckdb
 import ibis
+import ibis.expr.operations as ops
 import pyarrow as pa
 
 from pipelines.container.serving.compiled_features import CompiledFeatures, CompiledLookup, Query
@@ -89,7 +91,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
     table = compute_columns(keyed, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
     selected = [select_feature(dataset, table, name) for name in computed]
-    features = table.select(POSITION, *selected, *select_keys(table, keys))
+    features = _select_instead_of_drop(table.select(POSITION, *selected, *select_keys(table, keys)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
     if lookups:  # the age of a looked-up value is measured from the begin of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
@@ -104,6 +106,23 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         outputs=_build_output_schema(dataset, row_schema, computed, keys),
         separate_sql=None if separate_features is None else _write_sql(separate_features.order_by(POSITION)),
     )
+
+
+def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
+    """Return the expression in which no columns are dropped, but the others selected.
+
+    ibis 12 writes dropped columns in the order of a set, which is another one in each process. Equal features would
+    have other SQL, and so the package another digest.
+    """
+
+    def replace_node(node: Any, values: dict[str, Any] | None) -> Any:
+        node = node.__recreate__(values) if values else node
+        if not isinstance(node, ops.DropColumns):
+            return node
+        return ops.Project(node.parent, {name: ops.Field(node.parent, name) for name in node.schema.names})
+
+    selected: ibis.Table = table.op().replace(replace_node).to_expr()
+    return selected
 
 
 def _build_output_schema(

@@ -60,3 +60,7 @@ export const formatNumber = (count: number, noun: string): string =>
 
 /** Format a budget in US dollars without the unit: without decimals if it is a whole number. */
 export const formatBudget = (usd: number): string => (Number.isInteger(usd) ? formatCount(usd) : formatUsd(usd));
+
+/** Write a text that begins and ends as a sentence does. */
+export const formatSentence = (text: string): string =>
+  text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");

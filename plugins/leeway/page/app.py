@@ -24,7 +24,7 @@ WATCHED_HEADER = "X-Leeway-Watched-At"
 """Header with the moment at which the lake was last looked at, UTC."""
 HEADERS = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
 """Headers of every answer. A browser may keep it, and asks each time whether it has changed."""
-COLORS = {"icon.svg": "#3f3f46", "icon-dark.svg": "#e4e4e7"}
+COLORS = {"icon.svg": "#64748b", "icon-dark.svg": "#e4e4e7"}
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="none" stroke="{}" stroke-width="2" '
     'stroke-linejoin="round" d="M4 18 12 4l8 14zM12 4v14M3 21h18"/></svg>'

@@ -2,7 +2,7 @@
 import { Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { ModelDetails } from "../documents/types";
-import { formatDay, formatUsd } from "../format";
+import { formatDay, formatSentence, formatUsd } from "../format";
 import { ActionDialog } from "./dialog";
 import { DayField } from "./fields";
 import { formatForId, useObstacle, useRunAction } from "./run_action";
@@ -10,13 +10,13 @@ import { formatForId, useObstacle, useRunAction } from "./run_action";
 /** Say what a training costs at most. */
 export function TrainingCost({ details, runs = 1 }: { details: ModelDetails; runs?: number }) {
   const { worst_case_usd: cost, text } = details.training_forecast;
-  if (cost === null) return <Text>The cost of a training is not known: {text}</Text>;
+  if (cost === null) return <Text>The cost of a training is not known. {formatSentence(text)}</Text>;
   // The price of a training is an upper bound, so the sum is one, too.
   const sum = runs === 1 ? "" : `: ${formatUsd(cost * runs)} USD for ${runs}`;
   return (
     <Text>
       A training costs at most <b>{formatUsd(cost)} USD</b>
-      {sum}. {text}.
+      {sum}. {formatSentence(text)}
     </Text>
   );
 }

@@ -35,12 +35,15 @@ function describeResult(event: TimelineEvent): string {
   return [formatName(event.outcome), event.guard, trigger, change].filter(Boolean).join(", ");
 }
 
+/** Columns that say when an event was: not needed beside the name of a week. */
+const TIMES = ["As of", "Recorded at"];
+
 /** Show events as a table. */
-export function EventTable({ events }: { events: TimelineEvent[] }) {
+export function EventTable({ events, hasTimes = true }: { events: TimelineEvent[]; hasTimes?: boolean }) {
   return (
     <DataTable
       label="Events"
-      columns={COLUMNS}
+      columns={COLUMNS.filter(({ title }) => hasTimes || !TIMES.includes(title))}
       rows={events}
       getKey={(event, index) => `${event.at} ${event.kind} ${index}`}
       maxHeight="24rem"

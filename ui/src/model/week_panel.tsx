@@ -20,7 +20,7 @@ export function WeekPanel({ details, week }: { details: ModelDetails; week: stri
           <WeekDrift details={details} week={week} />
         </Stack>
         <Fact title={`Events: ${events.length}`}>
-          {events.length ? <EventTable events={events} /> : <EmptyNote>There was no event.</EmptyNote>}
+          {events.length ? <EventTable events={events} hasTimes={false} /> : <EmptyNote>There was no event.</EmptyNote>}
         </Fact>
       </Grid>
     </Panel>

@@ -1,6 +1,7 @@
 // Messages above a view.
 import { Alert } from "@chakra-ui/react";
 import type { ReactNode } from "react";
+import { formatSentence } from "../format";
 import type { RequestError } from "../request";
 import { CodeText } from "./code_text";
 
@@ -34,7 +35,7 @@ const ADVICE: Record<number, string> = {
 
 /** Show why data could not be read. */
 export function ReadError({ error, what }: { error: RequestError; what: string }) {
-  const sentence = error.message.charAt(0).toUpperCase() + error.message.slice(1);
+  const sentence = formatSentence(error.message);
   const text = <CodeText text={`${sentence} ${ADVICE[error.status] ?? ""}`} />;
   // Of a document that was never written, or that is of no model, the server says all that there is to say.
   if (error.status === 404) return <Notice status="warning" title={text} />;

@@ -84,10 +84,7 @@ def test_two_people_roll_back_at_once_and_one_of_them_is_told(server, open_page)
     grace.get_by_role("dialog").get_by_role("button", name=re.compile("^Roll back to")).click()
     grace.get_by_text(f"Version {champion} was rolled back already, by ada. Nothing was started now.").wait_for()
     (run,) = server.list_runs("flights_rollback")
-    assert (
-        run["conf"]
-        == {"why": "late flights on Mondays", "champion": champion, "to": None, "force": False} | run["conf"]
-    )
+    assert (run["conf"]["why"], run["conf"]["champion"]) == ("late flights on Mondays", champion)
     assert run["triggering_user_name"] == "ada"
     assert run["dag_run_id"] == f"rollback_of_{champion}_since_{SINCE.sub('', since)}"
 

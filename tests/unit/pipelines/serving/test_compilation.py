@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -25,6 +29,7 @@ from pipelines.features.dependencies import list_changed_features, list_features
 from pipelines.serving.compilation import compile_features
 
 NEIGHBOURS = "departures_hour"
+ROOT = Path(__file__).parents[4]
 
 
 @contextmanager
@@ -210,3 +215,27 @@ def test_finds_features_with_the_name_of_a_column_and_another_value(
     assert list_changed_features(dataset, day.schema, ["plane_seats"]) == ["plane_seats", "flight"]
     monkeypatch.setattr(flights_features, "features", lambda rows: rows.mutate(x=1, distance=rows.distance / 1000))
     assert list_changed_features(dataset, day.schema) == ["distance", "flight"]
+
+
+PRINT_DIGEST = """
+import hashlib, pyarrow as pa
+from pipelines.datasets.flights import DATASET
+from pipelines.serving.compilation import compile_features
+rows = pa.ipc.open_stream("rows.arrow").read_all()
+for has_lookups in (False, True):
+    print(hashlib.sha256(compile_features(DATASET, rows.schema, has_lookups=has_lookups).format().encode()).hexdigest())
+"""
+
+
+def test_processes_compile_equal_features_to_equal_files(day: pa.Table, tmp_path: Path) -> None:
+    """Python orders sets by a number that each process draws."""
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", day.schema) as writer:
+        writer.write_table(day.slice(0, 0))
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_DIGEST], cwd=tmp_path, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)},
+        ).stdout
+        for seed in (1, 2, 4)
+    }  # fmt: skip
+    assert len(digests) == 1
