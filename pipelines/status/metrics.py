@@ -10,8 +10,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from pipelines.lake.remembering import RememberingLake
 from pipelines.partitions import get_date, parse_partition
-from pipelines.status.model_status import HEALTHS, ModelStatus
+from pipelines.status.documents.models import ModelSummary, Performance
+from pipelines.status.model_documents import build_summary
+from pipelines.status.model_status import HEALTHS
+from pipelines.status.pass_data import PassData
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
@@ -24,18 +28,31 @@ class StatusCollector(Collector):
 
     Args:
         models: registered models.
-        read: returns the state of a model. If it raises an error, the error is logged, and the model has only the
-            metric `leeway_model_status_readable`, with the value 0.
+        lake: lake to read.
+        read: reads the state of a model. If it raises an error, the error is logged, and the model has only the metric
+            `leeway_model_status_readable`, with the value 0.
     """
 
-    def __init__(self, models: Iterable[str], read: Callable[[str], ModelStatus]) -> None:
-        self._models, self._read = list(models), read
-        self._statuses: Mapping[str, ModelStatus | None] = {}
+    def __init__(
+        self,
+        models: Iterable[str],
+        lake: RememberingLake,
+        read: Callable[[PassData, str], ModelSummary] = build_summary,
+    ) -> None:
+        self._models, self._lake, self._read = list(models), lake, read
+        self._statuses: Mapping[str, ModelSummary | None] = {}
         self._read_at: dt.datetime | None = None
 
     def refresh(self) -> None:
-        """Read the states of all models again."""
-        self._statuses = {model: self._read_or_report(model) for model in self._models}
+        """Read the states of all models again. If the lake does not answer, no model is readable."""
+        try:
+            self._lake.refresh()
+        except Exception as error:
+            log.error("the states of the models cannot be read: %s", translate_error(error))
+            self._statuses = dict.fromkeys(self._models)
+            return
+        data = PassData(self._lake)
+        self._statuses = {model: self._read_or_report(data, model) for model in self._models}
         self._read_at = dt.datetime.now(dt.UTC)
 
     def refresh_forever(self, interval_s: float) -> None:
@@ -55,9 +72,9 @@ class StatusCollector(Collector):
                 _add_status(metrics, status)
         return metrics.values()
 
-    def _read_or_report(self, model: str) -> ModelStatus | None:
+    def _read_or_report(self, data: PassData, model: str) -> ModelSummary | None:
         try:
-            return self._read(model)
+            return self._read(data, model)
         except Exception as error:  # a lake that does not answer must not end the server of the metrics
             log.error("the state of model %s cannot be read: %s", model, translate_error(error))
             return None
@@ -79,6 +96,10 @@ def _create_metrics() -> dict[str, GaugeMetricFamily]:
         _create("champion", "1 for the version that is champion.", "version"),
         _create("champion_since_timestamp_seconds", "When the version became champion."),
         _create("drifted", "1 if the last decision about the champion is drift, else 0."),
+        _create("performance", "Metric of the rows of the last week with labels.", "metric"),
+        _create("performance_low", "Lower end of the 95 % interval of the performance.", "metric"),
+        _create("performance_high", "Upper end of the 95 % interval of the performance.", "metric"),
+        _create("performance_week_timestamp_seconds", "Start of the week of the performance, UTC."),
         _create("newest_partition_timestamp_seconds", "Start of the day of the newest published partition, UTC."),
         _create("last_publication_timestamp_seconds", "When the published data last changed."),
         _create("last_training_timestamp_seconds", "When the last training was started."),
@@ -94,14 +115,14 @@ def _create(name: str, description: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"leeway_model_{name}", description, labels=("model", *labels))
 
 
-def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelStatus) -> None:
+def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelSummary) -> None:
     """Add the values of a model. What is not known has no value: a 0 would be a statement about the model."""
     values = {
         "champion_since_timestamp_seconds": _get_seconds(status.champion_since),
         "drifted": float(status.drift.outcome == "drift") if status.drift else None,
         "newest_partition_timestamp_seconds": _get_seconds(_get_start(status.newest_partition)),
         "last_publication_timestamp_seconds": _get_seconds(status.published_at),
-        "last_training_timestamp_seconds": _get_seconds(status.last_training_at),
+        "last_training_timestamp_seconds": _get_seconds(status.last_training.at if status.last_training else None),
         "month_cost_usd": status.month_usd,
         "project_month_cost_usd": status.project_month_usd,
         "project_month_budget_usd": status.budget_usd,
@@ -109,12 +130,24 @@ def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelStatus) -
     for name, value in values.items():
         if value is not None:
             metrics[f"leeway_model_{name}"].add_metric([status.model], value)
+    if status.performance:
+        _add_performance(metrics, status.model, status.performance)
     for health in HEALTHS:
         metrics["leeway_model_health"].add_metric([status.model, health], float(health == status.health))
     if status.champion:
         metrics["leeway_model_champion"].add_metric([status.model, status.champion], 1)
     for endpoint, version in status.endpoints.items():
         metrics["leeway_model_endpoint"].add_metric([status.model, endpoint, version], 1)
+
+
+def _add_performance(metrics: Mapping[str, GaugeMetricFamily], model: str, performance: Performance) -> None:
+    """Add the performance of the last week with labels."""
+    week = performance.weeks[-1]
+    for name, value in (("", week.value), ("_low", week.low), ("_high", week.high)):
+        if value is not None:
+            metrics[f"leeway_model_performance{name}"].add_metric([model, performance.metric], value)
+    start = dt.datetime.combine(week.week, dt.time(), dt.UTC)
+    metrics["leeway_model_performance_week_timestamp_seconds"].add_metric([model], start.timestamp())
 
 
 def _get_start(partition: str) -> dt.datetime | None:

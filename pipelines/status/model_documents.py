@@ -36,7 +36,7 @@ def build_details(data: PassData, model: str) -> ModelDetails:
     outlook = ask_about_training(data, model, dataset, history)
     return ModelDetails(
         written_at=data.now,
-        summary=_build_summary(data, model, dataset, state, history),
+        summary=build_summary(data, model),
         events=build_timeline(model, state, history, data.now),
         drift_weeks=data.read_drift_history(model).list_weeks(model, data.find_newest_day(dataset)),
         champion=_describe_version(model, state.champion, state, history),
@@ -51,15 +51,16 @@ def build_details(data: PassData, model: str) -> ModelDetails:
     )
 
 
-def shorten_performance(summary: ModelSummary) -> ModelSummary:
-    """Return the summary for the list of models: with the last `SUMMARY_WEEKS` weeks of the performance."""
-    if summary.performance is None:
-        return summary
-    weeks = summary.performance.weeks[-SUMMARY_WEEKS:]
-    return summary.model_copy(update={"performance": summary.performance.model_copy(update={"weeks": weeks})})
+def build_summary(data: PassData, model: str) -> ModelSummary:
+    """Build the line of a model in the list, with all weeks of its performance.
 
-
-def _build_summary(data: PassData, model: str, dataset: Dataset, state: State, history: History) -> ModelSummary:
+    Raises:
+        SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
+        DataError: a table of the lake is damaged. A retry cannot help.
+        ConflictError, ServiceError: the lake does not answer. A retry can help.
+    """
+    dataset = data.load_dataset(model)
+    state, history = data.registry.read_state(model), data.loop.read_state(model)
     decision = _find_last_decision(data, model, state.champion)
     drift = DriftState(decision.day, decision.outcome, decision.reasons) if decision else None
     status = read_status(model, dataset, data.lake, lambda *_: drift)
@@ -73,6 +74,14 @@ def _build_summary(data: PassData, model: str, dataset: Dataset, state: State, h
         last_training=_find_last_training(history),
         project=find_paying_project("", model),
     )
+
+
+def shorten_performance(summary: ModelSummary) -> ModelSummary:
+    """Return the summary for the list of models: with the last `SUMMARY_WEEKS` weeks of the performance."""
+    if summary.performance is None:
+        return summary
+    weeks = summary.performance.weeks[-SUMMARY_WEEKS:]
+    return summary.model_copy(update={"performance": summary.performance.model_copy(update={"weeks": weeks})})
 
 
 def _copy_fields(status: ModelStatus) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines.cli.commands.status import list_models
-from pipelines.cli.options import find_dataset_of_model
 from pipelines.errors import SpecError
 from pipelines.system.log import log
 
@@ -38,11 +37,10 @@ def run_command(
 
     It reads the lake only: MLflow and AWS need not answer.
     """
+    from pipelines.lake.remembering import RememberingLake
     from pipelines.status.metrics import StatusCollector, format_metrics
-    from pipelines.status.model_status import read_status
 
-    datasets = {name: find_dataset_of_model(name, "") for name in list_models(models)}
-    collector = StatusCollector(datasets, lambda name: read_status(name, datasets[name]))
+    collector = StatusCollector(list_models(models), RememberingLake.open())
     if port is not None:
         _serve(collector, host or "127.0.0.1", port, interval_s or 60)
         return

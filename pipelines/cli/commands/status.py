@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines import params
-from pipelines.cli.options import JsonOption, find_dataset_of_model
+from pipelines.cli.options import JsonOption
 from pipelines.cli.terminal import make_console, write_json
 from pipelines.errors import DataError, ServiceError, SpecError, TryAgainError
 from pipelines.escaping import escape
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
-    from pipelines.status.model_status import ModelStatus
+    from pipelines.status.documents.models import ModelSummary, Performance
 
 COLORS = {"ok": "green", "drift": "red", "failed": "red", "held back": "yellow", "no champion": "yellow"}
 """Health to the color in which it is printed."""
@@ -40,7 +39,7 @@ def run_command(
         typer.Option("--interval", min=0.1, help="Seconds between two looks at the lake, for --watch (default: 5)."),
     ] = None,
 ) -> None:
-    """Show each model: champion, health and why, drift, newest data, last training, endpoints, cost of this month.
+    """Show each model: health and why, champion, performance, drift, newest data, last training, endpoints, cost.
 
     It reads the lake only: MLflow and AWS need not answer.
     """
@@ -61,13 +60,16 @@ def run_command(
 
 
 def _show(models: Iterable[str], *, as_json: bool) -> None:
-    from pipelines.status.model_status import read_status
+    from pipelines.lake.remembering import RememberingLake
+    from pipelines.status.model_documents import build_summary, shorten_performance
+    from pipelines.status.pass_data import PassData
 
-    statuses = [read_status(name, find_dataset_of_model(name, "")) for name in models]
+    data = PassData(RememberingLake.open())
+    summaries = [shorten_performance(build_summary(data, name)) for name in models]
     if as_json:
-        write_json([asdict(status) for status in statuses])
+        write_json([summary.model_dump(mode="json") for summary in summaries])
     else:
-        _print_table(statuses)
+        _print_table(summaries)
 
 
 def _write_documents() -> None:
@@ -99,39 +101,46 @@ def list_models(models: Sequence[str] | None) -> Sequence[str]:
     raise SpecError("the project has no folder models/.", "Name the models, or create one: python -m pipelines new.")
 
 
-def _print_table(statuses: Iterable[ModelStatus]) -> None:
+def _print_table(summaries: Iterable[ModelSummary]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title="Models")
-    for title in (
-        "model",
-        "health",
-        "champion",
-        "drift",
-        "newest data",
-        "last training",
-        "endpoint",
-        "USD this month",
-        "of its project",
-    ):
+    titles = ("model", "health", "champion", "last week", "drift", "newest data", "last training", "endpoint")
+    for title in (*titles, "USD this month", "of its project"):
         table.add_column(title)
-    for status in statuses:
-        table.add_row(
-            status.model,
-            Text(status.health, style=COLORS[status.health]),
-            f"{status.champion} since {status.champion_since:%Y-%m-%d %H:%M}Z" if status.champion_since else "",
-            f"{'no drift' if status.drift.outcome == 'none' else status.drift.outcome} up to {status.drift.day}"
-            if status.drift
-            else "",
-            status.newest_partition,
-            status.last_training,
-            ", ".join(f"{endpoint}: {version}" for endpoint, version in status.endpoints.items()),
-            f"{status.month_usd:.2f}",
-            f"{status.project_month_usd:.2f}" + ("" if status.budget_usd is None else f" of {status.budget_usd:.2f}"),
-        )
+    for summary in summaries:
+        health = Text(summary.health, style=COLORS[summary.health])
+        table.add_row(summary.model, health, *_format_history(summary), *_format_costs(summary))
     console = make_console()
     console.print(table)
-    for status in statuses:
-        if status.reason:
-            console.print(escape(f"{status.model}: {status.health}: {status.reason}"))
+    for summary in summaries:
+        if summary.reason:
+            console.print(escape(f"{summary.model}: {summary.health}: {summary.reason}"))
+
+
+def _format_history(summary: ModelSummary) -> tuple[str, ...]:
+    """Format champion, performance, drift, newest partition, last training and endpoints."""
+    drift, training = summary.drift, summary.last_training
+    return (
+        f"{summary.champion} since {summary.champion_since:%Y-%m-%d %H:%M}Z" if summary.champion_since else "",
+        _format_performance(summary.performance),
+        f"{'no drift' if drift.outcome == 'none' else drift.outcome} up to {drift.day}" if drift else "",
+        summary.newest_partition,
+        f"{training.as_of} {training.outcome or 'runs'}" if training else "",
+        ", ".join(f"{endpoint}: {version}" for endpoint, version in summary.endpoints.items()),
+    )
+
+
+def _format_performance(performance: Performance | None) -> str:
+    """Format the metric of the last week with labels, and its interval; empty if there is none."""
+    if performance is None:
+        return ""
+    week = performance.weeks[-1]
+    interval = "" if week.low is None or week.high is None else f" ({week.low:.4g} to {week.high:.4g})"
+    return f"{performance.metric} {week.value:.4g}{interval}, {week.week}"
+
+
+def _format_costs(summary: ModelSummary) -> tuple[str, str]:
+    budget = "" if summary.budget_usd is None else f" of {summary.budget_usd:.2f}"
+    return f"{summary.month_usd:.2f}", f"{summary.project_month_usd:.2f}{budget}"
