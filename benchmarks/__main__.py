@@ -22,6 +22,7 @@ from benchmarks import (
     completeness,
     drydock,
     memory,
+    page,
     partitions,
     preprocess,
     profile,
@@ -82,6 +83,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "serving": serving.run,
     "release": release.run,
     "cold_start": cold_start.run,
+    "page": page.run,
 }
 
 
