@@ -9,7 +9,8 @@ from typing import Any
 from pipelines.contract import Result, Spec
 
 STEPS = (
-    *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
+    *("ingest", "validate", "withdraw"),
+    *("snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome", "reset_breaker"),
     *("materialize", "score", "outcomes", "collect", "profile", "drift", "skew"),
     *("serving", "shadow", "record_deployment", "undeploy", "stop_idle", "forecast_deployment", "meter_endpoints"),

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from pipelines.contract import Changes, Result, Spec
-from pipelines.dataset import Dataset, list_datasets, load_dataset
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, ValidationError
-from pipelines.partitions import Partition, PartitionKey, check_partition
+from pipelines.partitions import PartitionKey, check_partition
 from pipelines.settings import settings
+from pipelines.steps.withdraw import remove_published_rows
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -141,7 +142,9 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
             raise verification.build_engines_differ_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
             is_incomplete = _is_only_incomplete(judgement)
-            withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0
+            withdrawn = (
+                remove_published_rows(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0
+            )
             raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
         commit = lake.write_partition(dataset.table, spec.partition, split.read_good_rows(), dataset.key)
@@ -191,23 +194,6 @@ def _is_only_incomplete(judgement: Judgement) -> bool:
 
     failed_expectations = {failure["expectation"] for failure in judgement.list_failures("critical")}
     return bool(failed_expectations) and failed_expectations <= set(COMPLETENESS)
-
-
-def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
-    """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
-    from pipelines.scoring.predictions import name_request_outcomes
-
-    rows = lake.count_rows_of_partitions(dataset.table, [partition]).get(partition, 0)
-    if rows:
-        lake.clear_partition(dataset.table, partition)
-        log.warning("%s %s: %d rows withdrawn", dataset.table, partition, rows)
-    # The outcomes are removed even if no rows are published: an earlier run may have been killed before this line.
-    # They are removed last, because the step `outcomes` may be running.
-    for other in map(load_dataset, list_datasets()):
-        if other.table == dataset.table:
-            lake.clear_partition(other.outcomes, partition)
-            lake.clear_partition(name_request_outcomes(other), partition)
-    return rows
 
 
 def _make_error(

@@ -36,7 +36,7 @@ DAGS = (
     *("flight_status_monitor", "flight_status_reset_breaker", "flight_status_rollback", "flight_status_score"),
     "flight_status_train",
     *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_reset_breaker"),
-    *("flights_rollback", "flights_score", "flights_serving_monitor", "flights_train"),
+    *("flights_rollback", "flights_withdraw", "flights_score", "flights_serving_monitor", "flights_train"),
     *("lake_check", "weather_ingest"),
 )
 
@@ -488,10 +488,18 @@ def test_rollback_gets_its_params(bag, params, expected):
 
 
 @pytest.mark.parametrize("value", [None, "", 3])
-@pytest.mark.parametrize("dag_id", ["flights_rollback", "flights_reset_breaker"])
+@pytest.mark.parametrize("dag_id", ["flights_rollback", "flights_reset_breaker", "flights_withdraw"])
 def test_a_run_by_a_person_needs_a_reason(bag, dag_id, value):
     with pytest.raises(ParamValidationError):
         copy.deepcopy(bag.dags[dag_id].params.get_param("why")).resolve(value)
+
+
+def test_withdrawal_gets_its_params(bag):
+    dag = bag.dags["flights_withdraw"]
+    params = {"partition": "2013-01-02", "why": "the source was truncated"}
+    spec = render(dag, "withdraw", build_context(dag, params=params)).build_spec()
+    assert spec == {"dataset": "flights", **params}
+    load_spec_class("withdraw").parse(spec, "withdraw")
 
 
 def test_reset_of_the_breaker_gets_its_reason(bag):
@@ -543,7 +551,7 @@ def test_deployment_gets_the_version_of_the_shadow_task_although_that_was_skippe
     assert task.serving == '{"wait_s": 5}'
 
 
-@pytest.mark.parametrize("dag_id", ["flights_rollback", "flights_reset_breaker"])
+@pytest.mark.parametrize("dag_id", ["flights_rollback", "flights_reset_breaker", "flights_withdraw"])
 def test_only_a_person_starts_it(bag, dag_id):
     assert bag.dags[dag_id].schedule is None
 

@@ -59,7 +59,11 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
         'create_lifecycle_dags(model="delay", start=start, rows_from="trains", train_schedule="0 0 * * 1")',
     )
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"trains_ingest", *(f"{model}_{kind}" for model in ("late", "delay") for kind in KINDS)}
+    assert set(bag.dags) == {
+        "trains_ingest",
+        "trains_withdraw",
+        *(f"{model}_{kind}" for model in ("late", "delay") for kind in KINDS),
+    }
     train = bag.dags["late_train"].get_task("train")
     assert (train.model, train.max_run_s, train.max_wait_s) == ("late", 60, 7_200)
     for model in ("late", "delay"):
@@ -128,7 +132,7 @@ def test_the_dags_fit_the_partitions_of_the_dataset(
     assert bag.import_errors == {}
     assert create_timetable(bag.dags["trains_ingest"].schedule).summary == ingest_schedule
     kinds = [kind for kind in KINDS if monitor_schedule or kind != "monitor"]
-    assert set(bag.dags) == {"trains_ingest", *(f"late_{kind}" for kind in kinds)}
+    assert set(bag.dags) == {"trains_ingest", "trains_withdraw", *(f"late_{kind}" for kind in kinds)}
     if monitor_schedule:
         assert create_timetable(bag.dags["late_monitor"].schedule).summary == monitor_schedule
 

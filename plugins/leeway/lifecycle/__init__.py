@@ -23,6 +23,7 @@ from leeway.lifecycle.rollback_dag import create_rollback_dag
 from leeway.lifecycle.scoring_dag import create_scoring_dag
 from leeway.lifecycle.serving_monitor_dag import create_serving_monitor_dag
 from leeway.lifecycle.training_dag import create_training_dag
+from leeway.lifecycle.withdrawal_dag import create_withdrawal_dag
 from pipelines import params
 from pipelines.errors import SpecError
 from pipelines.settings import settings
@@ -50,7 +51,7 @@ def create_lifecycle_dags(
     drift_of: Monitored = "scores",
     **training: Any,
 ) -> list[DAG]:
-    """Create DATASET_ingest, MODEL_train, _score, _monitor, _rollback, _reset_breaker, and others on request.
+    """Create DATASET_ingest and _withdraw; MODEL_train, _score, _monitor, _rollback, _reset_breaker; others on request.
 
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
@@ -108,10 +109,11 @@ def _create_daily_dags(
     partition: Unit,
     rows_from: str,
 ) -> Iterator[DAG]:
-    """Create DATASET_ingest, unless `rows_from` names a dataset, and MODEL_monitor, unless partitions are months."""
+    """Create DATASET_ingest and _withdraw, without `rows_from`; and MODEL_monitor, unless partitions are months."""
     schedule = schedule or SCHEDULES[partition]
     if not rows_from:
         yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
+        yield create_withdrawal_dag(dataset=dataset)
     if partition != "month":
         daily_schedule = schedule if partition == "day" else SCHEDULES["day"]
         yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)

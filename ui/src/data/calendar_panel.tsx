@@ -1,6 +1,8 @@
 // The calendar, its legend, and the partitions of the selected day.
 import { Box, Button, Flex, HStack, Input, Stack, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useRef, useState } from "react";
+import { PermittedActions } from "../actions/permitted_actions";
+import { Withdraw } from "../actions/withdraw";
 import type { DatasetDetails, PartitionState } from "../documents/types";
 import { Disclosure } from "../widgets/disclosure";
 import { Panel } from "../widgets/panel";
@@ -41,7 +43,10 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
       </Disclosure>
       <Box mt={3} aria-live="polite">
         {found.length > 0 ? (
-          <PartitionTable partitions={found} label={`Partitions of ${day}`} />
+          <>
+            <PartitionTable partitions={found} label={`Partitions of ${day}`} />
+            <Withdrawals details={details} partitions={found} />
+          </>
         ) : (
           <Text fontSize="sm" color="fg.muted">
             {day ? `There is no partition of ${day}.` : "Choose a day."}
@@ -49,6 +54,21 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
         )}
       </Box>
     </Panel>
+  );
+}
+
+/** Offer to withdraw the published partitions of a day. */
+function Withdrawals({ details, partitions }: { details: DatasetDetails; partitions: PartitionState[] }) {
+  const published = partitions.filter(({ rows }) => rows > 0);
+  if (published.length === 0) return null;
+  return (
+    <Box mt={2}>
+      <PermittedActions dagId={`${details.dataset}_ingest`}>
+        {published.map((partition) => (
+          <Withdraw key={partition.partition} details={details} partition={partition} />
+        ))}
+      </PermittedActions>
+    </Box>
   );
 }
 

@@ -170,3 +170,13 @@ def test_session_that_ends_in_the_middle_does_nothing(server, open_page, is_expi
     assert len(server.list_runs("flights_train")) == count + (not is_expired)
     if is_expired:
         page.get_by_text("Your session has ended").first.wait_for()
+
+
+def test_day_is_withdrawn_with_a_reason(server, open_page):
+    page = open_page("grace", "/data/flights")
+    page.get_by_label("Day", exact=True).fill("2013-11-05")
+    act(page, "Withdraw 2013-11-05", "^Withdraw 2013-11-05$", reason="distances in km")
+    page.get_by_text("The withdrawal of 2013-11-05 was started.").wait_for()
+    (run,) = server.list_runs("flights_withdraw")
+    assert run["conf"] == {"partition": "2013-11-05", "why": "distances in km"}
+    assert run["triggering_user_name"] == "grace"

@@ -10,9 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines.errors import DataError, ValidationError
+from pipelines.dataset import load_dataset
+from pipelines.errors import DataError, SpecError, ValidationError
 from pipelines.lake import Lake
-from pipelines.steps import backfill, validate
+from pipelines.monitoring.day_status import list_refused_days
+from pipelines.settings import settings
+from pipelines.steps import backfill, validate, withdraw
+from pipelines.validation import results_table
+from pipelines.validation.results_table import ResultsTable
+from pipelines.window import Days
 
 ROOT = Path(__file__).parents[4]
 # The first and the last day (no weather), the blizzard and the day after it (mostly cancelled), both clock changes, the
@@ -148,6 +154,65 @@ def test_a_withdrawn_day_loses_its_outcomes(stage: Stage, is_cleared: bool) -> N
     with pytest.raises(ValidationError):
         run_validate(day, withdraw=True)
     assert list(lake.count_rows_by_day("flights_outcomes")) == [other_day]
+
+
+def test_a_person_withdraws_a_day_that_validation_had_passed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    day, other_day, lake = stage("2013-01-01"), stage("2013-02-08"), Lake.open()
+    first = run_validate(day)
+    run_validate(other_day)
+    outcomes = pa.table({"date": [day], "label": [True], "model_name": ["m"]})
+    lake.write_partition("flights_outcomes", day, outcomes, ("date",), part={"model_name": "m"})
+    monkeypatch.setenv("LEEWAY_ACTOR", "ada")
+    fresh_settings()
+    spec = withdraw.WithdrawSpec(dataset="flights", partition=day, why="two airports <b>are</b> swapped")
+    result = withdraw.run(spec)
+    assert (result.rows, result.who, result.changed) == (842, "ada", True)
+    assert list(lake.count_rows_by_day("flights")) == [other_day]
+    assert lake.count_rows_by_day("flights_outcomes") == {}
+    assert lake.read_window("flights", day, day, first.snapshot_id).num_rows == 842, "a model stays reproducible"
+    (failure,) = [row for row in ResultsTable(lake).read_newest("flights", day, day) if not row["success"]]
+    assert failure["severity"] == "critical"
+    assert failure["observed"] == "withdrawn by ada: two airports <b>are</b> swapped"
+    page = (settings().home / f"docs/flights/{day}.html").read_text()
+    assert "No person has withdrawn the partition" in page and "<b>are</b>" not in page
+    assert list_refused_days(lake, load_dataset("flights"), Days(day, other_day)) == {day}, "drift does not wait for it"
+    repeat = withdraw.run(spec)
+    assert (repeat.rows, repeat.changed) == (0, False)
+    assert run_validate(day).rows == 842, "a later validation publishes it again"
+
+
+def test_a_withdrawal_of_nothing_is_refused(stage: Stage) -> None:
+    day = stage("2013-01-01")
+    spec = withdraw.WithdrawSpec(dataset="flights", partition=day, why="a typo in the day")
+    with pytest.raises(DataError, match="flights has no published rows of 2013-01-01: there is nothing to withdraw"):
+        withdraw.run(spec)
+    with pytest.raises(SpecError, match="why"):
+        withdraw.WithdrawSpec.parse({"dataset": "flights", "partition": str(day), "why": " "}, "test")
+    assert ResultsTable(Lake.open()).read_newest("flights", day, day) == []
+
+
+@pytest.mark.parametrize("place", ["store_results", "clear_partition"])
+def test_a_killed_withdrawal_is_completed_by_the_next(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    day, lake = stage("2013-01-01"), Lake.open()
+    run_validate(day)
+    owner: Any = results_table if place == "store_results" else Lake
+    function = getattr(owner, place)
+
+    def die(*arguments: Any, **options: Any) -> Any:
+        function(*arguments, **options)
+        raise KeyboardInterrupt  # as if the process ended here
+
+    spec = withdraw.WithdrawSpec(dataset="flights", partition=day, why="swapped")
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, place, die)
+        with pytest.raises(KeyboardInterrupt):
+            withdraw.run(spec)
+    withdraw.run(spec)
+    assert lake.count_rows_by_day("flights") == {}
 
 
 def test_a_day_with_warnings_is_published_and_the_warnings_are_listed(stage: Stage) -> None:

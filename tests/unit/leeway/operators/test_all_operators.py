@@ -41,6 +41,7 @@ from leeway.operators.stop_idle import StopIdleOperator
 from leeway.operators.sync import SyncOperator
 from leeway.operators.undeploy import UndeployOperator
 from leeway.operators.validate import ValidateOperator
+from leeway.operators.withdraw import WithdrawOperator
 from leeway.provider import get_provider_info
 
 from pipelines.errors import SpecError
@@ -50,6 +51,7 @@ ORDERS = Asset(name="orders", uri="x-leeway://lake/orders")
 ARGUMENTS = {
     IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
     ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
+    WithdrawOperator: {"dataset": "flights", "partition": "2013-01-01", "why": "the source was truncated"},
     SyncOperator: {"dataset": "orders", "asset": ORDERS},
     BackfillOperator: {"dataset": "weather", "first": "2013-01-01", "last": "2013-01-31"},
     DvcReproOperator: {
