@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyarrow.fs import FileSelector, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -102,10 +102,18 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
     prefix = location[: len(location) - len(path)] if location.endswith(path) else f"{scheme}://"
     with _translate_remote_errors(location, is_one_file=False):
-        selector = FileSelector(path, recursive=True, allow_not_found=True)
-        infos = io.fs_by_scheme(scheme, netloc).get_file_info(selector)
+        infos = _read_infos(io.fs_by_scheme(scheme, netloc), path)
     files = [info for info in infos if info.type == FileType.File and not info.base_name.startswith(".")]
     return {f"{prefix}{info.path}": info.mtime for info in files}
+
+
+def _read_infos(system: FileSystem, path: str) -> list[FileInfo]:
+    """Return what is below a folder; nothing if there is no such folder."""
+    selector = FileSelector(path, recursive=True, allow_not_found=True)
+    try:
+        return list(system.get_file_info(selector))
+    except FileNotFoundError:  # another process created or removed a folder during the listing
+        return list(system.get_file_info(selector))
 
 
 def put_file(io: FileIO, location: str, source: Path) -> None:

@@ -224,6 +224,26 @@ def airflow(checkout: Checkout, demo: Any) -> AirflowClient:
     return AirflowClient(url, "admin", password)
 
 
+def test_the_page_shows_the_champion_of_the_demo(demo, airflow):
+    address, (password,) = f"{airflow.url}/leeway/documents", re.findall(r"password (\S+)", demo.stdout)
+    assert requests.get(f"{address}/models", timeout=30).status_code == 401
+    login = requests.post(f"{airflow.url}/auth/token", json={"username": "admin", "password": password}, timeout=30)
+    headers = {"Authorization": f"Bearer {login.json()['access_token']}"}
+
+    def read(path: str) -> Any:
+        return requests.get(f"{address}/{path}", headers=headers, timeout=30).json()
+
+    def find_champion() -> str:
+        return {model["model"]: model["champion"] for model in read("models").get("models", [])}.get("flights", "")
+
+    wait_for(lambda: find_champion() == "1")  # the documents are written once somebody looks
+    details = read("models/flights")
+    assert {"started", "judged", "promoted"} <= {event["kind"] for event in details["events"]}
+    assert details["champion"]["report_url"].endswith("/models/flights/1/report.html")
+    assert [item["state"] for item in read("data/flights")["partitions"]] == ["published"] * 4
+    assert [job["model"] for job in read("costs")["jobs"]] == ["flights"]
+
+
 @pytest.fixture
 def require_approval(checkout: Checkout) -> None:
     """Change a hyperparameter, so that another model is trained, and require approval of its promotion."""
