@@ -23,6 +23,7 @@ import requests
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 from tests.tools import forking
+from tests.tools.browser import start_browser
 from tests.tools.doc_pages import list_commands
 from tests.tools.parameters import read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
@@ -224,8 +225,14 @@ def airflow(checkout: Checkout, demo: Any) -> AirflowClient:
     return AirflowClient(url, "admin", password)
 
 
-def test_the_page_shows_the_champion_of_the_demo(demo, airflow):
-    address, (password,) = f"{airflow.url}/leeway/documents", re.findall(r"password (\S+)", demo.stdout)
+@pytest.fixture(scope="module")
+def password(demo: Any) -> str:
+    """Return the password that the demo printed."""
+    return str(re.findall(r"password (\S+)", demo.stdout)[0])
+
+
+def test_the_page_shows_the_champion_of_the_demo(airflow, password):
+    address = f"{airflow.url}/leeway/documents"
     assert requests.get(f"{address}/models", timeout=30).status_code == 401
     login = requests.post(f"{airflow.url}/auth/token", json={"username": "admin", "password": password}, timeout=30)
     headers = {"Authorization": f"Bearer {login.json()['access_token']}"}
@@ -242,6 +249,26 @@ def test_the_page_shows_the_champion_of_the_demo(demo, airflow):
     assert details["champion"]["report_url"].endswith("/models/flights/1/report.html")
     assert [item["state"] for item in read("data/flights")["partitions"]] == ["published"] * 4
     assert [job["model"] for job in read("costs")["jobs"]] == ["flights"]
+
+
+def test_a_person_logs_in_and_sees_the_model_in_a_browser(airflow, password):
+    with start_browser() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"{airflow.url}/plugin/leeway/models/flights")
+        page.fill("input[name=username]", "admin")
+        page.fill("input[name=password]", password)
+        page.click("button[type=submit]")
+        page.wait_for_url(re.compile("/plugin/leeway/models/flights"), timeout=120_000)
+        page.get_by_text("Would drift start a training?").wait_for(timeout=120_000)
+        assert page.get_by_text("version 1").first.is_visible()
+        page.get_by_role("link", name="Costs").click()
+        page.get_by_text("Completed").first.wait_for()
+        page.get_by_role("link", name="Data", exact=True).click()
+        page.get_by_role("link", name="flights").first.click()
+        page.get_by_text("4 days").wait_for()
+        assert problems == []
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ START_ORDER = [
     *("postgres", "redis", "s3", "init", "mlflow", "drydock", "docs"),
     *("api-server", "scheduler", "dag-processor", "triggerer", "worker"),
 ]
-"""All services, each after the services that it depends on."""
+"""All services but `status` and those of monitoring, each after the services that it depends on."""
 SLIM_SERVICES = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "worker"}
 """Services whose image has no ML libraries."""
 PORTS = {
