@@ -182,6 +182,7 @@ def test_wheel_has_all_files_of_the_four_packages_and_no_other(wheel: Path) -> N
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == list_source_files()
     assert {"pipelines/defaults/bundle.txt", "pipelines/py.typed", "leeway/notifiers/mail.html"} <= names
+    assert "leeway/page/static/leeway.js" in names
 
 
 def test_metadata_has_a_light_base_and_the_extras(wheel: Path) -> None:
