@@ -35,7 +35,7 @@ RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
 BOUND_MS = 25
 """A server keeps up with a rate if 99 % of the requests are answered within this time, milliseconds."""
-RATES = (20, 30, 40, 50, 60, 80, 100, 125, 150, 175, 200, 225, 250, 275, 300, 350)
+RATES = (40, 60, 80, 100, 125, 150, 175, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800)
 """Rates that are tried, requests a second."""
 RATE_S, TRIES, MAX_MISSES = 4, 3, 2
 """Seconds for which each of these rates is tried, how often, and after how many misses in a row a server is out."""
