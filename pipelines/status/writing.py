@@ -106,9 +106,9 @@ class _Writer:
 
     def remove_others(self, folder: str, names: Iterable[str]) -> None:
         """Remove the documents in a folder except those of these models or datasets."""
-        kept = {f"{name}.json" for name in names}
+        file_names = {f"{name}.json" for name in names}
         for path in (self._folder / folder).glob("*.json"):
-            if path.name not in kept:
+            if path.name not in file_names:
                 path.unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
@@ -135,12 +135,14 @@ def _build_list(data: PassData, summaries: list[ModelSummary], problems: Mapping
     unreadable = {
         model: shorten(problems[name].message) for model in data.models if (name := _name(MODELS, model)) in problems
     }
-    others = {name: shorten(error.message) for name, error in problems.items() if not name.startswith(f"{MODELS}/")}
+    unreadable_documents = {
+        name: shorten(error.message) for name, error in problems.items() if not name.startswith(f"{MODELS}/")
+    }
     return ModelList(
         written_at=data.now,
         models=sorted(summaries, key=lambda summary: summary.model),
         unreadable_models=unreadable,
-        unreadable_documents=others,
+        unreadable_documents=unreadable_documents,
         docs_url=settings().docs_index,
         mlflow_url=settings().mlflow_address,
     )

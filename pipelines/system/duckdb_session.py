@@ -94,7 +94,7 @@ def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequen
     files = ", ".join(quote_text(path) for path in paths)
     rows_sql = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
     # DuckDB ignores the case of column names.
-    file_columns = {column.lower() for column in _read_columns(connection, rows_sql, paths)} if paths else set()
+    file_columns = {column.lower() for column in read_columns(connection, rows_sql, paths)} if paths else set()
     columns = ", ".join(
         f"CAST({quote_identifier(column) if column.lower() in file_columns else 'NULL'} AS {column_type}) "
         f"AS {quote_identifier(column)}"
@@ -103,8 +103,13 @@ def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequen
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows_sql}")  # noqa: S608
 
 
-def _read_columns(connection: duckdb.DuckDBPyConnection, rows_sql: str, paths: Sequence[str]) -> list[str]:
-    """Return the columns of the files.
+def read_columns(connection: duckdb.DuckDBPyConnection, rows_sql: str, paths: Sequence[str]) -> list[str]:
+    """Return the columns of Parquet files, without reading their rows.
+
+    Args:
+        connection: connection to DuckDB.
+        rows_sql: SQL that reads the files.
+        paths: the files.
 
     Raises:
         DataError: the metadata of a file cannot be read. A retry cannot help.

@@ -32,7 +32,10 @@ def run_command(
         bool, typer.Option("--write", help="Write documents of all models to LEEWAY_HOME/status, for Airflow's page.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Write them, and again when something has changed, until SIGTERM.")
+        bool,
+        typer.Option(
+            "--watch", help="Write them, and again after a change while somebody looks at the page, until SIGTERM."
+        ),
     ] = False,
     interval_s: Annotated[
         float | None,

@@ -10,22 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
 from pipelines.lake import views
 from pipelines.lake.partitions import build_range_filter
 from pipelines.lake.remembering.manifests import ManifestReader, has_deletes
-from pipelines.system.data_files import explain_damage
 from pipelines.system.duckdb_session import (
     LOW_MEMORY_MIB,
     connect,
     quote_identifier,
     quote_text,
+    read_columns,
     retry_with_more_memory,
 )
-from pipelines.system.lake_errors import RESTORE_DAY
 from pipelines.system.temporary_folders import make_temporary_folder
 
 LAST_DAY = dt.date(9999, 12, 31)
@@ -90,7 +87,7 @@ class FileRecords:
         files = ", ".join(map(quote_text, paths))
         source = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false, filename = true)"
         with connect(LOW_MEMORY_MIB) as connection:
-            known = set(_read_columns(connection, source, paths))
+            known = set(read_columns(connection, source, paths))
             columns = ", ".join(
                 quote_identifier(name) if name in known else f"NULL AS {quote_identifier(name)}"
                 for name in self._query.columns
@@ -100,18 +97,3 @@ class FileRecords:
                 connection, lambda: connection.sql(statement).arrow().read_all().to_pylist()
             )
         return records
-
-
-def _read_columns(connection: duckdb.DuckDBPyConnection, source: str, paths: Sequence[str]) -> list[str]:
-    """Return the columns of the files.
-
-    Raises:
-        DataError: a file is damaged or missing. A retry cannot help.
-    """
-    try:
-        return list(connection.sql(f"FROM {source} LIMIT 0").columns)
-    except duckdb.Error:
-        for path in paths:  # DuckDB 2.0 does not always name the file
-            with explain_damage(path, RESTORE_DAY):
-                pq.read_metadata(path)
-        raise

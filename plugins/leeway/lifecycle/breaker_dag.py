@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, Param
-
-from leeway.default_args import build_default_args
+from leeway.lifecycle.manual_dag import create_manual_dag
 from leeway.operators.reset_breaker import ResetBreakerOperator
 
 DOC = """
@@ -24,16 +22,11 @@ def create_breaker_dag(*, model: str) -> DAG:
     Args:
         model: registered model.
     """
-    with DAG(
-        dag_id=f"{model}_reset_breaker",
-        doc_md=DOC.format(model=model),
+    with create_manual_dag(
+        f"{model}_reset_breaker",
+        doc=DOC.format(model=model),
         description=f"Resets the breaker of the trainings of {model}.",
-        schedule=None,
-        catchup=False,
-        max_active_runs=1,
-        tags=["leeway", model, "training"],
-        params={"why": Param(type="string", minLength=1, description="Reason, which is recorded.")},
-        default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
+        tags=[model, "training"],
     ) as dag:
         ResetBreakerOperator(task_id="reset_breaker", model=model, why="{{ params.why }}")
     return dag

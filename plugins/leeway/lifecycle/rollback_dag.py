@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from airflow.sdk import DAG, Param
 
-from leeway.default_args import build_default_args
 from leeway.hooks.step.champion_events import build_champion_asset
+from leeway.lifecycle.manual_dag import create_manual_dag
 from leeway.operators.rollback import RollbackOperator
 
 DOC = """
@@ -29,16 +27,12 @@ def create_rollback_dag(*, model: str) -> DAG:
     Args:
         model: registered model.
     """
-    with DAG(
-        dag_id=f"{model}_rollback",
-        doc_md=DOC.format(model=model),
+    with create_manual_dag(
+        f"{model}_rollback",
+        doc=DOC.format(model=model),
         description=f"Makes the previous champion of {model} the champion again.",
-        schedule=None,
-        catchup=False,
-        max_active_runs=1,
-        tags=["leeway", model, "registry"],
+        tags=[model, "registry"],
         params={
-            "why": Param(type="string", minLength=1, description="Reason, which is recorded."),
             "to": Param(None, type=["null", "string"], description="Version to promote. Null: the previous champion."),
             "champion": Param(
                 None,
@@ -51,7 +45,6 @@ def create_rollback_dag(*, model: str) -> DAG:
                 description="Whether `to` may be a blocked version, or one that was never champion.",
             ),
         },
-        default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
     ) as dag:
         RollbackOperator(
             task_id="rollback",

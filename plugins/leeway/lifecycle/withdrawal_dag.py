@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from airflow.sdk import DAG, Param
 
-from leeway.default_args import build_default_args
+from leeway.lifecycle.manual_dag import create_manual_dag
 from leeway.operators.withdraw import WithdrawOperator
 
 DOC = """
@@ -27,19 +25,14 @@ def create_withdrawal_dag(*, dataset: str) -> DAG:
     Args:
         dataset: name of the dataset.
     """
-    with DAG(
-        dag_id=f"{dataset}_withdraw",
-        doc_md=DOC.format(dataset=dataset),
+    partition = Param(type="string", minLength=1, description="Day, hour or month, as in the data docs.")
+    with create_manual_dag(
+        f"{dataset}_withdraw",
+        doc=DOC.format(dataset=dataset),
         description=f"Withdraws a published partition of {dataset}.",
-        schedule=None,
-        catchup=False,
-        max_active_runs=1,
-        tags=["leeway", dataset, "data"],
-        params={
-            "partition": Param(type="string", minLength=1, description="Day, hour or month, as in the data docs."),
-            "why": Param(type="string", minLength=1, description="Reason, which is recorded."),
-        },
-        default_args=build_default_args("data", execution_timeout=dt.timedelta(minutes=15)),
+        tags=[dataset, "data"],
+        owner="data",
+        params={"partition": partition},
     ) as dag:
         WithdrawOperator(
             task_id="withdraw", dataset=dataset, partition="{{ params.partition }}", why="{{ params.why }}"

@@ -16,9 +16,10 @@ from pipelines.lake import Lake
 from pipelines.monitoring.day_status import list_refused_days
 from pipelines.settings import settings
 from pipelines.steps import backfill, validate, withdraw
-from pipelines.validation import results_table
 from pipelines.validation.results_table import ResultsTable
 from pipelines.window import Days
+from tests.conftest import Commands
+from tests.tools.kill_points import draw_moments, is_killed, run_until
 
 ROOT = Path(__file__).parents[4]
 # The first and the last day (no weather), the blizzard and the day after it (mostly cancelled), both clock changes, the
@@ -193,26 +194,21 @@ def test_a_withdrawal_of_nothing_is_refused(stage: Stage) -> None:
     assert ResultsTable(Lake.open()).read_newest("flights", day, day) == []
 
 
-@pytest.mark.parametrize("place", ["store_results", "clear_partition"])
-def test_a_killed_withdrawal_is_completed_by_the_next(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, place: str
+def test_a_killed_withdrawal_leaves_all_rows_or_none_and_the_next_completes_it(
+    stage: Stage, commands: Commands
 ) -> None:
     day, lake = stage("2013-01-01"), Lake.open()
+    options = ("--dataset", "flights", "--partition", str(day), "--why", "swapped")
     run_validate(day)
-    owner: Any = results_table if place == "store_results" else Lake
-    function = getattr(owner, place)
-
-    def die(*arguments: Any, **options: Any) -> Any:
-        function(*arguments, **options)
-        raise KeyboardInterrupt  # as if the process ended here
-
-    spec = withdraw.WithdrawSpec(dataset="flights", partition=day, why="swapped")
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, place, die)
-        with pytest.raises(KeyboardInterrupt):
-            withdraw.run(spec)
-    withdraw.run(spec)
-    assert lake.count_rows_by_day("flights") == {}
+    whole_run = run_until(commands, 0, "withdraw", *options)
+    assert whole_run.code == 0 and lake.count_rows_by_day("flights") == {}
+    for moment in draw_moments(whole_run, 3, seed=5):
+        run_validate(day)
+        assert is_killed(run_until(commands, moment, "withdraw", *options))
+        assert lake.count_rows_by_day("flights") in ({}, {day: 842})
+        withdraw.run(withdraw.WithdrawSpec(dataset="flights", partition=day, why="swapped"))
+        assert lake.count_rows_by_day("flights") == {}
+        assert list_refused_days(lake, load_dataset("flights"), Days(day, day)) == {day}
 
 
 def test_a_day_with_warnings_is_published_and_the_warnings_are_listed(stage: Stage) -> None:
