@@ -23,6 +23,7 @@ for dag_id, deferrable in (("deferred", True), ("waiting", False)):
         validate = ValidateOperator(task_id="validate", dataset="flights", partition=DAY, asset=FLIGHTS)
         train = SpotTrainingOperator(
             task_id="train",
+            model="flights",
             entry_point=f"{FOLDER}/train.py",
             bundle=f"{FOLDER}/bundle.txt",
             channels={"train": "{{ params.rows }}"},
