@@ -90,7 +90,8 @@ class LocalTranslator:
 
     def translate_command(self, service: str) -> list[str]:
         """Return the service's command for this machine."""
-        return [self.translate(word, service) for word in self.services[service]["command"]]
+        words = [*(self.services[service].get("entrypoint") or ()), *self.services[service]["command"]]
+        return [self.translate(word, service) for word in words]
 
     def translate_healthcheck(self, service: str) -> list[str]:
         """Return the command of the service's health check for this machine."""

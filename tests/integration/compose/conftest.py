@@ -28,10 +28,10 @@ from tests.tools.groups import end_group
 
 DAGS = Path(__file__).parent / "dags"
 START_ORDER = [
-    *("postgres", "redis", "s3", "init", "mlflow", "drydock", "docs"),
+    *("postgres", "redis", "s3", "init", "mlflow", "drydock", "docs", "status"),
     *("api-server", "scheduler", "dag-processor", "triggerer", "worker"),
 ]
-"""All services but `status` and those of monitoring, each after the services that it depends on."""
+"""All services but those of monitoring, each after the services that it depends on."""
 SLIM_SERVICES = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "worker"}
 """Services whose image has no ML libraries."""
 PORTS = {
@@ -257,11 +257,15 @@ class Stack:
 
     def call_api(self, method: str, path: str, **options: Any) -> Any:
         """Call Airflow's API as the admin, and return the response's JSON."""
+        return self.call(method, f"/api/v2{path}", **options)
+
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        """Call an address of Airflow's server as the admin, and return the response's JSON."""
         login = {"username": "admin", "password": self.secrets["AIRFLOW_ADMIN_PASSWORD"]}
         token = requests.post(f"{self.get_url('api-server')}/auth/token", json=login, timeout=60).json()["access_token"]
         headers = {"Authorization": f"Bearer {token}"}
         response = requests.request(
-            method, f"{self.get_url('api-server')}/api/v2{path}", headers=headers, timeout=60, **options
+            method, f"{self.get_url('api-server')}{path}", headers=headers, timeout=60, **options
         )
         response.raise_for_status()
         return response.json() if response.content else None
