@@ -310,7 +310,7 @@ print(version)
 def fail_a_canary(airflow: Airflow, drydock_server: Any) -> None:
     """Record that version 2 was a canary and was rolled back; what version 1 answered counts as its answers, too."""
     result = airflow.run_command("-c", FAIL_A_CANARY)
-    assert result.stdout.split()[-1] == "2", result.stderr[-2_000:]
+    assert (result.returncode, result.stdout) == (0, "2\n"), result.stdout[-2_000:] + result.stderr[-2_000:]
     client = drydock_server.client("s3")
     for item in client.list_objects_v2(Bucket="leeway", Prefix="leeway/capture/1/flights/")["Contents"]:
         key = item["Key"].replace("capture/1/", "capture/2/")
