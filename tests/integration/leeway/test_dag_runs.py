@@ -301,7 +301,8 @@ from pipelines.registry.lifecycle import Kind
 from pipelines.registry.lifecycle.deployments import record_deployment
 client = MlflowClient()
 first = client.get_model_version("flights", "1")
-version = client.create_model_version("flights", first.source, first.run_id, tags=first.tags).version
+model_id = first.source.removeprefix("models:/")
+version = client.create_model_version("flights", first.source, first.run_id, first.tags, model_id=model_id).version
 record_deployment(Kind.DEPLOYMENT_FAILED, "flights", str(version), "flights", "an alarm", {"config": "canary"})
 print(version)
 """
