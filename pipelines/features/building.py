@@ -18,13 +18,11 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME, METADATA_KEY
 from pipelines.features.columns import HIDDEN_LABEL, compute_columns, select_feature, select_keys
 from pipelines.features.earlier_values import read_earlier_values
+from pipelines.features.engines import GROUP_ROWS
 from pipelines.features.label_column import find_label_type
 from pipelines.features.prefetch import prefetch
 from pipelines.lookups import Lookup
 
-GROUP_ROWS = 128 * 1024
-"""Rows of a row group in the files. The number is fixed, so that equal rows give equal bytes, although the batches of
-the engines have different sizes."""
 PREFETCHED_BATCHES = 4
 """Number of batches that the engine computes in advance, while the writer uses another core."""
 
