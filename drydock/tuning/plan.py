@@ -51,7 +51,9 @@ class TuningPlan:
         self.config: Mapping[str, Any] = request["HyperParameterTuningJobConfig"]
         # A list of one definition is the same as that definition.
         self.definition: Mapping[str, Any] = (
-            request.get("TrainingJobDefinition") or request["TrainingJobDefinitions"][0]
+            request["TrainingJobDefinition"]
+            if "TrainingJobDefinition" in request
+            else request["TrainingJobDefinitions"][0]
         )
         self.strategy = str(self.config["Strategy"])
         self._limits: Mapping[str, Any] = self.config["ResourceLimits"]

@@ -38,8 +38,8 @@ def _check_hyperparameters(plan: TuningPlan, parent: TuningPlan) -> None:
     if _list_names(plan) != _list_names(parent):
         refuse(
             "The set of tunable plus static HyperParameter names is not the same across current and parent tuning "
-            "jobs. Please ensure this set is constant when warm starting. Note that previously static HyperParameters can be "
-            "tuned in warm start jobs and vice versa."
+            "jobs. Please ensure this set is constant when warm starting. Note that previously static HyperParameters "
+            "can be tuned in warm start jobs and vice versa."
         )
     kinds, parent_kinds = _list_kinds(plan.ranges), _list_kinds(parent.ranges)
     for name in sorted(kinds.keys() & parent_kinds.keys()):
