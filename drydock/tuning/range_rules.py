@@ -27,9 +27,9 @@ def check_ranges(ranges: Mapping[str, Any]) -> None:
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         refuse(f"ParameterRanges have more than one range for the hyperparameter {duplicates[0]}.")
     for item in integers:
-        _check_bounds(item, _read_integer)
         if item.get("ScalingType") == "ReverseLogarithmic":
             refuse(f"ReverseLogarithmic scaling is only for continuous ranges, not for the integer {item['Name']}.")
+        _check_bounds(item, _read_integer)
     for item in numbers:
         _check_bounds(item, _read_number)
     for item in categories:
