@@ -2,6 +2,7 @@
 
 import base64
 import json
+import operator
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -76,12 +77,8 @@ def list_page(
         (item for item in list(items) if _is_match(item, filters)), key=build_sort_key, reverse=is_descending
     )
     if "NextToken" in request:
-        last_key = _parse_token(request["NextToken"])
-        selected_items = [
-            item
-            for item in selected_items
-            if (build_sort_key(item) < last_key if is_descending else build_sort_key(item) > last_key)
-        ]
+        last_key, compare = _parse_token(request["NextToken"]), operator.lt if is_descending else operator.gt
+        selected_items = [item for item in selected_items if compare(build_sort_key(item), last_key)]
     size = request.get("MaxResults", DEFAULT_PAGE_SIZE)
     response: dict[str, Any] = {
         member: [item.summarize() for item in selected_items[:size] if _is_match(item, request)]

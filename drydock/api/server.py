@@ -147,18 +147,16 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
-    tuning_jobs.start()
     endpoints.recover()
-    alarms, scaler = AlarmEvaluator(), Scaler(settings.scaling_period_s)
-    alarms.start()
-    scaler.start()
+    watchers = (tuning_jobs, AlarmEvaluator(), Scaler(settings.scaling_period_s))
+    for watcher in watchers:
+        watcher.start()
     try:
         yield queue
     finally:
         # Jobs and endpoints are ended first, since they still use the server while they end.
-        tuning_jobs.close()
-        alarms.close()
-        scaler.close()
+        for watcher in watchers:
+            watcher.close()
         endpoints.close()
         queue.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive

@@ -80,8 +80,10 @@ def count_not_improving(trials: Sequence[Trial], plan: TuningPlan) -> int:
 
 def _is_target_met(trials: Sequence[Trial], plan: TuningPlan) -> bool:
     target = plan.criteria.get("TargetObjectiveMetricValue")
+    if target is None:
+        return False
     best = find_best(trials, plan)
-    return target is not None and best is not None and not plan.objective.is_better(target, _get_objective(best))
+    return best is not None and not plan.objective.is_better(target, _get_objective(best))
 
 
 def _describe_failure(trials: Sequence[Trial]) -> Ending:

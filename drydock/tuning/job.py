@@ -4,21 +4,17 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.jobs.record import TrialOf, get_now
 from drydock.jobs.states import Status
 from drydock.jobs.training.job import TrainingJob
 from drydock.resources import Owner, Resources
-from drydock.tuning import completion
-from drydock.tuning.early_stopping import is_worse_than_median
-from drydock.tuning.plan import TuningPlan, build_trial_name
-from drydock.tuning.records import Ending, StopCause, TrialRecord, TuningRecord
+from drydock.tuning import completion, decisions
+from drydock.tuning.plan import TuningPlan
+from drydock.tuning.records import Ending, StopCause, TuningRecord
 from drydock.tuning.trial import Trial
-
-if TYPE_CHECKING:
-    from drydock.tuning.sampling import Observation
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +56,8 @@ class TuningJob:
         self._resources, self._training_jobs, self._now = resources, training_jobs, now
         self._lock = threading.RLock()
         self._is_discarded = False
+        # The training jobs that were found already: with hundreds of trials, each look at all of them must be short.
+        self._jobs: dict[str, TrainingJob] = {}
         # How many values of a running trial's objective were looked at, by the training job's name.
         self._checked_steps: dict[str, int] | None = None
 
@@ -120,7 +118,7 @@ class TuningJob:
 
     def list_trials(self) -> list[Trial]:
         """Return the trials, in the order of their creation, with their training jobs."""
-        return [Trial(record, self._training_jobs.find(self.owner, record.name)) for record in list(self.record.trials)]
+        return [Trial(record, self._find_job(record.name)) for record in list(self.record.trials)]
 
     def advance(self) -> None:
         """Do what has to be done now: stop trials, start trials, or end the tuning job.
@@ -153,6 +151,11 @@ class TuningJob:
         """Return the seconds from the creation of the tuning job to its end, or until now."""
         return ((self.record.ended_at or self._now()) - self.created_at).total_seconds()
 
+    def _find_job(self, name: str) -> TrainingJob | None:
+        if name not in self._jobs and (job := self._training_jobs.find(self.owner, name)) is not None:
+            self._jobs[name] = job
+        return self._jobs.get(name)
+
     def _start_stored_trials(self) -> None:
         """Create the training jobs of trials that have none. A trial is stored first, so that it is started once.
 
@@ -171,8 +174,8 @@ class TuningJob:
 
     def _add_trials(self, trials: Sequence[Trial]) -> None:
         running = sum(not trial.has_ended for trial in trials)
-        while running < self.plan.max_parallel_trials and self._has_next(trials):
-            record = self._choose_next(trials)
+        while running < self.plan.max_parallel_trials and decisions.has_next(self.plan, trials):
+            record = decisions.choose_next(self.record, self.plan, trials)
             with self._lock:
                 if self.record.ending is not None or self._is_discarded:
                     return
@@ -185,74 +188,29 @@ class TuningJob:
             self._start_stored_trials()
             trials, running = self.list_trials(), running + 1
 
-    def _has_next(self, trials: Sequence[Trial]) -> bool:
-        """Return whether a trial must still be started."""
-        return self._find_retry(trials) is not None or self._count_proposals(trials) < self.plan.max_trials
-
-    def _choose_next(self, trials: Sequence[Trial]) -> TrialRecord:
-        """Return the next trial: another attempt of a failed one, or a new one."""
-        name = build_trial_name(self.name, self.record.arn, self.created_at.isoformat(), len(trials) + 1)
-        if (failed_trial := self._find_retry(trials)) is not None:
-            return TrialRecord(name, failed_trial.record.values, failed_trial.record.attempt + 1)
-        from drydock.tuning.sampling import propose
-
-        number, observations = self._count_proposals(trials), self._build_observations(trials)
-        return TrialRecord(name, propose(self.plan, self.record.seed, number, observations))
-
-    def _find_retry(self, trials: Sequence[Trial]) -> Trial | None:
-        """Return a trial whose last attempt failed with an internal error, and that may have another one."""
-        last_attempts = {tuple(sorted(trial.record.values.items())): trial for trial in trials}
-        for trial in last_attempts.values():
-            if trial.has_internal_error and trial.record.attempt < self.plan.max_retries:
-                return trial
-        return None
-
-    def _count_proposals(self, trials: Sequence[Trial]) -> int:
-        return sum(trial.record.attempt == 0 for trial in trials)
-
-    def _build_observations(self, trials: Sequence[Trial]) -> "list[Observation]":
-        from drydock.tuning.sampling import Observation
-
-        parents = [Observation(item.values, "complete", item.objective) for item in self.record.parent_trials]
-        return [*parents, *(_build_observation(trial) for trial in trials)]
-
     def _stop_bad_trials(self, trials: Sequence[Trial]) -> None:
         """Stop the running trials that early stopping or Hyperband rejects."""
         assert self._checked_steps is not None, "advance has set it"
         for index, trial in enumerate(trials):
             first_step = self._checked_steps.get(trial.record.name, 0) + 1
-            step = len(trial.series)
-            if trial.has_ended or trial.record.stop_cause or step < first_step:
+            step, cause = len(trial.series), trial.record.stop_cause
+            if trial.has_ended or (cause is None and step < first_step):
                 continue
             self._checked_steps[trial.record.name] = step
-            cause = self._find_stop_cause(trials, index, range(first_step, step + 1))
+            # A cause may be stored already: an earlier server was killed before it stopped the training job.
+            cause = cause or decisions.find_stop_cause(self.record, self.plan, trials, index, first_step)
             if cause is not None:
                 self._stop_trial(trial, cause)
 
-    def _find_stop_cause(self, trials: Sequence[Trial], index: int, steps: range) -> StopCause | None:
-        trial = trials[index]
-        if self.plan.stops_early:
-            others = [other.series for other in trials if other.status is Status.COMPLETED]
-            is_worse = is_worse_than_median(trial.series, steps[0], others, self.plan.objective)
-            return StopCause.PRUNED if is_worse else None
-        if self.plan.strategy != "Hyperband":
-            return None
-        from drydock.tuning.sampling import is_stopped_by_hyperband
-
-        observations = self._build_observations(trials)
-        number = len(self.record.parent_trials) + index
-        if any(is_stopped_by_hyperband(self.plan, number, observations, step) for step in steps):
-            return StopCause.PRUNED
-        # Not at MaxResource itself: a script that does that much work ends by itself, and saves its model.
-        return StopCause.MAX_RESOURCE if steps[-1] > self.plan.resource_bounds[1] else None
-
     def _stop_running_trials(self, trials: Sequence[Trial]) -> None:
         for trial in trials:
-            if trial.job is not None and not trial.has_ended and not trial.job.stop_requested.is_set():
+            if trial.job is not None and not trial.has_ended:
                 self._stop_trial(trial, StopCause.TUNING_ENDED)
 
     def _stop_trial(self, trial: Trial, cause: StopCause) -> None:
         assert trial.job is not None, f"{trial.record.name} does not exist"
+        if trial.job.stop_requested.is_set():
+            return
         log.info("tuning job %s: stops %s (%s) after %d values", self.name, trial.job.name, cause, len(trial.series))
         with self._lock:  # stored first: the next server must know why the training job is Stopped
             trial.record.stop_cause = trial.record.stop_cause or cause
@@ -271,7 +229,7 @@ class TuningJob:
         if not all(trial.has_ended for trial in trials):
             return
         with self._lock:
-            if self.record.ending is None and self._has_next(trials):
+            if self.record.ending is None and decisions.has_next(self.plan, trials):
                 return
             status_before = self.status
             ending = completion.choose_final_ending(trials, self.record.ending)
@@ -287,15 +245,3 @@ class TuningJob:
     def _touch_and_save(self) -> None:
         self.record.modified_at = self._now()
         self.save()
-
-
-def _build_observation(trial: Trial) -> "Observation":
-    from drydock.tuning.sampling import Observation
-
-    values, series = trial.record.values, trial.series
-    if not trial.has_ended:
-        return Observation(values, "running", series=series)
-    if trial.objective is None:
-        return Observation(values, "failed", series=series)
-    state = "complete" if trial.can_be_best else "pruned"
-    return Observation(values, state, trial.objective, series)

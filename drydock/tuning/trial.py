@@ -47,7 +47,7 @@ class Trial:
     @property
     def series(self) -> Sequence[float | None]:
         """The values of the objective that the training job has logged so far; None for one that is not finite."""
-        return list(self.job.record.objective_values) if self.job else []
+        return self.job.record.objective_values if self.job else []
 
     @property
     def objective(self) -> float | None:
