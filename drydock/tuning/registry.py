@@ -13,7 +13,7 @@ from drydock.tuning.records import TuningRecord
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.05
-"""Seconds between two looks at the trials."""
+"""Seconds between two looks at the trials of the tuning jobs that run."""
 
 
 class TuningJobs:
@@ -76,12 +76,13 @@ class TuningJobs:
 
     def _run(self) -> None:
         while not self._stop_requested.is_set():
-            jobs = [job for jobs in list(self._jobs.values()) for job in list(jobs.values())]
-            for job in jobs:
-                if not job.status.is_final and not self._stop_requested.is_set():
-                    _advance(job)
-            self._changed.wait(CHECK_S)
             self._changed.clear()
+            jobs = [job for jobs in list(self._jobs.values()) for job in list(jobs.values())]
+            running_jobs = [job for job in jobs if not job.status.is_final]
+            for job in running_jobs:
+                if not self._stop_requested.is_set():
+                    _advance(job)
+            self._changed.wait(CHECK_S if running_jobs else None)
 
 
 def _advance(job: TuningJob) -> None:
