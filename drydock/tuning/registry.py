@@ -77,6 +77,8 @@ class TuningJobs:
     def _run(self) -> None:
         while not self._stop_requested.is_set():
             self._changed.clear()
+            if self._stop_requested.is_set():  # set before `_changed`, which has just been cleared
+                return
             jobs = [job for jobs in list(self._jobs.values()) for job in list(jobs.values())]
             running_jobs = [job for job in jobs if not job.status.is_final]
             for job in running_jobs:
