@@ -6,6 +6,7 @@ import { RunLink, ViewLink } from "../links";
 import { Shape } from "../widgets/icon";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
+import { UseBars } from "./use";
 
 const COLUMNS: Column<JobCost>[] = [
   {
@@ -51,6 +52,7 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
+  { title: "Use", render: (job) => <UseBars use={job.use} /> },
   {
     title: "Interrupted",
     isNumber: true,
@@ -86,7 +88,10 @@ function JobState({ status }: { status: string }) {
 /** Show the last jobs, newest first. */
 export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
-    <Panel title="Jobs" note="The last jobs that have ended, newest first. Saved: less than the same seconds on demand">
+    <Panel
+      title="Jobs"
+      note="The last jobs that have ended, newest first. Use of their instances: mean / peak. Saved: less than the same seconds on demand"
+    >
       {jobs.length === 0 ? (
         <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>
       ) : (
