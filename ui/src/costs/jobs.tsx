@@ -12,7 +12,7 @@ const COLUMNS: Column<JobCost>[] = [
   {
     title: "Job",
     wraps: true,
-    minWidth: "15rem",
+    minWidth: "11rem",
     render: (job) => (
       <>
         <Text>{job.name}</Text>
@@ -29,7 +29,15 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  { title: "State", render: (job) => <JobState status={job.status} /> },
+  {
+    title: "State",
+    render: (job) => (
+      <>
+        <JobState status={job.status} />
+        <SmallText>{formatMoment(job.ended)}</SmallText>
+      </>
+    ),
+  },
   {
     title: "Instances",
     render: (job) => (
@@ -41,7 +49,6 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  { title: "Ended at", render: (job) => formatMoment(job.ended) },
   {
     title: "Trained",
     isNumber: true,
@@ -90,7 +97,7 @@ export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
     <Panel
       title="Jobs"
-      note="The last jobs that have ended, newest first. Use of their instances: mean / peak. Saved: less than the same seconds on demand"
+      note="The last jobs, newest first, with the time of their end. Use of their instances: mean / peak. Saved: less than the same seconds on demand"
     >
       {jobs.length === 0 ? (
         <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>

@@ -14,7 +14,13 @@ export function UseBars({ use }: { use: JobUse | null | undefined }) {
   const { cores, cpu, memory, gpu, gpu_memory: gpuMemory } = use;
   const gpuNote = gpuMemory ? `, its memory: ${describe(gpuMemory, 1)}` : "";
   return (
-    <Grid templateColumns="max-content 56px max-content" columnGap={2} rowGap="1px" alignItems="center" fontSize="xs">
+    <Grid
+      templateColumns="max-content minmax(20px, 56px) max-content"
+      columnGap={2}
+      rowGap="1px"
+      alignItems="center"
+      fontSize="xs"
+    >
       <UseBar title="CPU" use={cpu} units={cores ?? 1} note={cores ? ` of ${cores} vCPUs` : " of one core"} />
       <UseBar title="Memory" use={memory} units={1} note="" warns />
       <UseBar title="GPU" use={gpu} units={1} note={gpuNote} unknown={NO_GPU} />
