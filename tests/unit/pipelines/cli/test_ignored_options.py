@@ -245,7 +245,7 @@ def test_there_are_fields_that_need_another() -> None:
     ("arguments", "text"),
     [
         (("--port", "7000", "interrupt", "job"), "--port: only the server has this option; interrupt takes --url"),
-        (("--verbose", "capacity", "ml.m5.large", "--gone"), "--verbose: only the server"),
+        (("--verbose", "capacity", "ml.m5.large", "--unavailable"), "--verbose: only the server"),
         (("--dockerfile", "Dockerfile", "--port", "0"), "--dockerfile has no effect without --executor docker"),
     ],
 )
