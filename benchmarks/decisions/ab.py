@@ -117,6 +117,6 @@ def _draw_changes(random: np.random.Generator, case: Case, days: int) -> Array:
 
 
 def _describe(days: list[int]) -> str:
-    decided = [day for day in days if day]
-    share = f"{len(decided) / len(days):.1%}"
-    return f"{share}, median day {int(np.median(decided))}" if decided else share
+    decision_days = [day for day in days if day]
+    share = f"{len(decision_days) / len(days):.1%}"
+    return f"{share}, median day {int(np.median(decision_days))}" if decision_days else share

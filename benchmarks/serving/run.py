@@ -114,13 +114,13 @@ def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load |
     best: dict[str, tuple[int, Load | None]] = dict.fromkeys(cases, (0, None))
     misses: Counter[str] = Counter()
     for rate in RATES:
-        waiting = [label for label in cases if misses[label] < MAX_MISSES]
+        labels = [label for label in cases if misses[label] < MAX_MISSES]
         for _ in range(TRIES):
-            loads = {label: cases[label].send(rate, RATE_S) for label in waiting}
+            loads = {label: cases[label].send(rate, RATE_S) for label in labels}
             good_loads = {label: load for label, load in loads.items() if load.p99_ms <= BOUND_MS}
             best |= {label: (rate, load) for label, load in good_loads.items()}
-            waiting = [label for label in waiting if label not in good_loads]
-        misses.update(waiting)
+            labels = [label for label in labels if label not in good_loads]
+        misses.update(labels)
         misses.subtract({label: misses[label] for label in cases if best[label][0] == rate})
     return best
 

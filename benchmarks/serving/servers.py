@@ -23,9 +23,9 @@ def build_environment(folder: Path) -> dict[str, str]:
     for name in ("home", "project", "work"):
         (folder / name).mkdir()
     prefixes = ("LEEWAY_", "MLFLOW_", "AWS_")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    inherited_variables = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return {
-        **inherited,
+        **inherited_variables,
         "PYTHONPATH": f"{PROJECT}:{PROJECT / 'plugins'}",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LEEWAY_HOME": str(folder / "home"),

@@ -96,5 +96,7 @@ def _check_value(name: str, kind: str, text: str) -> None:
         if kind == "Fractional":
             float(text)
     except ValueError:
-        shown = text[:MAX_VALUE_CHARS]
-        raise InvalidRecord(f"Validation Error: the value {shown!r} of the feature {name} is not {kind}.") from None
+        short_text = text[:MAX_VALUE_CHARS]
+        raise InvalidRecord(
+            f"Validation Error: the value {short_text!r} of the feature {name} is not {kind}."
+        ) from None

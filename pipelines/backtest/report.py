@@ -112,7 +112,7 @@ def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
     (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER]
     if strategy is never_strategy:
         return None
-    values = [compared.list_monthly_values(backtest.months) for compared in (strategy, never_strategy)]
+    values = [item.list_monthly_values(backtest.months) for item in (strategy, never_strategy)]
     return compare_values(backtest.metric, *values)
 
 

@@ -60,11 +60,11 @@ def run_command(
     from pipelines.serving.server import bind, serve
 
     load_dataset = _choose_dataset(model, dataset)
-    with bind(host, port) as listener, ExitStack() as loaded:
+    with bind(host, port) as listener, ExitStack() as models:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
             folder = Path(record) if record else None
-            opened = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
-            served_model = loaded.enter_context(opened)
+            model_context = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
+            served_model = models.enter_context(model_context)
         serve(build_app(served_model), listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 

@@ -64,8 +64,8 @@ def read_collected_table(lake: Lake, dataset: Dataset, path: Path) -> pa.Table:
             rows = file.read(list(dict.fromkeys(columns)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}.", HINT) from None
-    if missing := [name for name in columns if name not in rows.column_names]:
-        raise DataError(f"{path} lacks the columns {', '.join(missing)}.", HINT)
+    if missing_names := [name for name in columns if name not in rows.column_names]:
+        raise DataError(f"{path} lacks the columns {', '.join(missing_names)}.", HINT)
     arrays = {name_key(name): rows[name] for name in dataset.key} | {name: rows[name] for name in dataset.features}
     return pa.table({**arrays, SCORE: pa.array(format_stored_scores(rows), pa.string())}).cast(schema)
 

@@ -212,8 +212,8 @@ def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
 
 
 def _describe_observed(result: Mapping[str, Any]) -> str:
-    observed, details = result.get("observed_value"), _as_mapping(result.get("details"))
-    texts = [shorten(observed, MAX_TEXT_CHARS)] if observed is not None else []
+    observed_value, details = result.get("observed_value"), _as_mapping(result.get("details"))
+    texts = [shorten(observed_value, MAX_TEXT_CHARS)] if observed_value is not None else []
     return shorten("; ".join([*texts, *([format_value(details)] if details else [])]), MAX_TEXT_CHARS)
 
 
@@ -233,8 +233,8 @@ def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
 def _list_examples(result: Mapping[str, Any]) -> list[str]:
     """List the first unexpected values; a missing value is not an example."""
     values = result.get("partial_unexpected_list")
-    unexpected = [value for value in values if value is not None] if isinstance(values, list) else []
-    return [shorten(value, MAX_VALUE_CHARS) for value in unexpected[:MAX_EXAMPLES]]
+    unexpected_values = [value for value in values if value is not None] if isinstance(values, list) else []
+    return [shorten(value, MAX_VALUE_CHARS) for value in unexpected_values[:MAX_EXAMPLES]]
 
 
 def _describe_error(info: Mapping[str, Any]) -> str:

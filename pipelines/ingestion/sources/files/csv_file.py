@@ -53,8 +53,8 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     _check_complete(stream, place, layout)
 
 
-def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed: bool = True) -> Any:
-    """Open pyarrow's reader of batches. With `only_typed`, it reads only the columns in `types`."""
+def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed_columns: bool = True) -> Any:
+    """Open pyarrow's reader of batches. With `only_typed_columns`, it reads only the columns in `types`."""
     return csv.open_csv(
         source,
         # pyarrow 25 knows the row of an error only if it reads in one thread.
@@ -62,7 +62,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
         parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=types,
-            include_columns=list(types) if only_typed else None,
+            include_columns=list(types) if only_typed_columns else None,
             null_values=list(layout.nulls),
             decimal_point=layout.decimal_point,
             strings_can_be_null=not layout.texts,
@@ -101,7 +101,7 @@ def _infer_types(
     undeclared_names = layout.list_undeclared_columns(names)
     if not undeclared_names:
         return {}
-    schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed=False).schema
+    schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed_columns=False).schema
     types = {name: schema.field(name).type for name in undeclared_names}
     binary_columns = [name for name, data_type in types.items() if pa.types.is_binary(data_type)]
     if binary_columns:
