@@ -77,7 +77,7 @@ def start_server(arguments: list[str], environment: dict[str, str], address: str
         )
         try:
             deadline = time.monotonic() + START_S
-            while not _answers(base, path):
+            while not _is_answering(base, path):
                 if process.poll() is not None or time.monotonic() > deadline:
                     log.seek(0)
                     raise RuntimeError(f"{' '.join(arguments)}: {log.read()[-2000:].decode()}")
@@ -88,7 +88,7 @@ def start_server(arguments: list[str], environment: dict[str, str], address: str
             process.wait()
 
 
-def _answers(base: str, path: str) -> bool:
+def _is_answering(base: str, path: str) -> bool:
     if path == "health":
         return is_reachable(base, 1.0)
     import requests

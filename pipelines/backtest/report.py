@@ -76,7 +76,7 @@ def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any
     return {
         "name": strategy.name,
         "trainings": len(strategy.trained_models),
-        "refused": sum(not model.passed for model in strategy.trained_models),
+        "refused": sum(not model.has_passed for model in strategy.trained_models),
         "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
         "mean": fmean(values),
         "gain": _compare_with_never(strategy, backtest),
