@@ -130,7 +130,7 @@ def _format_history(summary: ModelSummary) -> tuple[str, ...]:
         _format_performance(summary.performance),
         f"{'no drift' if drift.outcome == 'none' else drift.outcome} up to {drift.day}" if drift else "",
         summary.newest_partition,
-        f"{training.as_of} {training.outcome or 'runs'}" if training else "",
+        f"{training.as_of} {training.outcome or 'running'}" if training else "",
         ", ".join(f"{endpoint}: {version}" for endpoint, version in summary.endpoints.items()),
     )
 

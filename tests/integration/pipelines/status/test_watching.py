@@ -82,7 +82,7 @@ def test_changes_are_not_written_while_nobody_looks(home: Path, request_file: Pa
     watcher = Watcher()
     assert [watcher.check(), watcher.check()] == [True, False], "the first check writes the documents"
     add_event("2")
-    long_ago = time.time() - 2 * watching.ATTENTION_S
+    long_ago = time.time() - 2 * watching.VISIT_S
     request_file.touch()
     for file in (request_file, watched_file):
         os.utime(file, (long_ago, long_ago))
