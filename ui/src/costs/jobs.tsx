@@ -86,7 +86,7 @@ function JobState({ status }: { status: string }) {
 /** Show the last jobs, newest first. */
 export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
-    <Panel title="Jobs" note="The last jobs that have ended, newest first. Saved: less than the same seconds on demand">
+    <Panel title="Jobs" note="The last jobs that have ended, newest first. Saved: compared with on-demand instances">
       {jobs.length === 0 ? (
         <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>
       ) : (
