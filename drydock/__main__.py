@@ -98,7 +98,7 @@ def _refuse_options_of_server(context: typer.Context) -> None:
     if server_options:
         command = context.invoked_subcommand
         _exit_with(
-            InvalidSetting(f"{', '.join(server_options)}: only the server has this option; {command} takes --url")
+            InvalidSetting(f"{', '.join(server_options)}: only the server has this option; give --url to {command}")
         )
 
 
@@ -115,7 +115,7 @@ def _check_options(s3: str, numbers: Sequence[float]) -> None:
         InvalidSetting: A number is not finite, or the S3 server has no valid URL. A retry cannot help.
     """
     if not all(map(math.isfinite, numbers)):
-        raise InvalidSetting("the options that are numbers must be finite")
+        raise InvalidSetting("numeric options must be finite")
     try:
         parts = urlsplit(s3)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

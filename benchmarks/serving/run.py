@@ -34,11 +34,11 @@ from benchmarks.serving.servers import (
 RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
 BOUND_MS = 25
-"""A server keeps up with a rate if 99 % of the requests are answered within this time, milliseconds."""
+"""A server is fast enough for a rate if it answers 99 % of the requests within this time, milliseconds."""
 RATES = (40, 60, 80, 100, 125, 150, 175, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800)
 """Rates that are tried, requests a second."""
 RATE_S, TRIES, MAX_MISSES = 4, 3, 2
-"""Seconds for which each of these rates is tried, how often, and after how many misses in a row a server is out."""
+"""Seconds of a try, tries of a rate, and rates in a row that a server may miss before it is not tried any more."""
 LEEWAY = ["-m", "pipelines", "serve", "--model", "flights", "--version", "1"]
 COMMANDS = {
     "leeway": ([*LEEWAY, "--no-lookups"], "raw.json"),
@@ -106,10 +106,10 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
 
 
 def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load | None]]:
-    """Return for each server the highest rate with which it keeps up, and the measurements; (0, None) if with none.
+    """Return for each server the highest rate at which it is fast enough, and the measurements; else (0, None).
 
     The servers take turns at each rate, so that the load of the machine is the same for all of them. Other work can
-    disturb a try: a rate has three tries, and a server is out after two rates in a row without a good one.
+    disturb a try. So each rate has `TRIES` tries, and a server is tried until it missed `MAX_MISSES` rates in a row.
     """
     best: dict[str, tuple[int, Load | None]] = dict.fromkeys(cases, (0, None))
     misses: Counter[str] = Counter()
@@ -120,8 +120,8 @@ def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load |
             good_loads = {label: load for label, load in loads.items() if load.p99_ms <= BOUND_MS}
             best |= {label: (rate, load) for label, load in good_loads.items()}
             labels = [label for label in labels if label not in good_loads]
-        misses.update(labels)
-        misses.subtract({label: misses[label] for label in cases if best[label][0] == rate})
+        for label in cases:
+            misses[label] = 0 if best[label][0] == rate else misses[label] + (label in labels)
     return best
 
 

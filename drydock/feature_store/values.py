@@ -42,7 +42,7 @@ def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tu
             raise InvalidRecord(f"Validation Error: the record has the feature {name} more than once.")
         if "ValueAsString" not in feature:
             raise InvalidRecord(
-                f"Validation Error: the feature {name} needs a ValueAsString, since it is no collection."
+                f"Validation Error: the feature {name} needs a ValueAsString, since it is not a collection."
             )
         values[name] = feature["ValueAsString"]
         _check_value(name, types[name], values[name])

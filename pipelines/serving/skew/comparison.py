@@ -80,14 +80,14 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     """
     if skew.rows < min_rows:
         return Verdict("undecided", f"{skew.rows} rows of requests, and {min_rows} are needed")
-    too_large = sorted(
+    large_shares = sorted(
         ((share, name) for name, share in skew.different_shares.items() if share > max_share),
         key=lambda item: (-item[0], item[1]),
     )
-    if not too_large:
+    if not large_shares:
         return Verdict("ok", "")
-    names = ", ".join(f"{name} ({share:.2%})" for share, name in too_large[:MAX_NAMES])
-    more = f" and {len(too_large) - MAX_NAMES} more" if len(too_large) > MAX_NAMES else ""
+    names = ", ".join(f"{name} ({share:.2%})" for share, name in large_shares[:MAX_NAMES])
+    more = f" and {len(large_shares) - MAX_NAMES} more" if len(large_shares) > MAX_NAMES else ""
     return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{more}")
 
 

@@ -17,7 +17,7 @@ from pipelines.ingestion.sources.files.text_stream import Utf8Stream
 from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_as_text
 
 BLOCK_BYTES = 1024 * 1024
-"""Bytes that are converted at a time. A row cannot be longer."""
+"""Number of bytes that are read and converted at a time. A row cannot be longer."""
 DELIMITERS = ",;\t|"
 """Delimiters that an error message may suggest."""
 VALUE_ERROR = re.compile(
@@ -132,7 +132,7 @@ def _check_complete(stream: Utf8Stream, place: str, layout: Layout) -> None:
     """Refuse a file that ends within a value: pyarrow 25 reads the end of the file as the end of the value."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
-    # The closing quote of the value "x," looks like an opening one; the number of quotes tells them apart.
+    # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.
     if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Is the file truncated?")
     if layout.final_newline and not tail.endswith(("\n", "\r")):

@@ -25,8 +25,8 @@ def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised_alarms: M
 
     Args:
         reason: SageMaker's FailureReason.
-        alarms: the endpoint's alarms.
-        raised_alarms: those in the state ALARM.
+        alarms: name of each alarm of the endpoint, and the reason of its state.
+        raised_alarms: the alarms in the state ALARM, in the same form.
     """
     if named_alarms := [name for name in alarms if name in reason]:
         return named_alarms
@@ -34,7 +34,13 @@ def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised_alarms: M
 
 
 def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
-    """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason."""
+    """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason.
+
+    Args:
+        reason: SageMaker's FailureReason.
+        causes: names of the alarms that caused the rollback.
+        alarm_reasons: name of each alarm of the endpoint, and the reason of its state.
+    """
     texts = [f"{name} ({text.rstrip('.')})" if (text := alarm_reasons.get(name)) else name for name in causes]
     return f"rolled back by alarm {', '.join(texts)}: {reason}" if causes else reason
 
