@@ -66,7 +66,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "preprocess": preprocess.run,
     "repro": repro.run,
     "year": year.run,
-    "storm": year.run_with_kills,
+    "year_with_kills": year.run_with_kills,
     "backtest": backtest.run,
     "gates": gates.run,
     "coverage": coverage.run,

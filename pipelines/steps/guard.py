@@ -71,8 +71,8 @@ class GuardResult(Result):
     until: dt.date | None
     """First as_of at which drift may start a training; null if it depends on more than the as_of."""
     alert: bool
-    """Whether a person should act, because data failed validation or trainings failed the gate. It is true only in the
-    first decision with the same cause, so that a person is notified once."""
+    """Whether to alert a person, because data failed validation or trainings failed the gate. If the same guard holds
+    trainings back on consecutive days, it is true only on the first day."""
     window: dict[str, int | dt.date]
     """Window of the training, for the step `snapshot`: as_of, train_days, holdout_days, label_delay_days."""
 

@@ -22,7 +22,7 @@ class Check(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: str
-    """Name of the check."""
+    """Name of the check, such as `auc` or `rows of holdout`."""
     value: float | None
     """Measured value; null if it is not a number."""
     bound: float | None

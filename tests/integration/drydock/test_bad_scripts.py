@@ -536,12 +536,12 @@ def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
     tmp_path: Path, run_drydock: Any, count: int
 ) -> None:
     runs, generator = tmp_path / "runs", random.Random(13)
-    names = [f"storm-{number:03d}" for number in range(count)]
+    names = [f"disturbed-{number:03d}" for number in range(count)]
     created_names: list[str] = []
     with run_drydock(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
         hyperparameters = {
             "sagemaker_program": "train.py",
-            "sagemaker_submit_directory": server.upload_source("storm", RECORDS_RUN),
+            "sagemaker_submit_directory": server.upload_source("disturbed", RECORDS_RUN),
         }
 
         def create(name: str) -> None:

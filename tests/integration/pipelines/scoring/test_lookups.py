@@ -68,7 +68,9 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
     arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0", "--record", "requests")
     server = Server(commands.start(sys.executable, "-m", "pipelines", *arguments))
     line = server.child.stdout.readline()
-    assert line.startswith("read in the online store, or else their defaults: departures_hour, weather_temp")
+    assert line.startswith(
+        "read from the online store, with a default for a missing value: departures_hour, weather_temp"
+    )
 
     # The control: before `materialize`, the rows have the defaults, which are counted, and other scores.
     answers = [server.invoke(row)[1] for row in rows[:20]]
