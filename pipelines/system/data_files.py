@@ -20,7 +20,7 @@ def explain_damage(file: object, remedy: str) -> Iterator[None]:
 
     Args:
         file: path or description of the file that the block reads.
-        remedy: a sentence that tells the user how to create the file again.
+        remedy: a sentence about how to create the file again, for the user.
 
     Raises:
         DataError: the file does not exist, or its content is damaged. A retry cannot help.

@@ -167,7 +167,7 @@ def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches],
 
 
 def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Policy) -> str:
-    """Say why the breach of a column in the newest window is no alarm, and what would make it one."""
+    """Explain why the breach of a column in the newest window is not an alarm, and what would make it one."""
     newest = recent_breaches[-1]
     count = _count_breaches(column, recent_breaches)
     finding = f"{column}: {_describe_effect(newest[column], policy)}"

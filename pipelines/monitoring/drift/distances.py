@@ -145,7 +145,7 @@ def _compute_divergence(p: Array, mixture: Array) -> Array:
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:
-    """Divide; 0 if the denominator is 0."""
+    """Return the quotient; 0 where the denominator is 0."""
     shape = np.broadcast_shapes(np.shape(numerator), np.shape(denominator))
     return np.asarray(
         np.divide(numerator, denominator, out=np.zeros(shape), where=np.broadcast_to(denominator, shape) != 0)

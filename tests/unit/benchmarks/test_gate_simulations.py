@@ -165,7 +165,7 @@ def test_verdicts_and_precision_are_reported(regressions: Simulation) -> None:
     assert result["facts"]["correlated days, 14 days: kind"] == "correlated days 14"
 
 
-def test_a_bound_passes_more_often_where_weather_lasts() -> None:
+def test_a_bound_passes_more_often_on_correlated_days() -> None:
     shares = {}
     for correlation in (0.0, 0.7):
         values = correlated_days.simulate_days(14, correlation, 8_000)

@@ -218,7 +218,9 @@ def test_a_key_with_several_values_is_refused(publish: Publish, store: OnlineSto
         materialize(Lake.open(), store, dataset, lookup, DAY, 0)
 
 
-def test_a_store_that_is_gone_can_be_tried_again(publish: Publish, start_drydock: StartDrydock, commands: Any) -> None:
+def test_a_store_that_did_not_answer_can_be_tried_again(
+    publish: Publish, start_drydock: StartDrydock, commands: Any
+) -> None:
     publish()
     result = commands.run_step("materialize", "--dataset", "flights")
     assert (result.code, result.out) == (75, "") and "the online store does not answer" in result.err, result.err

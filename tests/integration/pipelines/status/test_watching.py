@@ -75,7 +75,7 @@ def test_documents_are_written_again_only_after_a_change(
 
 
 @pytest.mark.usefixtures("one_model_project")
-def test_changes_are_not_written_while_nobody_looks(home: Path, request_file: Path) -> None:
+def test_changes_are_not_written_while_the_page_requests_nothing(home: Path, request_file: Path) -> None:
     watched_file = home / "status" / watching.WATCHED_FILE
     request_file.unlink()
     add_event("1")
