@@ -21,14 +21,14 @@ def sleepy(tmp_path_factory: pytest.TempPathFactory, start_drydock: Any, make_cl
 
 
 def wait_for_standby(client: Any, name: str, *, other_than: str = "") -> str:
-    """Wait until an endpoint has one process, which stands by, and return the name of its instance."""
+    """Wait until an endpoint has one process, the standby process, and return the name of its instance."""
 
     def find() -> str | None:
         names = client.list_processes(name)
         is_alone = len(names) == 1 and names[0] != other_than
         return names[0] if is_alone and client.server.get_health()["standby_processes"] == 1 else None
 
-    return str(client.server.wait_until("a process that stands by", find))
+    return str(client.server.wait_until("a standby process", find))
 
 
 def read_launcher(client: Any, name: str, instance: str) -> psutil.Process:
