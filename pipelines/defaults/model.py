@@ -93,7 +93,7 @@ class Schema:
                 values[:, number] = [codes.get(value, np.nan) for value in values[:, number]]
         return _convert_to_32_bits(values.astype(np.float64))
 
-    def columns_to_array(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any]:
+    def build_array(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any]:
         """Convert the features, given as lists of Python values by name, to the array of `to_array`.
 
         For one row it takes a tenth of the time of a frame and `to_array`.
@@ -171,7 +171,7 @@ class Model:
 
         For one row, pandas would take longer than the model. A missing value is None or NaN.
         """
-        scores = np.asarray(self._serial_booster.inplace_predict(self.schema.columns_to_array(columns)))
+        scores = np.asarray(self._serial_booster.inplace_predict(self.schema.build_array(columns)))
         return self._name_scores(scores, pd.RangeIndex(len(scores)))
 
     def _name_scores(self, scores: np.ndarray[Any, Any], index: pd.Index[Any]) -> np.ndarray[Any, Any] | pd.DataFrame:

@@ -86,7 +86,7 @@ time.sleep(600)
 """
     drydock.create_job("all", script, ResourceConfig=build_resources(2), **drydock.build_spot_fields("all"))
     drydock.wait_until("both checkpoints", lambda: len(drydock.list_keys("checkpoints/all/")) == 2)
-    drydock.send_command("interrupt", job="all", capacity_back_after_s=0.1)
+    drydock.send_command("interrupt", job="all", no_capacity_s=0.1)
     job = drydock.wait_for_end("all")
     assert job["TrainingJobStatus"] == "Completed"
     lines = [line for line in drydock.read_full_log("all") if line.startswith("restored")]

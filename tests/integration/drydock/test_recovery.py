@@ -194,7 +194,7 @@ def test_a_checkpoint_that_is_written_in_place_is_never_restored_in_part(tmp_pat
         copies = [server.get(f"s3://bucket/{key}") for _ in range(8) for key in keys]
         assert set(copies) == {b'{"exit_code": 0}'}
         for name in names[:2]:  # SIGTERM ends the script at any place
-            server.send_command("interrupt", job=name, capacity_back_after_s=0)
+            server.send_command("interrupt", job=name, no_capacity_s=0)
         jobs = [server.wait_for_end(name) for name in names[:2]]
         kill(server, tmp_path)
     with run_drydock(tmp_path, *OPTIONS) as server:
