@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -60,7 +60,11 @@ def find_group(hosts: Hosts, identity: str) -> Group:
         # The port is chosen by the system: that of an earlier run on this machine would stay blocked for a minute.
         tracker = RabitTracker(hosts.count, hosts.find_address(), sortby="task", timeout=JOIN_S)
         tracker.start()
-    address = hosts.share(json.dumps(tracker.worker_args() if tracker else {}), identity)
+    try:
+        address = hosts.share(json.dumps(tracker.worker_args() if tracker else {}), identity)
+    except BaseException:
+        _free(tracker)
+        raise
     # The digits make the order of the names that of the hosts: the first host gets the rank 0.
     arguments = {"dmlc_task_id": f"{hosts.index:06d}", "dmlc_retry": RETRIES, "dmlc_timeout": TIMEOUT_S}
     return Group(hosts, {**json.loads(address), **arguments}, tracker)
@@ -80,6 +84,8 @@ def join(group: Group) -> Iterator[None]:
         collective.init(**group.arguments)
         yield
         collective.finalize()
+        if group.tracker:
+            group.tracker.wait_for(JOIN_S)
     except Stopped:  # all hosts stop after the same round, so they also leave in good order
         collective.finalize()
         raise
@@ -88,8 +94,8 @@ def join(group: Group) -> Iterator[None]:
         raise HostsError(
             f"the training on {group.hosts.count} hosts ended, perhaps because another host did: {text}"
         ) from None
-    if group.tracker:
-        group.tracker.wait_for(JOIN_S)
+    finally:
+        _free(group.tracker)
 
 
 def share_from_first(hosts: Hosts, value: T) -> T:
@@ -105,3 +111,10 @@ def find_largest(hosts: Hosts, number: int) -> int:
     if hosts.count == 1:
         return number
     return int(collective.allreduce(np.array([number], np.int64), collective.Op.MAX)[0])
+
+
+def _free(tracker: RabitTracker | None) -> None:
+    """Free a tracker. Python would do so, too, but would print the error of one that still waited for hosts."""
+    with suppress(XGBoostError):
+        if tracker:
+            tracker.free()
