@@ -112,9 +112,10 @@ class Hosts:
                 connections.append(stream)
                 if other_identity != identity:
                     problem = f"the host {name} has other data or other hyperparameters than {self.current}."
-        for stream in connections:
-            with suppress(OSError), stream:
-                stream.write(f"{json.dumps({'text': text, 'problem': problem})}\n")
+        answer = f"{json.dumps({'text': text, 'problem': problem})}\n"
+        for other_stream in connections:
+            with suppress(OSError), other_stream:
+                other_stream.write(answer)
         if problem:
             raise HostsError(problem)
         return text

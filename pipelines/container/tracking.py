@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.container.hosts import read_hosts
 from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, is_reachable, prepare_client
 from pipelines.system.packages import find_versions
 
@@ -196,7 +195,7 @@ def describe_environment() -> dict[str, str]:
 
     If there are several hosts, also their number.
     """
-    host_count = read_hosts().count
+    host_count = len(json.loads(os.environ.get("SM_HOSTS") or "[]"))
     return {
         **({"hosts": str(host_count)} if host_count > 1 else {}),
         "git_commit": os.environ.get("LEEWAY_GIT_COMMIT", "unknown"),
