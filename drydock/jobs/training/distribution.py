@@ -95,6 +95,7 @@ def build_launch_command(request: Mapping[str, Any], launch: Launch, command: Se
         is_python = command[0] != "/bin/sh"
         if is_python and not launch.is_container and importlib.util.find_spec("mpi4py") is None:
             raise JobFailed("ClientError: MPI needs the package mpi4py in drydock's Python, as in SageMaker's images")
+        launch.folder.mkdir(exist_ok=True)
         return build_mpi_command(settings, launch, command)
     return list(command)
 

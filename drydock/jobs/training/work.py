@@ -56,7 +56,6 @@ class TrainingWork:
         """Create the folder trees, with all folders of /opt/ml and the files of input/config."""
         channel_names = [channel["ChannelName"] for channel in self._channels]
         shutil.rmtree(self._get_mpi_folder(), ignore_errors=True)
-        self._get_mpi_folder().mkdir(parents=True)
         for tree in self._trees:
             folders = [tree.config, tree.model, tree.output_data, tree.code, self._get_checkpoint_folder(tree)]
             tree.create([*folders, *map(tree.get_channel_folder, channel_names)])
