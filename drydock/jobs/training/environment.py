@@ -56,11 +56,7 @@ def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict
     all_hyperparameters = decode_hyperparameters(request, include_toolkit_settings=True)
     program = str(all_hyperparameters.get("sagemaker_program", ""))
     config_files = build_config_files(job, context)
-    framework_params = {
-        name: value
-        for name, value in all_hyperparameters.items()
-        if name.startswith(TOOLKIT_PREFIX) and name not in TOOLKIT_SETTINGS
-    }
+    framework_params = _select_framework_params(all_hyperparameters)
     values: dict[str, Any] = {
         "hosts": list(context.hosts),
         "current_host": context.host,
@@ -75,15 +71,7 @@ def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict
         "input_data_config": config_files["inputdataconfig.json"],
         "resource_config": config_files["resourceconfig.json"],
         "current_instance_type": job.instance_type,
-        "current_instance_group": INSTANCE_GROUP,
-        "current_instance_group_hosts": list(context.hosts),
-        "instance_groups": [INSTANCE_GROUP],
-        "instance_groups_dict": {
-            group["instance_group_name"]: group for group in config_files["resourceconfig.json"]["instance_groups"]
-        },
-        # The toolkit names the group if the script is distributed by mpi.
-        "distribution_instance_groups": [INSTANCE_GROUP] if framework_params.get(MPI) is True else [],
-        "is_hetero": False,
+        **_describe_instance_group(config_files["resourceconfig.json"], framework_params.get(MPI) is True),
         "framework_params": framework_params,
         "log_level": all_hyperparameters.get("sagemaker_container_log_level", logging.INFO),
         "network_interface_name": INTERFACE,
@@ -100,6 +88,27 @@ def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict
         "job_name": job.name,
     }
     return {**variables, "SM_TRAINING_ENV": _format_value(training_env)}
+
+
+def _select_framework_params(all_hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in all_hyperparameters.items()
+        if name.startswith(TOOLKIT_PREFIX) and name not in TOOLKIT_SETTINGS
+    }
+
+
+def _describe_instance_group(resource_config: Mapping[str, Any], is_mpi: bool) -> dict[str, Any]:
+    """Return the values about groups of instances. The toolkit names the group of the distribution for MPI only."""
+    (group,) = resource_config["instance_groups"]
+    return {
+        "current_instance_group": INSTANCE_GROUP,
+        "current_instance_group_hosts": group["hosts"],
+        "instance_groups": [INSTANCE_GROUP],
+        "instance_groups_dict": {INSTANCE_GROUP: group},
+        "distribution_instance_groups": [INSTANCE_GROUP] if is_mpi else [],
+        "is_hetero": False,
+    }
 
 
 def build_config_files(job: TrainingJob, context: HostContext) -> dict[str, Any]:
