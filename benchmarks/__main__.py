@@ -47,7 +47,7 @@ from benchmarks.decisions import (
 )
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
-from benchmarks.spot import interruptions
+from benchmarks.spot import hosts, interruptions
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -57,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "demo": cases.measure_demo,
     "drydock": drydock.run,
     "interruptions": interruptions.run,
+    "hosts": hosts.run,
     "sources": sources.run,
     "validation": validation.run,
     "completeness": completeness.run,
