@@ -73,7 +73,7 @@ def test_job_on_two_hosts_trains_the_same_model_though_it_is_interrupted(
     fields = {**flights_fields, "instance_count": "2", "image_uri": "image"}
     deferral = start(make_spot_task(**fields), context)
     name = deferral.trigger.wait.job_name
-    post_to_drydock(drydock, "interrupt", job=name, after_s=after_s, capacity_back_after_s=0.1)
+    post_to_drydock(drydock, "interrupt", job=name, after_s=after_s, no_capacity_s=0.1)
     result = finish(make_spot_task(**fields), deferral)
     job = drydock.describe_job(name)
     phases = [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
