@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
