@@ -63,6 +63,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: each round")
     parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
     parser.add_argument("--keep_checkpoints", type=parse_positive, default=2)
+    parser.add_argument("--folds", type=parse_count, default=0, help="walk-forward folds to measure the loss on; 0: train")
+    parser.add_argument("--fold_days", type=parse_positive, default=7, help="days that each fold validates on")
     parser.add_argument("--verbose_eval", type=parse_positive, default=10, help="rounds between two lines of the log")
     for name, variable, default in FOLDERS:
         parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))

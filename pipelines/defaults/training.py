@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from pipelines.container.checkpoints import Checkpoints
 from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import Tracker
 from pipelines.defaults.arguments import InvalidInput, get_folder, parse_arguments
+from pipelines.defaults.folds import FoldTraining, split_by_day
 from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
 from pipelines.system.traces import record_span
@@ -92,14 +93,7 @@ class Training:
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
         self.args, self.tracker, self.stop_signal = args, tracker, stop_signal
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
-        task = description.get("task", "binary")
-        self.objective, self.metrics = OBJECTIVES[task], METRICS[task]
-        if args.quantiles:
-            if task != "regression":
-                raise InvalidInput(
-                    f"hyperparameter quantiles: models of the task {task} have no quantiles. Leave it out."
-                )
-            self.objective, self.metrics = "reg:quantileerror", ("quantile",)
+        self.objective, self.metrics = choose_objective(args, description)
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
         )
@@ -173,11 +167,32 @@ class Training:
         return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
     def _list_parameters(self) -> list[tuple[str, Any]]:
-        parameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
-        parameters += [("objective", self.objective), ("tree_method", "hist")]
-        parameters += [("num_class", len(self.schema.classes))] if self.schema.classes else []
-        parameters += [("quantile_alpha", self.args.quantiles)] if self.args.quantiles else []
-        return [*parameters, *(("eval_metric", metric) for metric in self.metrics)]
+        return list_parameters(self.args, self.objective, self.metrics, self.schema)
+
+
+def choose_objective(args: argparse.Namespace, description: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return xgboost's objective, and the metrics of each round, for the task in the description of a channel.
+
+    Raises:
+        InvalidInput: quantiles are given, and the task is not a regression.
+    """
+    task = description.get("task", "binary")
+    if not args.quantiles:
+        return OBJECTIVES[task], METRICS[task]
+    if task != "regression":
+        raise InvalidInput(f"hyperparameter quantiles: models of the task {task} have no quantiles. Leave it out.")
+    return "reg:quantileerror", ("quantile",)
+
+
+def list_parameters(
+    args: argparse.Namespace, objective: str, metrics: Sequence[str], schema: Schema
+) -> list[tuple[str, Any]]:
+    """Return the parameters of a booster."""
+    parameters = [(name, getattr(args, name)) for name in XGBOOST_HYPERPARAMETERS]
+    parameters += [("objective", objective), ("tree_method", "hist")]
+    parameters += [("num_class", len(schema.classes))] if schema.classes else []
+    parameters += [("quantile_alpha", args.quantiles)] if args.quantiles else []
+    return [*parameters, *(("eval_metric", metric) for metric in metrics)]
 
 
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
@@ -229,7 +244,13 @@ def main() -> int:
 def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
     experiment = read_description(args.train).get("dataset", "local")
     tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
-    tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
+    unused_names = () if args.folds else ("folds", "fold_days")
+    tracker.start(
+        {name: value for name, value in vars(args).items() if not isinstance(value, Path) and name not in unused_names}
+    )
+    if args.folds:
+        _train_on_folds(args, tracker, stop_signal)
+        return
     with record_span("training.read"):
         training = Training(args, tracker, stop_signal)
     with record_span("training.fit") as attributes:
@@ -241,6 +262,20 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
         rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
     best_metrics = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best_metrics.items()})
+
+
+def _train_on_folds(args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
+    """Measure the hyperparameters on walk-forward folds of both channels; write the record, and no model."""
+    with record_span("training.read"):
+        (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
+        objective, metrics = choose_objective(args, description)
+        folds = split_by_day(pd.concat([rows, validation_rows], ignore_index=True), description, args)
+        checkpoints = Checkpoints(args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s)
+        parameters = [list_parameters(args, objective, metrics[:1], fold.schema) for fold in folds]
+        training = FoldTraining(args, folds, parameters, checkpoints, tracker, stop_signal)
+    with record_span("training.fit") as attributes:
+        attributes["leeway.rounds"] = training.run()
+    tracker.finish(training.summarize())
 
 
 if __name__ == "__main__":
