@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import optuna
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -30,6 +31,17 @@ def _build_number(item: Range) -> BaseDistribution:
     if item.type == "int":
         return IntDistribution(int(item.low), int(item.high), log=item.log, step=int(item.step or 1))
     return FloatDistribution(item.low, item.high, log=item.log, step=item.step)
+
+
+def suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
+    """Return a trial's value of a hyperparameter; if it has none yet, propose one."""
+    if isinstance(distribution, CategoricalDistribution):
+        return trial.suggest_categorical(name, distribution.choices)
+    if isinstance(distribution, IntDistribution):
+        bounds = (distribution.low, distribution.high)
+        return trial.suggest_int(name, *bounds, step=distribution.step, log=distribution.log)
+    assert isinstance(distribution, FloatDistribution)
+    return trial.suggest_float(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def build_parameter_ranges(space: Space, *, grid: bool = False) -> dict[str, list[dict[str, Any]]]:
