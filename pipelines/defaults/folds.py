@@ -97,7 +97,8 @@ def _build_fold(
         problem = "train on no row whose label was known" if train.empty else "validate on no row"
         raise InvalidInput(
             f"hyperparameter folds: {args.folds} folds of {args.fold_days} days do not fit into the window "
-            f"{days.min():%Y-%m-%d}..{days.max():%Y-%m-%d}: that of {period} would {problem}. Use fewer or shorter folds."
+            f"{days.min():%Y-%m-%d}..{days.max():%Y-%m-%d}: that of {period} would {problem}. "
+            "Use fewer or shorter folds."
         )
     label, is_scorable = description["label"], pd.Series(True, validation.index)
     if description.get("task") == "multiclass":
@@ -137,9 +138,7 @@ class FoldTraining:
         self.args, self.folds, self.parameters = args, folds, parameters
         self.checkpoints, self.tracker, self.stop_signal = checkpoints, tracker, stop_signal
         self.metric = dict(parameters[0])["eval_metric"]
-        self.matrices = [
-            (fold.schema.to_matrix(fold.train), fold.schema.to_matrix(fold.validation)) for fold in folds
-        ]
+        self.matrices = [(fold.schema.to_matrix(fold.train), fold.schema.to_matrix(fold.validation)) for fold in folds]
         self.state: dict[str, Any] = {"round": 0, "best": math.inf, "best_round": 0, "rounds": []}
 
     def run(self) -> int:

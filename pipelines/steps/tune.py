@@ -17,8 +17,8 @@ from pipelines.contract import Result
 from pipelines.tuning.plan import PlanSpec
 
 if TYPE_CHECKING:
+    from pipelines.tuning.report.results import TuningResult
     from pipelines.tuning.request import Request
-    from pipelines.tuning.results import TuningResult
 
 
 class TuneSpec(PlanSpec):
@@ -79,14 +79,12 @@ def run(spec: TuneSpec) -> TuneResult:
         result = _tune(request, folder)
     best, counts = result.best, result.counts
     report = spec.tuning / "report.html"
-    log.info(
-        "%s: %d trials, best %s %.5f (trial %d); %s", request.name, counts["tried"], best.metric, best.objective,
-        best.number, report,
-    )  # fmt: skip
+    summary = f"{counts['tried']} trials, best {best.metric} {result.objective:.5f} (trial {best.number})"
+    log.info("%s: %s; report: %s", request.name, summary, report)
     return TuneResult(
         tuning=spec.tuning,
         name=request.name,
-        objective=best.objective,
+        objective=result.objective,
         hyperparameters=best.parameters,
         trials=counts["tried"],
         pruned=counts["pruned"],
@@ -108,22 +106,24 @@ def _load_hyperparameters() -> dict[str, int | float | str | list[float]]:
 def _tune(request: Request, folder: Path) -> TuningResult:
     """Run the trials of a request, write the results to a folder, and return them."""
     from pipelines.system.locks import hold_lock
-    from pipelines.tuning.journal import open_study
-    from pipelines.tuning.mlflow_runs import TuningRuns
-    from pipelines.tuning.report import write_report
-    from pipelines.tuning.results import collect_results, write_results
+    from pipelines.tuning.report.page import write_report
+    from pipelines.tuning.report.results import collect_results, write_results
     from pipelines.tuning.strategies import build_pruner
-    from pipelines.tuning.study import Tuning
+    from pipelines.tuning.trials.journal import open_study
+    from pipelines.tuning.trials.mlflow_runs import TuningRuns
+    from pipelines.tuning.trials.study import Tuning
     from pipelines.tuning.warm_start import add_warm_trials
 
     busy_message = f"another process runs the tuning {request.name}."
     with hold_lock(request.folder.with_suffix(".lock"), busy_message):
         study = open_study(request.folder, request.name, build_pruner(request.plan, request.num_round))
         add_warm_trials(study, request.plan)
-        runs = TuningRuns(request.name, request.script.dataset, request.plan.model_dump(include=set(PlanSpec.model_fields)))
+        plan = request.plan.model_dump(include=set(PlanSpec.model_fields))
+        runs = TuningRuns(request.name, request.script.dataset, plan)
         Tuning(request, study, runs).run()
         result = collect_results(request, study)
         write_results(folder, result)
         write_report(folder, result, study)
-        runs.finish({"objective": result.best.objective or 0.0, **result.counts}, {"leeway.best_trial": str(result.best.number)})
+        best_trial = {"leeway.best_trial": str(result.best.number)}
+        runs.finish({"objective": result.objective, **result.counts}, best_trial)
     return result

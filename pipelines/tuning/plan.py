@@ -72,7 +72,9 @@ class PlanSpec(Spec):
                 raise ValueError("a grid does not learn from earlier trials: leave warm_start out")
             points = math.prod(map(len, list_grid_values(self.space).values()))
             if points > self.trials:
-                raise ValueError(f"the grid has {points:,} points, and trials is {self.trials}: raise it, or drop values")
+                raise ValueError(
+                    f"the grid has {points:,} points, and trials is {self.trials}: raise it, or drop values"
+                )
         return self
 
     def count_trials(self) -> int:

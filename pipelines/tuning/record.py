@@ -56,7 +56,9 @@ class TuningRecord(Parameters):
         if changes:
             lines.append(f"this training is not its refit: {', '.join(changes)} changed since")
         if losses:
-            lines.append(f"{'this training' if changes else 'its refit on the whole window'} has {' and '.join(losses)}")
+            lines.append(
+                f"{'this training' if changes else 'its refit on the whole window'} has {' and '.join(losses)}"
+            )
         return "; ".join(lines)
 
 

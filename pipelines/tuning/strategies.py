@@ -14,8 +14,9 @@ from pipelines.tuning.space import Value, list_grid_values
 
 REDUCTION = 3
 """Hyperband: a third of the trials goes on after each rung, and the next rung is three times as high."""
-RUNGS = 4
-"""Hyperband: the first rung is this many steps below the full number of rounds: 400 rounds give 14, 44, 133 and 400."""
+RUNGS = 3
+"""Hyperband: number of rungs with the last one, which is the full number of rounds: 400 rounds give 44, 132 and 400.
+With a lower first rung, boosting with a low learning rate would be stopped before it shows what it is worth."""
 MEDIAN_CHECKS = 20
 """Number of rounds, evenly spaced, after which median early stopping judges a trial."""
 MEDIAN_WARM_TRIALS = 5
@@ -61,7 +62,7 @@ def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
 
 
 def _compute_first_rung(num_round: int) -> int:
-    return max(1, num_round // REDUCTION ** (RUNGS - 1))
+    return max(1, num_round // int(REDUCTION ** (RUNGS - 1)))
 
 
 def build_grid_point(plan: PlanSpec, number: int) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.tuning.distributions import build_distributions
-from pipelines.tuning.journal import JOURNAL_FILE, WARM, list_trials, open_study
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.space import contains
+from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM, list_trials, open_study
 
 TRIALS_FILE = "trials.csv"
 """Table of the trials, in the folder that a tuning writes."""

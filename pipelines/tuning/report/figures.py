@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
-from pipelines.tuning.results import TrialResult, TuningResult
+from pipelines.tuning.report.results import TrialResult, TuningResult
 from pipelines.tuning.space import Range
 
 STATE_COLORS = {"complete": CANDIDATE_COLOR, "pruned": REFERENCE_COLOR, "failed": "#c4281c"}
@@ -35,15 +36,22 @@ def draw_history(path: Path, result: TuningResult) -> Path:
         if points:
             numbers, losses = zip(*points, strict=True)
             marker, size = ("o", 28) if state == "complete" else ("x", 24)
-            axis.scatter(numbers, losses, size, STATE_COLORS[state], marker, label=f"{state} ({len(points)})", zorder=3)
+            label = f"{state} ({len(points)})"
+            axis.scatter(numbers, losses, s=size, c=STATE_COLORS[state], marker=marker, label=label, zorder=3)
     completed = [trial for trial in result.trials if trial.objective is not None]
     best = list(itertools.accumulate((float(trial.objective or 0) for trial in completed), min))
-    numbers = [trial.number for trial in completed]
-    axis.step(numbers, best, where="post", color=CHAMPION_COLOR, linewidth=1.8, label="best so far")
+    axis.step(
+        [trial.number for trial in completed],
+        best,
+        where="post",
+        color=CHAMPION_COLOR,
+        linewidth=1.8,
+        label="best so far",
+    )
     _zoom_to(axis, [_get_loss(trial) for trial in result.trials if trial.rounds])
     axis.set_xlabel("trial")
     axis.set_ylabel(result.best.metric)
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend(frameon=False, fontsize=9)
     return save_figure(path, figure)
 
@@ -72,7 +80,8 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
     """Draw each completed trial as a line through its values; the darker, the lower its objective."""
     space = result.request.plan.space
     trials = sorted(
-        (trial for trial in result.trials if trial.objective is not None), key=lambda trial: -float(trial.objective or 0)
+        (trial for trial in result.trials if trial.objective is not None),
+        key=lambda trial: -float(trial.objective or 0),
     )
     figure, axis = _create_axes("Values of the completed trials", (max(6.5, 1.7 * len(space) + 2.2), 4.4))
     scales = [_build_scale(item, [trial.parameters[name] for trial in trials]) for name, item in space.items()]
@@ -85,7 +94,9 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
     for position, (_, ticks) in enumerate(scales):
         axis.axvline(position, color="#bbbbbb", linewidth=1, zorder=1)
         for height, text in ticks:
-            axis.annotate(text, (position, height), (4, 0), "data", "offset points", fontsize=8, va="center", zorder=99)
+            box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
+            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "zorder": 999}
+            axis.annotate(text, (position, height), fontsize=8, bbox=box, **place)
     axis.set_xticks(range(len(space)), list(space))
     axis.set_yticks([])
     axis.set_ylim(-0.05, 1.05)
@@ -97,7 +108,7 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
 def draw_importance(path: Path, importance: Mapping[str, float]) -> Path:
     """Draw the share of each hyperparameter in the variance of the objective."""
     figure, axis = _create_axes("Share of the objective's variance", (7.5, 0.5 * len(importance) + 1.3))
-    names = list(reversed(importance))
+    names = list(importance)[::-1]
     bars = axis.barh(names, [importance[name] for name in names], color=CANDIDATE_COLOR, height=0.6)
     axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=9)
     axis.set_xlim(0, 1.1 * max(importance.values()))

@@ -9,10 +9,10 @@ from typing import Any
 import optuna
 
 from pipelines.pages.page import write_page
-from pipelines.tuning.figures import draw_figures
-from pipelines.tuning.journal import list_trials
-from pipelines.tuning.progress import format_values
-from pipelines.tuning.results import TuningResult, build_best
+from pipelines.tuning.report.figures import draw_figures
+from pipelines.tuning.report.results import TuningResult, build_best
+from pipelines.tuning.trials.journal import list_trials
+from pipelines.tuning.trials.progress import format_values
 
 PAGE = "report.html"
 """File name of the page."""

@@ -11,7 +11,6 @@ import math
 import os
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -21,12 +20,12 @@ from pipelines.container.signals import SignalRelay
 from pipelines.errors import ServiceError, StorageError
 from pipelines.system.log import log
 from pipelines.tuning.distributions import build_distributions, suggest
-from pipelines.tuning.journal import count_warm_trials, list_trials
-from pipelines.tuning.mlflow_runs import TuningRuns
-from pipelines.tuning.progress import describe_progress, raise_no_objective
 from pipelines.tuning.request import Request
 from pipelines.tuning.strategies import build_grid_point, build_sampler, list_rungs
-from pipelines.tuning.trial_process import LOG_FILE, TrialProcess, start_trial
+from pipelines.tuning.trials.journal import count_warm_trials, list_trials
+from pipelines.tuning.trials.mlflow_runs import TuningRuns
+from pipelines.tuning.trials.process import LOG_FILE, TrialProcess, start_trial
+from pipelines.tuning.trials.progress import describe_progress, raise_no_objective
 
 POLL_S = 0.05
 """Seconds between two looks at the logs of the trials."""
@@ -203,9 +202,7 @@ class Tuning:
         """
         process, objective = running.process, running.process.log.objective
         if exit_code:
-            error = explain_failure(
-                self.request.script.path.name, exit_code, process.failure_file, process.read_tail()
-            )
+            error = explain_failure(self.request.script.path.name, exit_code, process.failure_file, process.read_tail())
             if isinstance(error, StorageError):
                 raise error
             if isinstance(error, ServiceError) and running.trial.user_attrs["starts"] < MAX_STARTS:

@@ -9,8 +9,8 @@ import optuna
 from optuna.trial import TrialState
 
 from pipelines.errors import TrainingError
-from pipelines.tuning.journal import count_warm_trials, find_best, list_trials
 from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.trials.journal import count_warm_trials, find_best, list_trials
 
 SCRIPT_HINT = (
     "A script that is tuned accepts --folds and --fold_days, and logs tuning-objective:NUMBER after each round and at "

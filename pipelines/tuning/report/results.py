@@ -14,12 +14,12 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from pipelines.system.files import replace_file, write_json
-from pipelines.tuning.journal import list_trials
-from pipelines.tuning.mlflow_runs import STATE_NAMES
-from pipelines.tuning.progress import raise_no_objective
 from pipelines.tuning.record import TuningRecord
 from pipelines.tuning.request import Request
-from pipelines.tuning.trial_process import LOG_FILE, ObjectiveLog
+from pipelines.tuning.trials.journal import list_trials
+from pipelines.tuning.trials.mlflow_runs import STATE_NAMES
+from pipelines.tuning.trials.process import LOG_FILE, ObjectiveLog
+from pipelines.tuning.trials.progress import raise_no_objective
 from pipelines.tuning.warm_start import PARAMETER_PREFIX, TRIALS_FILE
 
 BEST_FILE = "best.json"
@@ -66,6 +66,12 @@ class TuningResult:
     best: TrialResult
 
     @property
+    def objective(self) -> float:
+        """Objective of the winner."""
+        assert self.best.objective is not None, "only a completed trial wins"
+        return self.best.objective
+
+    @property
     def counts(self) -> dict[str, int]:
         """Number of trials: tried, complete, pruned and failed."""
         counts = Counter(trial.state for trial in self.trials)
@@ -79,7 +85,7 @@ class TuningResult:
             trials=len(self.trials),
             strategy=self.request.plan.strategy,
             metric=self.best.metric,
-            objective=self.best.objective,
+            objective=self.objective,
             folds_spread=self.best.fold_losses,
             hyperparameters=self.best.parameters,
         )
