@@ -48,12 +48,13 @@ def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
 def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     """List the numbers of rounds after which a trial is judged, ascending; empty if trials are not judged.
 
-    Only these rounds are reported to Optuna, because each report is written to the disk.
+    Only these rounds are reported to Optuna, because each report is written to the disk. A trial that has half of its
+    rounds behind it is not stopped any more.
     """
     if plan.strategy == "hyperband":
         first = _compute_first_rung(num_round)
         rungs = itertools.takewhile(
-            lambda rung: rung < num_round, (first * REDUCTION**number for number in itertools.count())
+            lambda rung: 2 * rung <= num_round, (first * REDUCTION**number for number in itertools.count())
         )
         return list(rungs)
     if plan.early_stopping == "median":

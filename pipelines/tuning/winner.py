@@ -61,8 +61,8 @@ def apply_winner(params_file: Path, winner: TuningRecord) -> dict[str, tuple[Any
         if hyperparameters.get(name) != value
     }
     for name, (_, value) in changes.items():
-        hyperparameters[name] = value
-    section["tuning"] = _round_losses(winner)
+        _set_value(hyperparameters, name, value)
+    _set_value(section, "tuning", _build_entry(winner))
     text = io.StringIO()
     yaml.dump(content, text)
     with replace_file(params_file) as temporary:
@@ -78,6 +78,23 @@ def _get_mapping(content: Any, name: str, origin: Path) -> Any:
     return value
 
 
-def _round_losses(winner: TuningRecord) -> dict[str, Any]:
-    losses = [round(loss, DIGITS) for loss in winner.folds_spread]
-    return {**winner.model_dump(), "objective": round(winner.objective, DIGITS), "folds_spread": losses}
+def _set_value(mapping: Any, key: str, value: Any) -> None:
+    """Set a value. A new key comes first: after the last key there may be an empty line, and then the next section."""
+    if key in mapping:
+        mapping[key] = value
+    elif hasattr(mapping, "insert"):
+        mapping.insert(0, key, value)
+    else:  # the mapping was not in the file
+        mapping[key] = value
+
+
+def _build_entry(winner: TuningRecord) -> Any:
+    """Build the entry `tuning` of the file, with lists and mappings on one line each."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    losses, values = CommentedSeq(round(loss, DIGITS) for loss in winner.folds_spread), winner.hyperparameters
+    hyperparameters = CommentedMap(values)
+    for item in (losses, hyperparameters):
+        item.fa.set_flow_style()
+    entry = {**winner.model_dump(), "objective": round(winner.objective, DIGITS)}
+    return CommentedMap({**entry, "folds_spread": losses, "hyperparameters": hyperparameters})
