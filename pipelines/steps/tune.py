@@ -108,6 +108,7 @@ def _tune(request: Request, folder: Path) -> TuningResult:
     from pipelines.system.locks import hold_lock
     from pipelines.tuning.report.page import write_report
     from pipelines.tuning.report.results import collect_results, write_results
+    from pipelines.tuning.request import IDENTITY_FIELDS
     from pipelines.tuning.strategies import build_pruner
     from pipelines.tuning.trials.journal import open_study
     from pipelines.tuning.trials.mlflow_runs import TuningRuns
@@ -118,8 +119,9 @@ def _tune(request: Request, folder: Path) -> TuningResult:
     with hold_lock(request.folder.with_suffix(".lock"), busy_message):
         study = open_study(request.folder, request.name, build_pruner(request.plan, request.num_round))
         add_warm_trials(study, request.plan)
-        plan = request.plan.model_dump(include=set(PlanSpec.model_fields))
-        runs = TuningRuns(request.name, request.script.dataset, plan)
+        identity = request.plan.model_dump(include=set(IDENTITY_FIELDS))
+        limits = request.plan.model_dump(include=set(PlanSpec.model_fields) - set(IDENTITY_FIELDS))
+        runs = TuningRuns(request.name, request.script.dataset, identity, limits)
         Tuning(request, study, runs).run()
         result = collect_results(request, study)
         write_results(folder, result)

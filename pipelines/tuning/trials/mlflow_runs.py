@@ -35,15 +35,19 @@ class TuningRuns:
     Args:
         name: name of the tuning.
         experiment: name of the MLflow experiment.
-        params: what the run of the tuning records.
+        params: parameters of the run of the tuning; equal for all runs of this name.
+        limits: what may change while a tuning goes on, such as the number of trials. They become tags, because MLflow
+            refuses another value of a parameter.
     """
 
-    def __init__(self, name: str, experiment: str, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, experiment: str, params: Mapping[str, Any], limits: Mapping[str, Any] | None = None
+    ) -> None:
         self.name, self._client = name, _connect()
         self._trial_runs: dict[int, str] = {}
         self.run_id = ""
         """Id of the run of the tuning; empty if MLflow does not answer."""
-        self._call(lambda: self._open(experiment, params))
+        self._call(lambda: self._open(experiment, params, limits or {}))
 
     def start_trial(self, number: int, params: Mapping[str, Any]) -> None:
         """Create the run of a trial, unless it exists, and record its values."""
@@ -68,13 +72,15 @@ class TuningRuns:
         """Record the result of the tuning, and end its run."""
         self._call(lambda: self._finish(results, tags))
 
-    def _open(self, experiment: str, params: Mapping[str, Any]) -> None:
+    def _open(self, experiment: str, params: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
         known = self._client.get_experiment_by_name(experiment)
         self._experiment_id = known.experiment_id if known else self._client.create_experiment(experiment)
         tags = {TUNING_TAG: self.name, TRIAL_TAG: PARENT}
         self.run_id = self._find_or_create(self.name, tags, f"tags.`{TRIAL_TAG}` = '{PARENT}'")
         for name, value in params.items():
             self._client.log_param(self.run_id, name, str(value)[:500])
+        for name, value in limits.items():
+            self._client.set_tag(self.run_id, f"leeway.{name}", str(value))
 
     def _open_trial(self, number: int, params: Mapping[str, Any]) -> None:
         tags = {TUNING_TAG: self.name, TRIAL_TAG: str(number), PARENT_TAG: self.run_id}
@@ -120,7 +126,8 @@ class TuningRuns:
             request()
         except Exception as error:  # mlflow raises errors of any type; the files have the same content
             self._client = None  # each further request would delay the trials until its time-out
-            log.warning("MLflow failed (%s): from now on the tuning is recorded in files only", type(error).__name__)
+            reason = " ".join(str(error).split())[:200]
+            log.warning("MLflow failed (%s): from now on the tuning is recorded in files only", reason)
 
 
 def _connect() -> Any:
