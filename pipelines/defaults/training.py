@@ -32,20 +32,12 @@ from pipelines.container.tracking import SilentTracker, Tracker
 from pipelines.defaults import collective
 from pipelines.defaults.arguments import InvalidInput, get_folder, parse_arguments
 from pipelines.defaults.channels import DATA_FILE, check_distribution, read_channel, read_description
+from pipelines.defaults.folds import FoldTraining, split_by_day
 from pipelines.defaults.model import Model, Schema
+from pipelines.defaults.objectives import choose_objective, list_parameters
 from pipelines.system.files import sha256
 from pipelines.system.traces import record_span
 
-OBJECTIVES = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
-"""Task to xgboost's objective."""
-METRICS: dict[str, tuple[str, ...]] = {
-    "binary": ("logloss", "auc"),
-    "multiclass": ("mlogloss", "merror"),
-    "regression": ("rmse", "mae"),
-}
-"""Task to the metrics of each round. The first metric decides when to stop; less is better."""
-XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
-"""Hyperparameters that are passed to xgboost."""
 SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
@@ -64,14 +56,7 @@ class Training:
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal, hosts: Hosts) -> None:
         self.args, self.tracker, self.stop_signal, self.hosts = args, tracker, stop_signal, hosts
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
-        task = description.get("task", "binary")
-        self.objective, self.metrics = OBJECTIVES[task], METRICS[task]
-        if args.quantiles:
-            if task != "regression":
-                raise InvalidInput(
-                    f"hyperparameter quantiles: models of the task {task} have no quantiles. Leave it out."
-                )
-            self.objective, self.metrics = "reg:quantileerror", ("quantile",)
+        self.objective, self.metrics = choose_objective(args, description)
         self.inputs = _list_inputs(args)
         self.checkpoints = (
             Checkpoints(args.checkpoint_dir, self.inputs, args.keep_checkpoints, args.checkpoint_s)
@@ -197,11 +182,7 @@ class Training:
         return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
     def _list_parameters(self) -> list[tuple[str, Any]]:
-        parameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
-        parameters += [("objective", self.objective), ("tree_method", "hist")]
-        parameters += [("num_class", len(self.schema.classes))] if self.schema.classes else []
-        parameters += [("quantile_alpha", self.args.quantiles)] if self.args.quantiles else []
-        return [*parameters, *(("eval_metric", metric) for metric in self.metrics)]
+        return list_parameters(self.args, self.objective, self.metrics, self.schema)
 
 
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
@@ -256,7 +237,15 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
     experiment = read_description(args.train).get("dataset", "local")
     tracker_class = Tracker if hosts.is_first else SilentTracker
     tracker = tracker_class(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
-    tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
+    unused_names = () if args.folds else ("folds", "fold_days")
+    tracker.start(
+        {name: value for name, value in vars(args).items() if not isinstance(value, Path) and name not in unused_names}
+    )
+    if args.folds:
+        if hosts.count > 1:
+            raise InvalidInput("hyperparameter folds: folds are trained on one host. Set instance_count to 1.")
+        _train_on_folds(args, tracker, stop_signal)
+        return
     with record_span("training.read"):
         training = Training(args, tracker, stop_signal, hosts)
     with record_span("training.fit") as attributes:
@@ -270,6 +259,20 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
         rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
     best_metrics = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best_metrics.items()})
+
+
+def _train_on_folds(args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
+    """Measure the hyperparameters on walk-forward folds of both channels; write the record, and no model."""
+    with record_span("training.read"):
+        (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
+        objective, metrics = choose_objective(args, description)
+        folds = split_by_day(pd.concat([rows, validation_rows], ignore_index=True), description, args)
+        checkpoints = Checkpoints(args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s)
+        parameters = [list_parameters(args, objective, metrics[:1], fold.schema) for fold in folds]
+        training = FoldTraining(args, folds, parameters, checkpoints, tracker, stop_signal)
+    with record_span("training.fit") as attributes:
+        attributes["leeway.rounds"] = training.run()
+    tracker.finish(training.summarize())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pipelines.features.earlier_values import read_earlier_values
 from pipelines.features.engines import GROUP_ROWS
 from pipelines.features.label_column import find_label_type
 from pipelines.features.prefetch import prefetch
+from pipelines.lake import DATE_COLUMN
 from pipelines.lookups import Lookup
 
 PREFETCHED_BATCHES = 4
@@ -73,12 +74,13 @@ def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
     return columns.select(*select_keys(columns, lookup.key), *features).distinct()
 
 
-def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
+def build_feature_schema(dataset: Dataset, row_schema: pa.Schema, label_delay_days: int = 0) -> pa.Schema:
     """Return the schema of the feature file, the same for all engines.
 
     Args:
         dataset: dataset whose features are written.
         row_schema: schema of the rows that the features are computed from; it gives the types of key and label.
+        label_delay_days: days until the label of a row is known. A training that splits the rows by day needs it.
     """
     feature_types = {name: pa.float64() if kind == "number" else pa.string() for name, kind in dataset.features.items()}
     key_types = {name: row_schema.field(name).type for name in dataset.key}
@@ -89,6 +91,9 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
         "label": dataset.label,
         "task": dataset.task,
         "features": dict(dataset.features),
+        "day": DATE_COLUMN if DATE_COLUMN in dataset.key else "",
+        "unit": dataset.partition,
+        "label_delay_days": label_delay_days,
     }
     fields = [*columns.items(), (dataset.label, find_label_type(dataset, row_schema))]
     return pa.schema(fields, {METADATA_KEY: json.dumps(description).encode()})

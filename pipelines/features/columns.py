@@ -55,3 +55,8 @@ def build_default(dataset: Dataset, lookup: Lookup, name: str) -> ibis.Value:
     """Return the default of a looked-up feature, in the type that `select_feature` gives it."""
     kind = "float64" if dataset.features[name] == "number" else "string"
     return ibis.literal(lookup.features[name], kind)
+
+
+def list_earlier_lookups(dataset: Dataset) -> list[Lookup]:
+    """List the lookups whose values are those of an earlier partition, in training, scores and requests."""
+    return [lookup for lookup in dataset.lookups if lookup.is_of_earlier_partition(dataset.partition)]

@@ -17,7 +17,14 @@ import pyarrow as pa
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.columns import KEY_PREFIX, build_default, compute_columns, select_feature, select_keys
+from pipelines.features.columns import (
+    KEY_PREFIX,
+    build_default,
+    compute_columns,
+    list_earlier_lookups,
+    select_feature,
+    select_keys,
+)
 from pipelines.features.engines import RunExpression
 from pipelines.lookups import Lookup
 from pipelines.partitions import HOUR_COLUMN, Partition, find_partition, get_begin, get_date
@@ -45,7 +52,7 @@ def find_first_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
 
 
 def _find_first_begin(dataset: Dataset, begin: dt.datetime) -> dt.datetime:
-    return begin - max((lookup.max_age for lookup in dataset.earlier_lookups), default=dt.timedelta(0))
+    return begin - max((lookup.max_age for lookup in list_earlier_lookups(dataset)), default=dt.timedelta(0))
 
 
 def run_features(
@@ -63,10 +70,10 @@ def run_features(
     Raises:
         DataError: a key of a lookup has several values in a partition. A retry cannot help.
     """
-    if not dataset.earlier_lookups:
+    if not list_earlier_lookups(dataset):
         return engine(lambda rows: build(dataset, rows, None), Days(begin.date(), last))
     days = Days(find_first_day(dataset, begin), last)
-    for lookup in dataset.earlier_lookups:
+    for lookup in list_earlier_lookups(dataset):
         for batch in engine(partial(_find_ambiguous_key, dataset, lookup), days):
             for row in batch.to_pylist():
                 key = ", ".join(f"{name} {row[KEY_PREFIX + name]}" for name in lookup.key)
@@ -83,7 +90,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
         columns: the rows with all their features, as `compute_columns` returned them.
         since: begin of the first partition, UTC, whose rows are returned; None: all rows are.
     """
-    lookups = dataset.earlier_lookups
+    lookups = list_earlier_lookups(dataset)
     if not lookups:
         return columns
     names = columns.columns

@@ -17,7 +17,14 @@ from pipelines.container.serving.feature_query import POSITION, ROWS, FeatureQue
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_feature_schema
-from pipelines.features.columns import KEY_PREFIX, build_default, compute_columns, select_feature, select_keys
+from pipelines.features.columns import (
+    KEY_PREFIX,
+    build_default,
+    compute_columns,
+    list_earlier_lookups,
+    select_feature,
+    select_keys,
+)
 from pipelines.features.dependencies import (
     find_columns,
     find_key_types,
@@ -115,7 +122,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
 
 def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
     """Return the default of each feature whose value is that of an earlier partition, which no request has."""
-    lookups = dataset.earlier_lookups
+    lookups = list_earlier_lookups(dataset)
     return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 

@@ -56,7 +56,7 @@ class EvaluateSpec(Spec):
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window that the features were built from."""
     evaluation: Path = Path("data/evaluation")
-    """Folder to write: metrics.json, predictions.parquet, reference.json, plots/."""
+    """Folder to write: metrics.json, predictions.parquet, reference.json, tuning.json, plots/."""
     model: Annotated[str, AfterValidator(_require_model_name)] = ""
     """Registered model that gets a version; empty: measure only."""
     training_job: str = ""
@@ -103,6 +103,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     from pipelines.scored_rows import append_scores
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
+    from pipelines.tuning.refit import write_refit
 
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     holdout, train = (_read_rows(spec.features, split, dataset) for split in ("holdout", "train"))
@@ -117,6 +118,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         predictions = holdout[[*dataset.key, dataset.label]].join(score_columns)
         predictions.to_parquet(output / "predictions.parquet")
         _write_reference(spec, dataset, model, append_scores(dataset, holdout, scores), output / "reference.json")
+        write_refit(output, spec.record, _load_train_section(spec), metrics)
     shown_metrics = ", ".join(f"{name} {metrics[name]:.4f}" for name in SHOWN_METRICS[dataset.task])
     log.info("holdout of %d rows: %s", metrics["rows"], shown_metrics)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
@@ -211,6 +213,16 @@ def _write_reference(
             reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
         profiles = [count_days(reference, file, DATE_COLUMN) for file in (train, holdout)]
         ReferenceRecord(reference, *profiles).write(path)
+
+
+def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
+    """Return section `train` of the parameters of the model that gets a version; empty if none does.
+
+    In `dvc repro` there is no such model, so the parameters are no input of this stage: the record has all of it.
+    """
+    from pipelines import params
+
+    return params.load(find_project(spec.lock.parent), spec.model).get("train", {}) if spec.model else {}
 
 
 def _register_candidate(

@@ -168,7 +168,7 @@ def _make_result(
         package_digest=candidate.package_digest if candidate else "",
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,
-        facts=_describe_candidate(candidate, holdout),
+        facts=_describe_candidate(candidate, holdout) | _describe_tuning(spec),
         hyperparameters=candidate.registry.get_params(candidate.version) if candidate else {},
         differences=_compare_with_champion(candidate),
         champion=str(candidate.champion.version) if candidate and candidate.champion else "",
@@ -191,6 +191,14 @@ def _describe_candidate(candidate: RegisteredCandidate | None, holdout: Holdout)
     from pipelines.registry.description import describe_version
 
     return {**describe_version(candidate.version), **facts}
+
+
+def _describe_tuning(spec: GateSpec) -> dict[str, str]:
+    """Describe the tuning of the hyperparameters, beside the losses of this training; empty if there was none."""
+    from pipelines.tuning.refit import read_refit_text
+
+    text = read_refit_text(spec.evaluation)
+    return {"tuning": text} if text else {}
 
 
 def _compare_with_champion(candidate: RegisteredCandidate | None) -> dict[str, list[str]]:

@@ -121,7 +121,8 @@ def _write_split(rows: PinnedRows, days: Days, engine: RunExpression, folder: Pa
     dataset = load_dataset(rows.pin.dataset)
     begin = dt.datetime.combine(days.first, dt.time(), dt.UTC)
     batches = run_features(engine, dataset, building.build_labelled_features, begin, days.last)
-    count = building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
+    schema = building.build_feature_schema(dataset, rows.schema, rows.pin.label_delay_days)
+    count = building.write_features(batches, schema, folder)
     if not count:
         raise DataError(f"no row of {dataset.table} in {days} has a label, so {folder.name} would be empty.")
     return count
