@@ -22,7 +22,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
 
     The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). It takes
     raw rows and rows of features. The names of SageMaker's model and configuration are derived from their content. If
-    the endpoint serves that content already, nothing is done. If its deployment is in progress, because an earlier try
+    the endpoint serves that content already, only its alarms may change. If its deployment is in progress, because an earlier try
     or a killed worker began it, the task waits for it. If another deployment is in progress, the task waits for its end
     first. Idempotent.
 
