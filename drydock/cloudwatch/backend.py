@@ -1,32 +1,22 @@
-"""Extend moto's CloudWatch: percentiles of metrics, and stored alarms."""
+"""Extend moto's CloudWatch: percentiles of metrics, checks of alarms and data, and stored alarms."""
 
 import json
 from typing import Any
 
 from moto.cloudwatch import models, urls
 from moto.cloudwatch.models import Alarm, CloudWatchBackend, cloudwatch_backends
-from moto.cloudwatch.responses import CloudWatchResponse
-from moto.core.responses import ActionResult
 
+from drydock.cloudwatch.alarm_rules import check_alarm
+from drydock.cloudwatch.data_rules import check_data
+from drydock.cloudwatch.responses import CheckedResponse
 from drydock.cloudwatch.statistics import PercentileStatistics
 from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
 from drydock.store import Store
 
 
-class PercentileResponse(CloudWatchResponse):
-    """moto's HTTP responses of CloudWatch, with ExtendedStatistics of GetMetricStatistics."""
-
-    def get_metric_statistics(self) -> ActionResult:
-        """Answer GetMetricStatistics."""
-        result = super().get_metric_statistics()
-        for statistics in result.result["Datapoints"]:
-            statistics.stats = [*statistics.stats, *(self._get_param("ExtendedStatistics") or ())]
-        return result
-
-
 class StoredCloudWatch(CloudWatchBackend):
-    """The CloudWatch of one account and region. Alarms on one metric are stored; their states and the metrics are not.
+    """The CloudWatch of one account and region. Alarms are stored; their states and the metrics are not.
 
     Args:
         store: The server's storage.
@@ -48,8 +38,8 @@ class StoredCloudWatch(CloudWatchBackend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The paths at which moto serves CloudWatch, with the handler that supports percentiles."""
-        return {"/$": PercentileResponse.dispatch}
+        """The paths at which moto serves CloudWatch, with the handler that checks requests."""
+        return {"/$": CheckedResponse.dispatch}
 
     def reset(self) -> None:
         """Delete all alarms and metrics, for moto's /moto-api/reset."""
@@ -59,13 +49,24 @@ class StoredCloudWatch(CloudWatchBackend):
         StoredCloudWatch.__init__(self, *arguments)
 
     def put_metric_alarm(self, **arguments: Any) -> Alarm:
-        """Create an alarm, or replace the one with its name."""
+        """Create an alarm, or replace the one with its name.
+
+        Raises:
+            ServiceException: CloudWatch refuses the alarm, or drydock cannot evaluate it. A retry cannot help.
+        """
+        check_alarm(arguments)
         alarm = super().put_metric_alarm(**arguments)
-        if arguments["metric_name"]:
-            self._stored_alarms.write(self._owner, alarm.name, json.dumps(arguments))
-        else:  # moto has objects for the metrics of an expression, and drydock does not evaluate it
-            self._stored_alarms.delete(self._owner, alarm.name)
+        self._stored_alarms.write(self._owner, alarm.name, json.dumps(arguments))
         return alarm
+
+    def put_metric_data(self, namespace: str, metric_data: list[dict[str, Any]]) -> None:
+        """Add data of metrics.
+
+        Raises:
+            ServiceException: A datum has no value, or one that CloudWatch refuses. A retry cannot help.
+        """
+        check_data(metric_data)
+        super().put_metric_data(namespace, metric_data)
 
     def delete_alarms(self, alarm_names: list[str]) -> None:
         """Delete alarms. Names without an alarm are ignored."""
