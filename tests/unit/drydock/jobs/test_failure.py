@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS
-from drydock.jobs.failure import describe_algorithm_error
+from drydock.jobs.failure import describe_algorithm_error, list_last_lines
 
 
 @pytest.mark.parametrize("message", ["", "why" * 1000])
@@ -17,3 +17,20 @@ def test_algorithm_error_is_short_and_keeps_the_message(tmp_path: Path, message:
     assert len(reason) <= FAILURE_REASON_MAX_CHARS
     assert "ExitCode 3" in reason and reason.endswith("exit code: 3")
     assert ("why" in reason) if message else ("the end" in reason)
+
+
+def test_last_lines_of_a_log_have_neither_empty_ones_nor_markers_of_a_column() -> None:
+    traceback = """
+Traceback (most recent call last):
+  File "inference.py", line 3, in model_fn
+    raise RuntimeError(name)
+    ^^^^^^^^^^^^^^^^^^^^^^^^
+
+RuntimeError: no such feature
+"""
+    assert list_last_lines(traceback, 3) == [
+        'File "inference.py", line 3, in model_fn',
+        "raise RuntimeError(name)",
+        "RuntimeError: no such feature",
+    ]
+    assert list_last_lines("") == []
