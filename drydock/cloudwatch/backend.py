@@ -10,13 +10,14 @@ from drydock.cloudwatch.alarm_rules import check_alarm
 from drydock.cloudwatch.data_rules import check_data
 from drydock.cloudwatch.responses import CheckedResponse
 from drydock.cloudwatch.statistics import PercentileStatistics
+from drydock.cloudwatch.stored_data import StoredData
 from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
 from drydock.store import Store
 
 
 class StoredCloudWatch(CloudWatchBackend):
-    """The CloudWatch of one account and region. Alarms are stored; their states and the metrics are not.
+    """The CloudWatch of one account and region. Alarms and the metrics of endpoints are stored.
 
     Args:
         store: The server's storage.
@@ -27,7 +28,8 @@ class StoredCloudWatch(CloudWatchBackend):
     def __init__(self, store: Store, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
         self._store, self._owner = store, Owner(account_id, region_name)
-        self._stored_alarms = Resources(store, "alarm")
+        self._stored_alarms, self._stored_data = Resources(store, "alarm"), StoredData(store)
+        self.metric_data.extend(self._stored_data.load(self._owner))
         for text in self._stored_alarms.list_texts(self._owner):
             super().put_metric_alarm(**json.loads(text))
 
@@ -44,6 +46,7 @@ class StoredCloudWatch(CloudWatchBackend):
     def reset(self) -> None:
         """Delete all alarms and metrics, for moto's /moto-api/reset."""
         self._stored_alarms.delete_all(self._owner)
+        self._stored_data.delete(self._owner)
         arguments = (self._store, self.region_name, self.account_id)
         self.__dict__.clear()
         StoredCloudWatch.__init__(self, *arguments)

@@ -3,10 +3,12 @@
 moto 5.2.5 computes only sums, averages, minima, maxima and counts.
 """
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import SupportsFloat
+from typing import Self, SupportsFloat
 
 from moto.cloudwatch.models import CloudWatchBackend, MetricAggregatedDatum, MetricDatum, Statistics
 
@@ -41,6 +43,24 @@ class HistogramDatum(MetricAggregatedDatum):
         self.min: float = min(self.min, value)
         self.max: float = max(self.max, value)
         self.histogram.add(value)
+
+    def merge(self, other: "HistogramDatum") -> None:
+        """Add the values of another datum."""
+        self.sum += other.sum
+        self.sample_count += other.sample_count
+        self.min, self.max = min(self.min, other.min), max(self.max, other.max)
+        self.histogram.counts.update(other.histogram.counts)
+
+    def dump(self) -> str:
+        """Return the values as JSON."""
+        buckets = list(self.histogram.counts.items())
+        return json.dumps([self.sum, self.sample_count, self.min, self.max, buckets])
+
+    def restore(self, text: str) -> Self:
+        """Set the values that `dump` wrote as JSON, in place of the present ones; return the datum."""
+        self.sum, self.sample_count, self.min, self.max, buckets = json.loads(text)
+        self.histogram.counts = Counter(dict(buckets))
+        return self
 
 
 class PercentileStatistics(Statistics):

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,23 @@ def test_percentiles_of_latency_are_answered_and_evaluated_by_alarms(endpoints: 
         return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
 
     drydock.wait_until("the states", lambda: read_states() == {"slow": "ALARM", "fast": "OK"})
+
+
+def test_invocations_are_known_after_a_restart(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
+    with run_drydock(tmp_path) as server:
+        client = make_client(server)
+        client.create_endpoint("kept")
+        client.invoke_often("kept", 3)
+        modified = client.describe("kept")["LastModifiedTime"]
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+        (tmp_path / "port").unlink()
+    with run_drydock(tmp_path) as server:
+        client = make_client(server)
+        assert client.read_statistic("Invocations", "Sum", "kept") == 3
+        assert client.describe("kept")["LastModifiedTime"] == modified, "a restart is no change of the endpoint"
+        client.invoke_often("kept", 1)
+        assert client.read_statistic("Invocations", "Sum", "kept") == 4
 
 
 def test_requests_that_cloudwatch_or_drydock_cannot_evaluate_are_refused_in_one_line(drydock: Any) -> None:
