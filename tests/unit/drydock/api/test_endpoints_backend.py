@@ -1,23 +1,13 @@
 """Test which requests for endpoints are refused, without starting an instance."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from drydock.api.endpoints_backend import EndpointsBackend
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.records import EndpointStatus
-from drydock.endpoints.registry import Endpoints
-from drydock.settings import Settings
-from drydock.store import Store
-from tests.tools.alarms import build_alarm
-
-ACCOUNT, REGION = "123456789012", "us-east-1"
-CONTAINER = {"Image": "image", "ModelDataUrl": "s3://bucket/model.tar.gz"}
 
 
 def build_deployment(alarm: str = "", size: int = 50) -> dict[str, Any]:
@@ -25,28 +15,6 @@ def build_deployment(alarm: str = "", size: int = 50) -> dict[str, Any]:
     canary = {"Type": "CANARY", "WaitIntervalInSeconds": 1, "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": size}}
     rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": alarm}]}} if alarm else {}
     return {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": canary}, **rollback}
-
-
-def create_model(backend: EndpointsBackend, name: str, **fields: Any) -> None:
-    """Create a model by the arguments of moto's method."""
-    defaults = {"execution_role_arn": f"arn:aws:iam::{ACCOUNT}:role/r", "primary_container": None, "containers": []}
-    backend.create_model(name, **{**defaults, "vpc_config": None, "tags": [], **fields})
-
-
-@pytest.fixture
-def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointsBackend]:
-    """Return a backend with a configuration `config`, an alarm `good` and one on an expression; nothing is started."""
-    monkeypatch.setattr(Endpoint, "_run_in_background", lambda *_: None)
-    settings = Settings(tmp_path, "http://127.0.0.1:1", 1, 1)
-    endpoints = Endpoints(Store(tmp_path / "db"), settings, cast(Any, None), cast(Any, None), lambda *_: None)
-    backend = EndpointsBackend(endpoints, REGION, ACCOUNT)
-    create_model(backend, "model", primary_container=CONTAINER)
-    variant = {"VariantName": "main", "ModelName": "model", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
-    backend.create_config({"EndpointConfigName": "config", "ProductionVariants": [variant]})
-    alarms = cloudwatch_backends[ACCOUNT][REGION].alarms
-    alarms["good"], alarms["expression"] = build_alarm({})[1], build_alarm({}, metric_data_queries=["m1 / m2"])[1]
-    yield backend
-    alarms.clear()
 
 
 REFUSED_DEPLOYMENTS = [
