@@ -6,7 +6,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from drydock.api import listing
 from drydock.api.endpoints_backend import EndpointsBackend
-from drydock.api.model_responses import ModelResponse
+from drydock.api.models.responses import ModelResponse
 
 ENDPOINT_OPERATIONS = (
     *(f"{verb}EndpointConfig" for verb in ("Create", "Describe", "Delete")),

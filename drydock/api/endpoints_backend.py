@@ -9,7 +9,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig
 
-from drydock.api.models import ModelsBackend
+from drydock.api.models.backend import ModelsBackend
 from drydock.autoscaling.backend import DIMENSION
 from drydock.cloudwatch.alarm_rules import find_evaluation_problem
 from drydock.endpoints import rules

@@ -12,7 +12,7 @@ from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
 from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS
 from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS, FeatureGroupResponse
-from drydock.api.model_responses import MODEL_OPERATIONS
+from drydock.api.models.responses import MODEL_OPERATIONS
 from drydock.api.operations import check_operation
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS

@@ -11,7 +11,7 @@ from moto.sagemakermetrics.responses import SageMakerMetricsResponse
 from moto.sagemakerruntime.responses import SageMakerRuntimeResponse
 
 from drydock.api.feature_store.runtime import RECORD_OPERATIONS
-from drydock.api.model_responses import MODEL_OPERATIONS
+from drydock.api.models.responses import MODEL_OPERATIONS
 from drydock.api.operations import Handling, check_operation, format_operations_table, iter_operations
 from drydock.api.responses import OPERATIONS, DrydockResponse
 

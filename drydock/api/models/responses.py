@@ -8,7 +8,7 @@ from moto.core.responses import ActionResult
 from moto.sagemaker.models import Model
 
 from drydock.api import listing
-from drydock.api.models import ModelsBackend
+from drydock.api.models.backend import ModelsBackend
 from drydock.api.reading_response import ReadingResponse
 
 MODEL_OPERATIONS = ("CreateModel", "ListModels")

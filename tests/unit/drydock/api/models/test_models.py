@@ -9,7 +9,7 @@ from moto.sagemaker.exceptions import AWSValidationException
 
 from drydock.api.endpoints_backend import EndpointsBackend
 from drydock.api.listing import NEWEST_FIRST, list_page
-from drydock.api.model_responses import ListedModel
+from drydock.api.models.responses import ListedModel
 from drydock.api.validation import validate_request
 
 CONTAINER = {"Image": "image", "ModelDataUrl": "s3://bucket/model.tar.gz"}
