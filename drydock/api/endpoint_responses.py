@@ -18,7 +18,7 @@ ENDPOINT_OPERATIONS = (
 
 
 class EndpointResponse(ModelResponse):
-    """Answers requests for endpoints and their configurations."""
+    """Answers the requests about endpoints and their configurations."""
 
     def create_endpoint_config(self) -> ActionResult:
         """Answer CreateEndpointConfig."""

@@ -12,7 +12,7 @@ from moto.core.utils import utcnow
 
 from drydock.cloudwatch.actions import AlarmActions
 from drydock.cloudwatch.alarm_rules import COMPARISONS, find_evaluation_problem
-from drydock.cloudwatch.statistics import PercentileStatistics
+from drydock.cloudwatch.statistics import PercentileStatistics, list_data
 from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> floa
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [
         datum
-        for datum in backend.metric_data
+        for datum in list_data(backend, str(alarm.namespace))
         if (datum.namespace, datum.name) == (alarm.namespace, alarm.metric_name)
         and begin <= datum.timestamp < end
         and alarm.unit in (None, datum.unit)

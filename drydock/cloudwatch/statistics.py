@@ -3,12 +3,10 @@
 moto 5.2.5 computes only sums, averages, minima, maxima and counts.
 """
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Self, SupportsFloat
+from typing import Any, SupportsFloat
 
 from moto.cloudwatch.models import CloudWatchBackend, MetricAggregatedDatum, MetricDatum, Statistics
 
@@ -51,16 +49,14 @@ class HistogramDatum(MetricAggregatedDatum):
         self.min, self.max = min(self.min, other.min), max(self.max, other.max)
         self.histogram.counts.update(other.histogram.counts)
 
-    def dump(self) -> str:
-        """Return the values as JSON."""
-        buckets = list(self.histogram.counts.items())
-        return json.dumps([self.sum, self.sample_count, self.min, self.max, buckets])
+    def dump(self) -> list[Any]:
+        """Return the numbers as JSON values for `load`."""
+        return [self.sum, self.sample_count, self.min, self.max, self.histogram.dump()]
 
-    def restore(self, text: str) -> Self:
-        """Set the values that `dump` wrote as JSON, in place of the present ones; return the datum."""
-        self.sum, self.sample_count, self.min, self.max, buckets = json.loads(text)
-        self.histogram.counts = Counter(dict(buckets))
-        return self
+    def load(self, numbers: list[Any]) -> None:
+        """Replace the numbers by those that `dump` returned."""
+        self.sum, self.sample_count, self.min, self.max, counts = numbers
+        self.histogram.load(counts)
 
 
 class PercentileStatistics(Statistics):
@@ -92,6 +88,17 @@ class PercentileStatistics(Statistics):
                 )
 
 
+def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
+    """Return the data of a namespace's metrics, and perhaps those of others.
+
+    Args:
+        backend: moto's CloudWatch, or drydock's, which has the metrics of jobs' hosts apart from the others.
+        namespace: The namespace.
+    """
+    host_metrics = getattr(backend, "host_metrics", None)
+    return [*backend.metric_data, *(host_metrics.list_data(namespace) if host_metrics else ())]
+
+
 def read_statistic(
     backend: CloudWatchBackend,
     namespace: str,
@@ -113,7 +120,7 @@ def read_statistic(
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [
         datum
-        for datum in list(backend.metric_data)
+        for datum in list_data(backend, namespace)
         if (datum.namespace, datum.name) == (namespace, name)
         and datum.timestamp >= begin
         and {item.name: item.value for item in datum.dimensions} == dimensions

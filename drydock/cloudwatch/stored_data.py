@@ -44,7 +44,7 @@ class StoredData:
 
     def build_row(self, owner: Owner, datum: HistogramDatum) -> Row:
         """Build the row of a datum as it is now."""
-        return (*_build_key(owner, datum), _to_seconds(datum.timestamp), 0, self._server, datum.dump())
+        return (*_build_key(owner, datum), _to_seconds(datum.timestamp), 0, self._server, _dump(datum))
 
     def write(self, rows: Iterable[Row]) -> None:
         """Store rows, in place of those of the same minutes that this server has stored."""
@@ -80,7 +80,7 @@ class StoredData:
                 hour.merge(datum)
         with self._store.transaction() as db:
             db.execute("DELETE FROM metric_data WHERE begin < ? AND is_hour = 0", (limit_s,))
-            db.executemany(INSERT, [(*key, hour.dump()) for key, hour in hours.items()])
+            db.executemany(INSERT, [(*key, _dump(hour)) for key, hour in hours.items()])
             db.execute("DELETE FROM metric_data WHERE begin < ?", (_to_seconds(now - RETENTION),))
 
 
@@ -92,7 +92,13 @@ def _build_key(owner: Owner, datum: HistogramDatum) -> Row:
 def _load(namespace: str, name: str, dimensions: str, unit: str, begin: int, content: str) -> HistogramDatum:
     moment = datetime.fromtimestamp(begin, UTC).replace(tzinfo=None)
     pairs = [{"Name": key, "Value": value} for key, value in json.loads(dimensions)]
-    return HistogramDatum(namespace, name, pairs, moment, unit, 0.0).restore(content)
+    datum = HistogramDatum(namespace, name, pairs, moment, unit, 0.0)
+    datum.load(json.loads(content))
+    return datum
+
+
+def _dump(datum: HistogramDatum) -> str:
+    return json.dumps(datum.dump())
 
 
 def _to_seconds(moment: datetime) -> int:

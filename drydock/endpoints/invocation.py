@@ -189,10 +189,10 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
 
 def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelResponse, float]:
     """Return the response of an instance, with status 0 if there is none in time, and the seconds that it took."""
-    deadline, broken, log_stream = time.monotonic() + request.timeout_s, 0, ""
+    deadline, broken_count, log_stream = time.monotonic() + request.timeout_s, 0, ""
     headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
     started_at = time.perf_counter()
-    while broken < MAX_BROKEN_REQUESTS:
+    while broken_count < MAX_BROKEN_REQUESTS:
         try:
             with fleet.use_instance(variant, deadline) as instance:
                 if instance is None:
@@ -208,8 +208,8 @@ def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelRes
             break
         except (OSError, http.client.HTTPException) as error:
             # A refused connection has not reached the model: the process has just ended.
-            broken += not isinstance(error, ConnectionRefusedError)
+            broken_count += not isinstance(error, ConnectionRefusedError)
             time.sleep(RETRY_PAUSE_S)
-    status, text = (500, ENDED_MESSAGE) if broken == MAX_BROKEN_REQUESTS else (0, TIMEOUT_MESSAGE)
+    status, text = (500, ENDED_MESSAGE) if broken_count == MAX_BROKEN_REQUESTS else (0, TIMEOUT_MESSAGE)
     response = ModelResponse(status, text.encode(), "text/plain", log_stream=log_stream)
     return response, time.perf_counter() - started_at

@@ -1,4 +1,4 @@
-// Try again to publish rows from quarantine.
+// Validate the rows in quarantine again, and publish those that pass.
 import { Code, Stack, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { useAirflow } from "../airflow/state";
@@ -13,16 +13,16 @@ export function Release({ details }: { details: DatasetDetails }) {
   const { dags } = useAirflow();
   const [openedAt, setOpenedAt] = useState(new Date());
   const dagId = `${dataset}_release`;
-  const missing = useObstacle(dagId);
-  const quarantined = details.partitions.filter((partition) => partition.quarantined_rows > 0);
-  const rows = quarantined.reduce((sum, partition) => sum + partition.quarantined_rows, 0);
-  const [first, last] = [quarantined[0]?.partition ?? "", quarantined.at(-1)?.partition ?? ""];
+  const obstacle = useObstacle(dagId);
+  const partitions = details.partitions.filter((partition) => partition.quarantined_rows > 0);
+  const rows = partitions.reduce((sum, partition) => sum + partition.quarantined_rows, 0);
+  const [first, last] = [partitions[0]?.partition ?? "", partitions.at(-1)?.partition ?? ""];
   const action = useRunAction({
     dagId,
     runId: `page_${formatForId(openedAt)}`,
     conf: { first, last },
     done: "The release was started.",
-    exists: () => "The release was started by the first request. Nothing was started now.",
+    exists: () => "The first request has started the release. Nothing was started now.",
   });
   if (rows === 0) return null;
   return (
@@ -32,8 +32,8 @@ export function Release({ details }: { details: DatasetDetails }) {
       consequences={
         <Stack gap={2}>
           <Text>
-            {formatCount(rows)} rows of {quarantined.length} partitions, from {first} to {last}, are validated again.
-            Rows that pass now are published. The others stay in quarantine.
+            {formatCount(rows)} rows of {partitions.length} partitions, from {first} to {last}, are validated again.
+            Rows that pass are published. The others stay in quarantine.
           </Text>
           {!dags.has(dagId) && (
             <Text>
@@ -45,7 +45,7 @@ export function Release({ details }: { details: DatasetDetails }) {
       }
       confirm="Release the rows"
       isReady={dags.has(dagId)}
-      obstacle={dags.has(dagId) ? missing : ""}
+      obstacle={dags.has(dagId) ? obstacle : ""}
       action={action}
       onOpen={() => setOpenedAt(new Date())}
     />

@@ -1,4 +1,4 @@
-// The trainings that run, and the tasks that wait.
+// The tasks that train, and the tasks that wait.
 import { Text } from "@chakra-ui/react";
 import { countWaitingTasks, listTrainings } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
@@ -20,13 +20,13 @@ export function ActiveTasks() {
   });
   const trainings = (data?.trainings ?? []).filter((task) => dags.has(task.dag_id));
   return (
-    <Panel title="Running jobs" note="Tasks `train` of Airflow that run, or wait for their job (deferred)">
+    <Panel title="Running trainings" note="Airflow's tasks `train` that run, or wait for their job (deferred)">
       {error && <ReadError error={error} what="list of tasks" />}
       {trainings.length === 0 ? (
         <EmptyNote>No training runs.</EmptyNote>
       ) : (
         <DataTable
-          label="Running jobs"
+          label="Running trainings"
           rows={trainings}
           getKey={(task) => `${task.dag_id} ${task.dag_run_id} ${task.map_index}`}
           columns={[

@@ -5,6 +5,7 @@ export interface Documents {
   ModelDetails: ModelDetails;
   DatasetDetails: DatasetDetails;
   CostDocument: CostDocument;
+  RunningJobs: RunningJobs;
 }
 /**
  * File models.json: a summary of each model.
@@ -23,14 +24,14 @@ export interface ModelList {
    */
   models: ModelSummary[];
   /**
-   * Model whose state could not be read, to the reason.
+   * Models whose state could not be read, each with the reason.
    */
   unreadable_models: {
     [k: string]: string;
   };
   /**
-   * Other document that could not be written, such as costs.json or data/flights.json, to the reason. Its old file is
-   * still there.
+   * Other documents that could not be written, such as costs.json or data/flights.json, each with the reason. Their
+   * old files are still there.
    */
   unreadable_documents?: {
     [k: string]: string;
@@ -97,7 +98,7 @@ export interface ModelSummary {
    */
   published_at: string | null;
   /**
-   * Null if there was none.
+   * The last training; null if there was none.
    */
   last_training: LastTraining | null;
   /**
@@ -141,7 +142,7 @@ export interface Performance {
   weeks: WeekPerformance[];
 }
 /**
- * The metric of the rows that a model scored in a week, whose labels are known.
+ * The performance of a model on the rows of a week whose labels are known.
  */
 export interface WeekPerformance {
   /**
@@ -229,15 +230,15 @@ export interface ModelDetails {
    */
   events: TimelineEvent[];
   /**
-   * Weeks of the last year of its data in which drift was decided, oldest first.
+   * Weeks of the last year of its data with a drift decision, oldest first.
    */
   drift_weeks: DriftWeek[];
   /**
-   * Null if there is none.
+   * The champion; null if there is none.
    */
   champion: VersionFacts | null;
   /**
-   * Null if there is none.
+   * The challenger; null if there is none.
    */
   challenger: VersionFacts | null;
   /**
@@ -275,7 +276,7 @@ export interface TimelineEvent {
    */
   at: string;
   /**
-   * History that has the event.
+   * Whether it is an event of the registry or of the loop.
    */
   source: "registry" | "loop";
   /**
@@ -340,7 +341,7 @@ export interface DriftWeek {
    */
   decisions: DriftDecision[];
   /**
-   * Column to its largest effect, as a multiple of the bound. From 1 on, it is above the bound.
+   * Largest effect of each column, as a multiple of the bound. An effect of 1 or more is above the bound.
    */
   effects: {
     [k: string]: number;
@@ -380,7 +381,7 @@ export interface VersionFacts {
   mlflow_url: string;
 }
 /**
- * What a guard would answer to drift now.
+ * What a guard would decide if drift requested a training now.
  */
 export interface GuardAnswer {
   /**
@@ -388,16 +389,16 @@ export interface GuardAnswer {
    */
   guard: string;
   /**
-   * Why it would hold a training back; empty if it would not.
+   * Why it would hold the training back; empty if it would not.
    */
   why: string;
   /**
-   * First as-of date at which it would not; null if waiting is not enough, or if it does not hold back.
+   * First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty.
    */
   until: string | null;
 }
 /**
- * What a training costs at most.
+ * The highest cost of a training.
  */
 export interface TrainingForecast {
   /**
@@ -455,7 +456,7 @@ export interface DatasetDetails {
   docs_url: string;
 }
 /**
- * What validation said about a partition, and what is published of it.
+ * The last validation of a partition, and its published and quarantined rows.
  */
 export interface PartitionState {
   /**
@@ -467,8 +468,8 @@ export interface PartitionState {
    */
   day: string;
   /**
-   * published: all rows; quarantined: some rows are in quarantine; refused: it is not published; stale: it was
-   * refused, but earlier rows are still published; unjudged: it is published, and was never validated.
+   * published: all rows are published; quarantined: some rows are in quarantine; refused: it is not published; stale:
+   * it was refused, but earlier rows of it are still published; unjudged: it is published, and was never validated.
    */
   state: "published" | "quarantined" | "refused" | "stale" | "unjudged";
   /**
@@ -509,15 +510,15 @@ export interface ExpectationFailures {
    */
   severity: string;
   /**
-   * Number of partitions whose last validation failed it.
+   * Number of partitions whose last validation failed this expectation.
    */
   partitions: number;
   /**
-   * Newest of them.
+   * Newest of these partitions.
    */
   newest_partition: string;
   /**
-   * What was observed, in words.
+   * Value that was observed in the newest partition, in words.
    */
   example: string;
 }
@@ -558,7 +559,7 @@ export interface CostDocument {
    */
   price_dates: string;
   /**
-   * What could cost less, a sentence each; empty if nothing was found.
+   * Sentences about costs that could be avoided; empty if nothing was found.
    */
   advice: string[];
 }
@@ -611,7 +612,7 @@ export interface JobCost {
    */
   ended: string | null;
   /**
-   * Seconds of work.
+   * Seconds in which the job worked.
    */
   training_s: number;
   /**
@@ -619,7 +620,7 @@ export interface JobCost {
    */
   billable_s: number;
   /**
-   * Seconds of all waits for instances.
+   * Seconds in which the job waited for instances.
    */
   waiting_s: number;
   /**
@@ -638,6 +639,52 @@ export interface JobCost {
    * Seconds of training that interruptions lost.
    */
   lost_s: number;
+  /**
+   * What it used of its instances; null in a document of an earlier version of Leeway.
+   */
+  use?: JobUse | null;
+}
+/**
+ * What a job used of its instances, by CloudWatch. Null: CloudWatch has no value.
+ */
+export interface JobUse {
+  /**
+   * Number of vCPUs of an instance; null if it is not known.
+   */
+  cores: number | null;
+  /**
+   * CPU; 100 percent is one core.
+   */
+  cpu: Use | null;
+  /**
+   * Memory; 100 percent is that of an instance.
+   */
+  memory: Use | null;
+  /**
+   * Disk; 100 percent is that of an instance.
+   */
+  disk: Use | null;
+  /**
+   * GPU; 100 percent is one GPU.
+   */
+  gpu: Use | null;
+  /**
+   * Memory of the GPU; 100 percent is that of one GPU.
+   */
+  gpu_memory: Use | null;
+}
+/**
+ * What a job used of a resource, over all of its instances.
+ */
+export interface Use {
+  /**
+   * Mean, percent.
+   */
+  mean: number;
+  /**
+   * Highest value, percent.
+   */
+  peak: number;
 }
 /**
  * Costs of a model in a month.
@@ -648,7 +695,7 @@ export interface MonthCost {
    */
   month: string;
   /**
-   * Model; empty if the costs are of none.
+   * Model; empty for costs without a model.
    */
   model: string;
   /**
@@ -656,20 +703,20 @@ export interface MonthCost {
    */
   project: string;
   /**
-   * Jobs that have ended, USD.
+   * Cost of the jobs that have ended, USD.
    */
   jobs_usd: number;
   /**
-   * Endpoints as far as they were metered, USD.
+   * Cost of the endpoints as far as they were metered, USD.
    */
   endpoints_usd: number;
   /**
-   * What spot and scaling to zero saved, USD.
+   * Amount that spot instances and scaling to zero saved, USD.
    */
   saved_usd: number;
 }
 /**
- * An endpoint that runs, as far as the lake knows.
+ * An endpoint that runs, according to the lake.
  */
 export interface EndpointCost {
   /**
@@ -689,7 +736,7 @@ export interface EndpointCost {
    */
   usd_h: number;
   /**
-   * Since when it is known, UTC.
+   * End of its last metering, or its start if it was not metered yet, UTC.
    */
   since: string;
 }
@@ -706,11 +753,82 @@ export interface ProjectBudget {
    */
   month_usd: number;
   /**
-   * What its running endpoints will still cost in this month, USD.
+   * Expected cost of its running endpoints until the end of the month, USD.
    */
   running_usd: number;
   /**
    * Budget of the month, USD; null if there is none.
    */
   budget_usd: number | null;
+}
+/**
+ * File jobs.json: jobs that run.
+ */
+export interface RunningJobs {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  /**
+   * The jobs, newest first.
+   */
+  jobs: RunningJob[];
+  /**
+   * Why SageMaker could not be asked; empty if it could. Then there are no jobs.
+   */
+  problem: string;
+}
+/**
+ * A job in SageMaker that has not ended, and that an operator of Leeway started.
+ */
+export interface RunningJob {
+  /**
+   * Name of the job in SageMaker.
+   */
+  name: string;
+  /**
+   * training, processing or transform.
+   */
+  kind: string;
+  /**
+   * Model; empty if there is none.
+   */
+  model: string;
+  /**
+   * DAG run, DAG/RUN.
+   */
+  run: string;
+  /**
+   * Instance type.
+   */
+  instance_type: string;
+  /**
+   * Number of instances.
+   */
+  instance_count: number;
+  /**
+   * Whether it runs on spot instances.
+   */
+  spot: boolean;
+  /**
+   * SageMaker's more precise status, such as Training or Interrupted.
+   */
+  status: string;
+  /**
+   * When it was created, UTC.
+   */
+  created: string;
+  /**
+   * When it got its first instance, UTC; null while it waits.
+   */
+  started: string | null;
+  /**
+   * Number of interruptions by spot so far.
+   */
+  interruptions: number;
+  use: JobUse;
 }
