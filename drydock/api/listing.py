@@ -12,6 +12,8 @@ from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
 DEFAULT_PAGE_SIZE = 10
+NEWEST_FIRST = {"SortOrder": "Descending"}
+"""Default order of ListModels, ListEndpoints, ListEndpointConfigs and ListFeatureGroups in SageMaker's API."""
 
 
 class ListItem(Protocol):

@@ -1,4 +1,4 @@
-"""Answer SageMaker's requests: those about jobs, endpoints and feature groups here, and the others by moto."""
+"""Answer SageMaker's requests: those about jobs, models, endpoints and feature groups here, and others by moto."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -12,6 +12,7 @@ from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
 from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS
 from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS
+from drydock.api.models.responses import MODEL_OPERATIONS
 from drydock.api.operations import check_operation
 from drydock.api.tuning.responses import TUNING_OPERATIONS, TuningResponse
 from drydock.jobs.job import Job
@@ -23,6 +24,7 @@ from drydock.jobs.transform.job import TransformJob
 OPERATIONS = (
     *(f"{verb}{kind.api_name}Job" for kind in KINDS for verb in ("Create", "Describe", "Stop")),
     *(f"List{kind.api_name}Jobs" for kind in KINDS),
+    *MODEL_OPERATIONS,
     *ENDPOINT_OPERATIONS,
     *FEATURE_GROUP_OPERATIONS,
     *TUNING_OPERATIONS,
@@ -31,7 +33,7 @@ OPERATIONS = (
 
 
 class DrydockResponse(TuningResponse):
-    """Answers requests about jobs, endpoints and feature groups. Other requests are answered by moto, or refused."""
+    """Answers requests about jobs, models, endpoints and feature groups. Others are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""

@@ -42,6 +42,13 @@ class HistogramDatum(MetricAggregatedDatum):
         self.max: float = max(self.max, value)
         self.histogram.add(value)
 
+    def merge(self, other: "HistogramDatum") -> None:
+        """Add the values of another datum."""
+        self.sum += other.sum
+        self.sample_count += other.sample_count
+        self.min, self.max = min(self.min, other.min), max(self.max, other.max)
+        self.histogram.counts.update(other.histogram.counts)
+
     def dump(self) -> list[Any]:
         """Return the numbers as JSON values for `load`."""
         return [self.sum, self.sample_count, self.min, self.max, self.histogram.dump()]

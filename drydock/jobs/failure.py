@@ -10,6 +10,7 @@ from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
 
 COMMAND_MAX_CHARS = 200
+LAST_LINES = 5
 # A character has at most 4 bytes in UTF-8.
 MESSAGE_MAX_BYTES = 4 * FAILURE_REASON_MAX_CHARS
 
@@ -52,6 +53,12 @@ def read_log_end(path: Path) -> str:
             return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").replace("\r\n", "\n")
     except OSError:
         return ""
+
+
+def list_last_lines(text: str, count: int = LAST_LINES) -> list[str]:
+    """Return the last lines of a log, stripped, without empty ones and those that mark a column of a traceback."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line.strip("^~ ")][-count:]
 
 
 def read_beginning(path: Path) -> str:

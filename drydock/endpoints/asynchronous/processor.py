@@ -166,7 +166,7 @@ class AsyncInvocations:
         if self._stop_event.is_set():
             return
         self._record_result(endpoint, fleet, invocation, result, time.perf_counter() - started_at)
-        check_response(result.response, endpoint.name, owner.account_id)
+        check_response(result.response, endpoint.name, owner)
         self._write(objects, request.output, result.response.body)
 
     def _write_failure(self, owner: Owner, request: AsyncRequest, failure: str) -> None:

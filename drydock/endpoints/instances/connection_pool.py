@@ -13,12 +13,26 @@ PING_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """The response of a model server."""
+    """The response of a model server.
+
+    Attributes:
+        status: HTTP status; 0 if the model did not answer in time.
+        body: The body.
+        content_type: Its content type.
+        custom_attributes: The header X-Amzn-SageMaker-Custom-Attributes.
+        log_stream: For an error: name of the log stream of the instance that answered; "" if no instance did.
+    """
 
     status: int
     body: bytes
     content_type: str
     custom_attributes: str = ""
+    log_stream: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the model has answered the request without an error."""
+        return 200 <= self.status < 300
 
 
 class ConnectionPool:

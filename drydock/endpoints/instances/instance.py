@@ -19,7 +19,7 @@ from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.host.usage import Usage
-from drydock.jobs.failure import read_log_end
+from drydock.jobs.failure import list_last_lines, read_log_end
 from drydock.jobs.transform.job import get_model_data_uri
 from drydock.jobs.work import run_transfer
 from drydock.resources import Owner
@@ -80,6 +80,11 @@ class Instance:
     def name(self) -> str:
         """Name of the instance, such as i-0c1f2e3d."""
         return self._tree.host
+
+    @property
+    def log_stream(self) -> str:
+        """Name of its log stream; "" before `prepare`."""
+        return str(self._forwarders[0].stream) if self._forwarders else ""
 
     def prepare(self) -> None:
         """Create the folder tree, begin its log, and download the model into it.
@@ -218,8 +223,6 @@ class Instance:
     def _describe_failed_start(self) -> str:
         if self._stop_event.is_set():
             return "The instance was stopped before its model was loaded."
-        text = (
-            f"The primary container for production variant {self.variant.name} did not pass the ping health check. "
-            "The end of its log: "
-        )
-        return text + read_log_end(self._tree.log).strip()[-LOG_END_CHARS:]
+        text = f"The primary container for production variant {self.variant.name} did not pass the ping health check."
+        lines = list_last_lines(read_log_end(self._tree.log))
+        return f"{text} The end of its log: {' | '.join(lines)[-LOG_END_CHARS:]}" if lines else text

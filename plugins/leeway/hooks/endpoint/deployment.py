@@ -6,6 +6,7 @@ the endpoint names the deployment that a task began.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -167,6 +168,10 @@ class Deployment:
         if not self.release.is_rollback:
             self._require_budget()
         self.client.create_model_and_config(self.release.model_request, self.release.config_request)
+        self._put_alarms()
+
+    def _put_alarms(self) -> None:
+        """Create and change the alarms that the policy sets, and delete the endpoint's other ones. Idempotent."""
         self.client.put_alarms(build_alarm_requests(self.client.name, self.release.policy))
 
     def _require_budget(self) -> None:
@@ -199,10 +204,11 @@ class Deployment:
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
         """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
         release, is_changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        # The limits of alarms are not part of the configuration, so they may have changed although it has not.
+        self._put_alarms()
         if tags.get("leeway:version") != release.version:
             self.client.set_tags(endpoint, {"leeway:version": release.version})
-        is_new = "LastDeploymentConfig" not in endpoint
-        record = self._record("deployed", "a new endpoint" if is_new else f"{release.policy['traffic']} release")
+        record = self._record("deployed", f"{release.policy['traffic']} release", created=endpoint["CreationTime"])
         if DEPLOYMENT_TAG in tags:
             self.client.delete_unused(endpoint)
             self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
@@ -243,7 +249,9 @@ class Deployment:
         elif endpoint["EndpointConfigName"] != self.release.config_name:
             self.client.delete_config_and_model(self.release.config_name, self.release.model_request["ModelName"])
 
-    def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
+    def _record(
+        self, outcome: str, why: str, alarms: list[str] | None = None, created: dt.datetime | None = None
+    ) -> dict[str, Any]:
         release = self.release
         spec = {"model": release.model, "version": release.version, "endpoint": self.client.name, "outcome": outcome}
         payer = {"region": self.costs.allocation.region, "project": self.costs.allocation.project}
@@ -256,5 +264,6 @@ class Deployment:
                 "config": release.config_name,
                 "why": why,
                 "alarms": alarms or [],
+                "created": created and created.isoformat(),
             },
         )

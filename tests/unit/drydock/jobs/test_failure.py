@@ -7,7 +7,7 @@ import pytest
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS
 from drydock.host.tree import HostTree
-from drydock.jobs.failure import describe_algorithm_error
+from drydock.jobs.failure import describe_algorithm_error, list_last_lines
 
 
 @pytest.fixture
@@ -43,3 +43,20 @@ def test_of_several_hosts_the_one_that_failed_is_named(make_trees: Callable[[int
     assert '\nHost algo-2\nErrorMessage "its log' in describe_algorithm_error(137, trees, "algo-2", "its log", ["x"])
     (trees[1].output / "failure").write_text("my own failure")
     assert '\nHost algo-2\nErrorMessage "my own' in describe_algorithm_error(3, trees, "algo-2", "its log", ["x"])
+
+
+def test_last_lines_of_a_log_have_neither_empty_ones_nor_markers_of_a_column() -> None:
+    traceback = """
+Traceback (most recent call last):
+  File "inference.py", line 3, in model_fn
+    raise RuntimeError(name)
+    ^^^^^^^^^^^^^^^^^^^^^^^^
+
+RuntimeError: no such feature
+"""
+    assert list_last_lines(traceback, 3) == [
+        'File "inference.py", line 3, in model_fn',
+        "raise RuntimeError(name)",
+        "RuntimeError: no such feature",
+    ]
+    assert list_last_lines("") == []

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import Model
 
 from drydock.api.refusing_backend import RefusingBackend
+from drydock.jobs.rules import refuse
 from drydock.jobs.transform import rules
 from drydock.resources import Owner, Resources
 from drydock.store import Store
@@ -37,8 +38,10 @@ class ModelsBackend(RefusingBackend):
         """Create a model.
 
         Raises:
-            AWSValidationException: A model of this name exists; moto would replace it. A retry cannot help.
+            AWSValidationException: A model of this name exists; moto would replace it. Or its containers are not valid.
+                A retry cannot help.
         """
+        _check_containers(kwargs.get("primary_container"), kwargs.get("containers") or [])
         with self._model_lock:
             if existing_model := self._models.get(model_name):
                 raise AWSValidationException(f'Cannot create already existing model "{existing_model.arn}".')
@@ -82,3 +85,17 @@ class ModelsBackend(RefusingBackend):
         containers: list[Mapping[str, Any]] = [definition for definition in definitions if definition]
         rules.check_model(containers, name)
         return containers[0]
+
+
+def _check_containers(primary: Mapping[str, Any] | None, others: Sequence[Mapping[str, Any]]) -> None:
+    """Check that a model has a container, and each container an image, as SageMaker does."""
+    if primary and others:
+        refuse("A model must have either PrimaryContainer or Containers, not both.")
+    containers = [container for container in (primary, *others) if container]
+    if not containers:
+        refuse("A model must have PrimaryContainer or Containers.")
+    for container in containers:
+        if not container.get("Image") and not container.get("ModelPackageName"):
+            refuse("A container must have Image or ModelPackageName.")
+        if "ModelDataUrl" in container and "ModelDataSource" in container:
+            refuse("A container must have either ModelDataUrl or ModelDataSource, not both.")
