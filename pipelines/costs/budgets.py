@@ -39,6 +39,8 @@ class PlannedTraining(Spec):
     """Number of instances."""
     max_run_s: int = Field(ge=1)
     """Longest training time, seconds."""
+    trainings: int = Field(default=1, ge=1)
+    """Number of such trainings: the trials of a tuning."""
     budget_usd: Money | None = None
     """Highest allowed cost of the training, USD; null: no limit."""
     project: str = ""
@@ -101,11 +103,12 @@ def check_budget(
 
     prices = {instance_type: find_price(instance_type, training.region) for instance_type in training.instance_types}
     most_expensive = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
-    worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, training.instance_count, training.max_run_s)
+    instance_count, seconds = training.instance_count, training.trainings * training.max_run_s
+    worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, seconds)
     project, month = find_paying_project(training.project), training.month or get_current_month()
     spending = read_spending(project, month, running_fleets, lake)
     worst_case_text = (
-        f"the worst case, {training.instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
+        f"the worst case, {_format_trainings(training)}{instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
         f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"
     )
     excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(
@@ -121,6 +124,10 @@ def check_budget(
         allowed=not excess_reason,
         reason=f"{worst_case_text}: {excess_reason or 'within the budgets that are set'}.",
     )
+
+
+def _format_trainings(training: PlannedTraining) -> str:
+    return f"{training.trainings} trials of " if training.trainings > 1 else ""
 
 
 def _format_duration(seconds: int) -> str:

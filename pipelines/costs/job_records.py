@@ -14,7 +14,9 @@ from typing import Any
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """Group of CloudWatch Logs with the logs of training jobs."""
 KINDS = ("Training", "Processing", "Transform")
-"""Kinds of jobs, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
+"""Kinds of jobs that are billed, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
+TUNING_KIND = "HyperParameterTuning"
+"""Kind of a tuning job. It is not billed itself, but the training jobs that it starts."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
@@ -55,8 +57,8 @@ def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, s
 
 
 def get_kind(job: Mapping[str, Any]) -> str:
-    """Return which of `KINDS` a described job is."""
-    return next(kind for kind in KINDS if f"{kind}JobName" in job)
+    """Return which of `KINDS` a described job is, or `TUNING_KIND`."""
+    return next(kind for kind in (*KINDS, TUNING_KIND) if f"{kind}JobName" in job)
 
 
 def get_end_time(job: Mapping[str, Any]) -> dt.datetime:

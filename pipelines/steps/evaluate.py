@@ -17,6 +17,7 @@ from pipelines.contract import Result, Spec
 from pipelines.errors import DataError, InvalidError
 from pipelines.monitoring.profiles import Policy
 from pipelines.system.log import log
+from pipelines.tuning.record import TuningRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +62,8 @@ class EvaluateSpec(Spec):
     """Registered model that gets a version; empty: measure only."""
     training_job: str = ""
     """Name of the training job; empty: the name in the record."""
+    tuning: TuningRecord | None = None
+    """The search that found the hyperparameters; null: the one that the record or section `train` names, if any."""
     reference: Policy = Policy()
     """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
@@ -218,11 +221,14 @@ def _write_reference(
 def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
     """Return section `train` of the parameters of the model that gets a version; empty if none does.
 
+    The tuning of the spec replaces the one of the section.
+
     In `dvc repro` there is no such model, so the parameters are no input of this stage: the record has all of it.
     """
     from pipelines import params
 
-    return params.load(find_project(spec.lock.parent), spec.model).get("train", {}) if spec.model else {}
+    section = params.load(find_project(spec.lock.parent), spec.model).get("train", {}) if spec.model else {}
+    return {**section, "tuning": spec.tuning.model_dump()} if spec.tuning else section
 
 
 def _register_candidate(

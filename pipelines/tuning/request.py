@@ -17,15 +17,13 @@ from pipelines.feature_files import FILE_NAME
 from pipelines.settings import settings
 from pipelines.system.files import sha256
 from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.rungs import DEFAULT_ROUNDS
+from pipelines.tuning.sagemaker_job import CHANNELS
 from pipelines.tuning.space import Range
 from pipelines.versioning.git import describe_commit
 
 IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", "seed", "warm_start")
 """Fields of the plan that change what a trial is or which are proposed. Others may change while a tuning goes on."""
-CHANNELS = ("train", "validation")
-"""Folders of the features that a trial reads. The holdout is not among them."""
-DEFAULT_ROUNDS = 400
-"""Number of rounds of a script that does not say so itself, for the rungs of Hyperband."""
 
 
 @dataclass(frozen=True)

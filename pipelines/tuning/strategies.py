@@ -10,13 +10,9 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
 from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.rungs import REDUCTION, compute_first_rung
 from pipelines.tuning.space import Value, list_grid_values
 
-REDUCTION = 3
-"""Hyperband: a third of the trials goes on after each rung, and the next rung is three times as high."""
-RUNGS = 3
-"""Hyperband: number of rungs with the last one, which is the full number of rounds: 400 rounds give 44, 132 and 400.
-With a lower first rung, boosting with a low learning rate would be stopped before it shows what it is worth."""
 MEDIAN_CHECKS = 20
 """Number of rounds, evenly spaced, after which median early stopping judges a trial."""
 MEDIAN_WARM_TRIALS = 5
@@ -39,7 +35,7 @@ def build_sampler(plan: PlanSpec, number: int) -> BaseSampler:
 def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
     """Build the pruner, which decides after the rounds of `list_rungs` whether a trial is stopped."""
     if plan.strategy == "hyperband":
-        return HyperbandPruner(_compute_first_rung(num_round), num_round, REDUCTION)
+        return HyperbandPruner(compute_first_rung(num_round), num_round, REDUCTION)
     if plan.early_stopping == "median":
         return MedianPruner(n_startup_trials=MEDIAN_WARM_TRIALS)
     return NopPruner()
@@ -52,7 +48,7 @@ def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     rounds behind it is not stopped any more.
     """
     if plan.strategy == "hyperband":
-        first = _compute_first_rung(num_round)
+        first = compute_first_rung(num_round)
         rungs = itertools.takewhile(
             lambda rung: 2 * rung <= num_round, (first * REDUCTION**number for number in itertools.count())
         )
@@ -60,10 +56,6 @@ def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     if plan.early_stopping == "median":
         return sorted({math.ceil(num_round * number / MEDIAN_CHECKS) for number in range(1, MEDIAN_CHECKS)})
     return []
-
-
-def _compute_first_rung(num_round: int) -> int:
-    return max(1, num_round // int(REDUCTION ** (RUNGS - 1)))
 
 
 def build_grid_point(plan: PlanSpec, number: int) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class TuningRuns:
     def __init__(
         self, name: str, experiment: str, params: Mapping[str, Any], limits: Mapping[str, Any] | None = None
     ) -> None:
-        self.name, self._client = name, _connect()
+        self.name, self._client = name, connect()
         self._trial_runs: dict[int, str] = {}
         self.run_id = ""
         """Id of the run of the tuning; empty if MLflow does not answer."""
@@ -130,7 +130,7 @@ class TuningRuns:
             log.warning("MLflow failed (%s): from now on the tuning is recorded in files only", reason)
 
 
-def _connect() -> Any:
+def connect() -> Any:
     """Return a client of MLflow; None if no server is set or none answers."""
     uri = settings().mlflow_tracking_uri
     if not uri:

@@ -19,9 +19,8 @@ from typing import Any
 
 from pipelines.container.local_job import FOLDERS, Script, build_command, build_environment
 from pipelines.system.locks import hold_lock
+from pipelines.tuning.sagemaker_job import METRIC_REGEX
 
-METRIC_REGEX = r"tuning-objective:(\S+)"
-"""Regular expression of the objective in the log, as SageMaker's MetricDefinitions have it."""
 OBJECTIVE_LINE = re.compile(rf"^(?:\[(\d+)\]\s)?{METRIC_REGEX}\s*$")
 """A line with the objective: of a round with its number, from 0; or of the best round, without a number."""
 LOG_FILE = "log.txt"

@@ -1,0 +1,93 @@
+"""Record a SageMaker tuning job that has ended: the winner's record for its training, and one MLflow run for all trials.
+
+TuningOperator runs this step in a process of its own, so that Airflow's process needs no MLflow. Idempotent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from pipelines.contract import Result, Spec
+from pipelines.tuning.record import TuningRecord
+from pipelines.tuning.trial_runs import TrainedTrial
+
+
+class RecordTuningSpec(Spec):
+    """The trials of a tuning, and which of them is the best."""
+
+    model_field: ClassVar[str] = ""
+
+    tuning_job: str
+    """Name of the tuning job; of several attempts, the last."""
+    strategy: str
+    """How the trials were proposed."""
+    trials: list[TrainedTrial] = Field(min_length=1)
+    """Trials of all attempts, oldest first."""
+    best: str
+    """Name of the training job with the best objective."""
+    output: str = ""
+    """s3://BUCKET/KEY/output.tar.gz of the best one, which has its losses on the folds; empty: they are not known."""
+
+    @model_validator(mode="after")
+    def _check_best(self) -> RecordTuningSpec:
+        if not any(trial.name == self.best and trial.objective is not None for trial in self.trials):
+            raise ValueError(f"no trial with an objective has the name {self.best}")
+        return self
+
+
+class RecordTuningResult(Result):
+    """A tuning as the training of its winner and MLflow have it."""
+
+    record: TuningRecord
+    """The tuning, for the argument `tuning` of SpotTrainingOperator."""
+    run_id: str
+    """Id of the MLflow run of the tuning, whose children are the runs of the trials; empty if there is none."""
+
+
+def run(spec: RecordTuningSpec) -> RecordTuningResult:
+    """Read the winner's losses on the folds, make the runs of the trials children of one run, and return the record.
+
+    Raises:
+        SpecError: AWS is not set up here. A retry cannot help.
+        ServiceError: S3 does not answer. A retry can help.
+    """
+    from pipelines.system.log import log
+    from pipelines.tuning.trial_runs import nest_runs
+
+    best = next(trial for trial in spec.trials if trial.name == spec.best)
+    folds = _read_folds(spec.output)
+    record = TuningRecord(
+        name=spec.tuning_job,
+        trials=len(spec.trials),
+        strategy=spec.strategy,
+        metric=str(folds.get("metric", "loss")),
+        objective=math.nan if best.objective is None else best.objective,
+        folds_spread=[float(fold["loss"]) for fold in folds.get("folds", [])],
+        hyperparameters=best.hyperparameters,
+    )
+    params = {"strategy": spec.strategy, **{f"best.{name}": value for name, value in best.hyperparameters.items()}}
+    run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best)
+    log.info(
+        "%s: %d trials, best %s %.5f (%s)", spec.tuning_job, record.trials, record.metric, record.objective, best.name
+    )
+    return RecordTuningResult(record=record, run_id=run_id)
+
+
+def _read_folds(output: str) -> dict[str, Any]:
+    """Read folds.json from the output of a trial; empty if the script did not write it."""
+    from pipelines.errors import DataError
+    from pipelines.system.files import read_json_object
+    from pipelines.system.log import log
+    from pipelines.system.s3 import open_folder
+
+    if not output:
+        return {}
+    try:
+        with open_folder(output, "trial") as folder:
+            return read_json_object(folder / "folds.json")
+    except DataError as error:
+        log.warning("the losses of the winner on each fold are not known: %s", error.message)
+        return {}

@@ -1,0 +1,130 @@
+"""Make the MLflow runs of a SageMaker tuning job's trials children of one run of the tuning.
+
+The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pipelines.parameters import Parameters
+from pipelines.system.log import log
+from pipelines.tuning.space import Value
+
+State = Literal["complete", "stopped", "failed"]
+STATUSES: dict[State, str] = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+"""State of a trial to the status of its run."""
+
+
+class TrainedTrial(Parameters):
+    """A trial of a SageMaker tuning job that has ended."""
+
+    name: str
+    """Name of its training job."""
+    state: State
+    """How it ended."""
+    objective: float | None = None
+    """Its objective, mean loss of the folds; null if it has none."""
+    hyperparameters: dict[str, Value] = Field(default_factory=dict)
+    """Its values of the searched hyperparameters."""
+    cost_usd: float = 0.0
+    """What it cost, USD."""
+    reason: str = ""
+    """Why it failed."""
+
+
+def nest_runs(tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str) -> str:
+    """Create the run of a tuning, and make the runs of its trials its children. Idempotent.
+
+    An error of MLflow is only logged: the trials are paid for, and their results must not be lost.
+
+    Args:
+        tuning: name of the tuning.
+        trials: its trials.
+        params: parameters of the run of the tuning.
+        best: name of the winner's training job.
+
+    Returns:
+        Id of the run of the tuning; empty if MLflow does not answer, or no trial has a run.
+    """
+    from pipelines.tuning.trials.mlflow_runs import connect
+
+    client = connect()
+    if client is None:
+        return ""
+    try:
+        return _nest_runs(client, tuning, trials, params, best)
+    except Exception as error:  # mlflow raises errors of any type
+        log.warning("MLflow failed: the runs of the trials have no parent: %s", " ".join(str(error).split())[:200])
+        return ""
+
+
+def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str) -> str:
+    from pipelines.tuning.trials.mlflow_runs import PARENT, TRIAL_TAG, TUNING_TAG
+
+    runs = _find_runs(client, trials)
+    if not runs:
+        log.warning("no trial of %s has a run in MLflow: do the jobs reach MLFLOW_TRACKING_URI?", tuning)
+        return ""
+    experiment_id = next(iter(runs.values())).info.experiment_id
+    query = f"tags.`{TUNING_TAG}` = '{tuning}' and tags.`{TRIAL_TAG}` = '{PARENT}'"
+    parents = client.search_runs([experiment_id], query, max_results=1)
+    tags = {TUNING_TAG: tuning, TRIAL_TAG: PARENT}
+    parent = parents[0] if parents else client.create_run(experiment_id, run_name=tuning, tags=tags)
+    run_id = str(parent.info.run_id)
+    for number, trial in enumerate(trials):
+        if run := runs.get(trial.name):
+            _complete_run(client, run, trial, {TUNING_TAG: tuning, TRIAL_TAG: str(number)}, run_id)
+    _complete_parent(client, run_id, trials, params, best)
+    return run_id
+
+
+def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
+    """Return training job to its run, of the trials that have one."""
+    from pipelines.system.mlflow_server import JOB_TAG
+
+    experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]
+    runs: dict[str, Any] = {}
+    for trial in trials:
+        found = client.search_runs(experiment_ids, f"tags.`{JOB_TAG}` = '{trial.name}'", max_results=1)
+        if found:
+            runs[trial.name] = found[0]
+            experiment_ids = [found[0].info.experiment_id]  # all trials log to the experiment of their dataset
+    return runs
+
+
+def _complete_run(client: Any, run: Any, trial: TrainedTrial, tags: Mapping[str, str], parent_id: str) -> None:
+    """Record the result of a trial in its run, and the run of the tuning as its parent."""
+    from pipelines.tuning.trials.mlflow_runs import PARENT_TAG, STATE_TAG
+
+    run_id, reason = run.info.run_id, {"leeway.trial_reason": trial.reason[:5_000]} if trial.reason else {}
+    results = {"cost_usd": trial.cost_usd} | ({} if trial.objective is None else {"objective": trial.objective})
+    for name, text in {**tags, PARENT_TAG: parent_id, STATE_TAG: trial.state, **reason}.items():
+        client.set_tag(run_id, name, text)
+    _log_metrics(client, run_id, results)
+    client.set_terminated(run_id, STATUSES[trial.state], run.info.end_time)
+
+
+def _complete_parent(
+    client: Any, run_id: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str
+) -> None:
+    """Record the parameters and the results of a tuning in its run."""
+    counts = {state: sum(trial.state == state for trial in trials) for state in STATUSES}
+    results = {"tried": len(trials), **counts, "cost_usd": sum(trial.cost_usd for trial in trials)}
+    objective = next(trial.objective for trial in trials if trial.name == best)
+    _log_metrics(client, run_id, results if objective is None else {**results, "objective": objective})
+    for name, value in params.items():
+        client.log_param(run_id, name, str(value)[:500])
+    client.set_tag(run_id, "leeway.best_trial", best)
+    client.set_terminated(run_id)
+
+
+def _log_metrics(client: Any, run_id: str, values: Mapping[str, float]) -> None:
+    from mlflow.entities import Metric
+
+    now_ms = int(time.time() * 1_000)
+    client.log_batch(run_id, [Metric(name, value, now_ms, 0) for name, value in values.items()])
