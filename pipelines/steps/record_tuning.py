@@ -1,11 +1,10 @@
-"""Record a SageMaker tuning job that has ended: the winner's record for its training, and one MLflow run for all trials.
+"""Record a SageMaker tuning job that has ended: the record of its winner, and one MLflow run for all trials.
 
 TuningOperator runs this step in a process of its own, so that Airflow's process needs no MLflow. Idempotent.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -58,21 +57,21 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     from pipelines.tuning.trial_runs import nest_runs
 
     best = next(trial for trial in spec.trials if trial.name == spec.best)
+    assert best.objective is not None  # _check_best refuses any other
     folds = _read_folds(spec.output)
     record = TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
         strategy=spec.strategy,
         metric=str(folds.get("metric", "loss")),
-        objective=math.nan if best.objective is None else best.objective,
+        objective=best.objective,
         folds_spread=[float(fold["loss"]) for fold in folds.get("folds", [])],
         hyperparameters=best.hyperparameters,
     )
     params = {"strategy": spec.strategy, **{f"best.{name}": value for name, value in best.hyperparameters.items()}}
     run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best)
-    log.info(
-        "%s: %d trials, best %s %.5f (%s)", spec.tuning_job, record.trials, record.metric, record.objective, best.name
-    )
+    values = (spec.tuning_job, record.trials, record.metric, record.objective, best.name)
+    log.info("%s: %d trials, best %s %.5f (%s)", *values)
     return RecordTuningResult(record=record, run_id=run_id)
 
 

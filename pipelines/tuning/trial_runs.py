@@ -113,8 +113,8 @@ def _complete_parent(
     client: Any, run_id: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str
 ) -> None:
     """Record the parameters and the results of a tuning in its run."""
-    counts = {state: sum(trial.state == state for trial in trials) for state in STATUSES}
-    results = {"tried": len(trials), **counts, "cost_usd": sum(trial.cost_usd for trial in trials)}
+    results = {"tried": float(len(trials)), "cost_usd": sum(trial.cost_usd for trial in trials)}
+    results |= {str(state): float(sum(trial.state == state for trial in trials)) for state in STATUSES}
     objective = next(trial.objective for trial in trials if trial.name == best)
     _log_metrics(client, run_id, results if objective is None else {**results, "objective": objective})
     for name, value in params.items():
