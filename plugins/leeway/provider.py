@@ -23,7 +23,7 @@ OPERATORS = (
         "shadow",
         "skew",
     ),
-    *("spark_preprocess", "spot_training", "step", "stop_idle", "sync", "undeploy", "validate", "withdraw"),
+    *("spark_preprocess", "spot_training", "step", "stop_idle", "sync", "tuning", "undeploy", "validate", "withdraw"),
 )
 """The modules of `leeway.operators` that have operators."""
 

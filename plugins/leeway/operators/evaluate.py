@@ -71,6 +71,8 @@ class EvaluateOperator(StepOperator):
         del spec["workspace"]
         if training := spec.pop("training", None):
             spec = {"trained_model": training["model"], "record": training["record"]} | spec
+            if training.get("tuning"):
+                spec = {"tuning": training["tuning"]} | spec
             if self.model:
                 spec = {"training_job": training["training_job"]} | spec
                 spec["lineage"] = self._build_lineage_tags(training)

@@ -34,6 +34,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             DvcReproOperator, so that features and model come from the same commit; by default LEEWAY_PROJECT.
         hyperparameters: hyperparameters of the script (templated); they override those of section `train` of
             params.yaml.
+        tuning: record of the tuning that found hyperparameters: `tune.output["record"]` of TuningOperator (templated).
+            Its hyperparameters replace those of section `train`, and the gate's report compares the tuning's best
+            trial with this training.
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of channels, code, checkpoints and models (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in the bucket (templated).
@@ -74,7 +77,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:
-        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type; and of all attempts
+        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning; and of all attempts
         together: attempts, switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h, saving,
         interruptions, lost_s, capacity_s.
     """
@@ -95,7 +98,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
-        *("distribution", "sharded_channels"),
+        *("distribution", "sharded_channels", "tuning"),
     )
     ui_color = "#fbe6c9"
 
@@ -107,6 +110,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         bundle: str = "pipelines/defaults/bundle.txt",
         code: str = "",
         hyperparameters: Mapping[str, Any] | None = None,
+        tuning: Mapping[str, Any] | None = None,
         role_arn: str = "",
         bucket: str = "",
         prefix: str = "leeway",
@@ -139,7 +143,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.hyperparameters, self.role_arn, self.bucket, self.prefix = hyperparameters, role_arn, bucket, prefix
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri
         self.instance_type, self.instance_types, self.instance_count = instance_type, instance_types, instance_count
-        self.distribution, self.sharded_channels = distribution, sharded_channels
+        self.distribution, self.sharded_channels, self.tuning = distribution, sharded_channels, tuning
         self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
         self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
         self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env

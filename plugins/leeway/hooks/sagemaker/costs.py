@@ -52,8 +52,13 @@ class Costs:
     def __init__(self, step_hook: StepHook, allocation: CostAllocation) -> None:
         self.step_hook, self.allocation = step_hook, allocation
 
-    def check_budget(self, machines: Sequence[Machine]) -> dict[str, Any]:
-        """Return the `BudgetResult` for the most expensive of the machines that the task may use."""
+    def check_budget(self, machines: Sequence[Machine], trainings: int = 1) -> dict[str, Any]:
+        """Return the `BudgetResult` for the most expensive of the machines that the task may use.
+
+        Args:
+            machines: machines that a job may use.
+            trainings: number of jobs, each of which may take its whole time.
+        """
         first_machine = machines[0]  # a task's machines differ only in instance type and spot
         return self.step_hook.run(
             "budget",
@@ -62,20 +67,21 @@ class Costs:
                 "instance_types": sorted({machine.instance_type for machine in machines}),
                 "instance_count": first_machine.instance_count,
                 "max_run_s": first_machine.max_run_s,
+                "trainings": trainings,
                 "budget_usd": self.allocation.budget_usd,
                 "project": self.allocation.project,
                 "model": self.allocation.model,
             },
         )
 
-    def require_budget(self, machines: Sequence[Machine]) -> dict[str, float]:
-        """Check that the budgets allow a job; return the prices, US dollars an hour, by instance type.
+    def require_budget(self, machines: Sequence[Machine], trainings: int = 1) -> dict[str, float]:
+        """Check that the budgets allow a job, or several; return the prices, US dollars an hour, by instance type.
 
         Raises:
             AirflowFailException: the highest possible cost of the job exceeds the budget of the run, or the rest of the
                 project's budget for this month. A retry cannot help.
         """
-        budget = self.check_budget(machines)
+        budget = self.check_budget(machines, trainings)
         if not budget["allowed"]:
             raise AirflowFailException(f"the budget does not allow this job: {budget['reason']}")
         return dict(budget["prices_usd_h"])

@@ -6,12 +6,22 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.costs.job_records import get_end_time, get_kind
+from pipelines.costs.job_records import TUNING_KIND, get_end_time, get_kind
 
 LIVE_STATES = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID_STATES = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
 """Secondary states in which a training job has instances and costs money. In all others, it waits for instances."""
+
+
+TRIALS = "Trials"
+"""Key of a tuning job's description to which Leeway adds the descriptions of its trials' training jobs."""
+
+
+def get_kind_label(job: Mapping[str, Any]) -> str:
+    """Return the kind of a described job, for log lines: training, processing, transform or tuning."""
+    kind = get_kind(job)
+    return "tuning" if kind == TUNING_KIND else kind.lower()
 
 
 def get_job_name(job: Mapping[str, Any]) -> str:
@@ -58,8 +68,14 @@ def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
 
 
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
-    """Return the cost of a training job until now at the on-demand price, US dollars. A spot job costs at most this."""
-    return compute_running_s(job, now) / 3_600 * _get_instance_count(job) * price_usd_h
+    """Return the cost of a training job until now at the on-demand price, US dollars. A spot job costs at most this.
+
+    The cost of a tuning job, whose description has `TRIALS`, is that of its trials.
+    """
+    return sum(
+        compute_running_s(training_job, now) / 3_600 * _get_instance_count(training_job) * price_usd_h
+        for training_job in job.get(TRIALS, [job])
+    )
 
 
 def compute_billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float:

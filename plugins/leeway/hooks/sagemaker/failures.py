@@ -66,12 +66,12 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], name: str, event: WaitEve
     if max_run_s and compute_machine_s(job) >= max_run_s:
         text = f"{name} was stopped after max_run_s ({max_run_s} s), before it was done."
         return AirflowFailException(f"{text} {LONGER_RUN_HINT}")
-    if event.get("was_stopping") or _is_stopped_by_clear(job, event["attached_at"]):
+    if event.get("was_stopping") or is_stopped_by_clear(job, event["attached_at"]):
         return None
     return AirflowException(f"{name} was stopped by somebody; a retry starts it again.")
 
 
-def _is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool:
+def is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool:
     """Return whether the clear that began this try stopped the job.
 
     SageMaker records neither when a stop was requested nor by whom. So the time of the job's end decides.

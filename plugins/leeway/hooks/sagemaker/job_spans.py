@@ -12,10 +12,10 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, StatusCode
 
-from leeway.hooks.sagemaker.description import get_job_name, get_job_status
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status, get_kind_label
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.step.traces import find_task_context
-from pipelines.costs.job_records import get_end_time, get_kind
+from pipelines.costs.job_records import get_end_time
 
 PUBLIC_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
 """Variables that a job gets from Airflow. They are visible in the job's description. So the variables of headers, which
@@ -54,7 +54,7 @@ def _record_job(job: Mapping[str, Any], context: Context) -> None:
     from airflow._shared.observability.traces import override_ids
 
     tracer, task_span = trace.get_tracer("leeway"), _get_span_context(context)
-    name, start = f"{get_kind(job).lower()}_job", _to_ns(job["CreationTime"])
+    name, start = f"{get_kind_label(job)}_job", _to_ns(job["CreationTime"])
     with override_ids(task_span.trace_id, _compute_span_id(task_span, get_job_name(job))):
         span = tracer.start_span(name, context, attributes=_describe_job(job), start_time=start)
     for state in job.get("SecondaryStatusTransitions", []):

@@ -13,17 +13,19 @@ from botocore.exceptions import ClientError
 
 from leeway.hooks.sagemaker.aws_errors import call_with_retries, get_error_code, is_transient
 from leeway.hooks.step.hook import Logger
+from pipelines.costs.job_records import TUNING_KIND
 
-Kind = Literal["training", "processing", "transform"]
+Kind = Literal["training", "processing", "transform", "tuning"]
 LOST_BY_STOP = {
     "training": "work after the last checkpoint is lost",
     "processing": "its work is lost",
     "transform": "its work is lost",
+    "tuning": "the trials that run are stopped, and the results of the others are kept",
 }
 """What is lost if a job is stopped, by kind of job."""
-NOT_FOUND_TEXTS = ("not found", "Could not find")
-"""Parts of SageMaker's error about a job or model that does not exist: the first of a training job, the second of all
-others."""
+NOT_FOUND_TEXTS = ("not found", "Could not find", "can't find")
+"""Parts of SageMaker's error about a job or model that does not exist: the first of a training job, the third of a tuning
+job, the second of all others."""
 MAX_NAMES = 99
 """Largest number of jobs that one task may start in all of its tries: the number in a job's name has two digits."""
 
@@ -38,17 +40,28 @@ def call_operation(client: Any, verb: str, kind: Kind, name: str, **fields: Any)
         name: name of the job.
         fields: other fields of the request.
     """
-    return getattr(client, f"{verb}_{kind}_job")(**{f"{kind.capitalize()}JobName": name}, **fields)
+    operation = "hyper_parameter_tuning" if kind == "tuning" else kind
+    return getattr(client, f"{verb}_{operation}_job")(**{f"{get_sagemaker_kind(kind)}JobName": name}, **fields)
 
 
-def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
+def get_sagemaker_kind(kind: Kind) -> str:
+    """Return the kind as it appears in SageMaker's names: CreateHyperParameterTuningJob, TrainingJobName."""
+    return TUNING_KIND if kind == "tuning" else kind.capitalize()
+
+
+def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int, max_chars: int = 60) -> str:
     """Return the name of a task's jobs without their number: the same for all tries of the task.
 
-    It has at most 60 characters, because SageMaker allows 63 and the number needs three.
+    Args:
+        dag_id: DAG of the task.
+        run_id: DAG run of the task.
+        task_id: the task.
+        map_index: its map index.
+        max_chars: largest number of characters. SageMaker allows 63, and the number of a job needs three.
     """
     digest = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{dag_id}-{task_id}").strip("-")
-    return f"{slug[:43]}-{digest[:16]}".strip("-")
+    return f"{slug[: max_chars - 17]}-{digest[:16]}".strip("-")
 
 
 def compute_digest(inputs: Mapping[str, Any]) -> str:
@@ -86,6 +99,8 @@ class NamedJobs:
     """
 
     kind: ClassVar[Kind]
+    max_base_chars: ClassVar[int] = 60
+    """Largest number of characters of a job's name without its number."""
 
     def __init__(self, hook: SageMakerHook, log: Logger, base: str) -> None:
         self.hook, self.log, self.base = hook, log, base

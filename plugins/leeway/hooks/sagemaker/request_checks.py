@@ -17,7 +17,8 @@ MAX_RUN_S = 28 * 24 * 3_600
 MAX_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
 TASK_FIELDS = (
-    *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
+    *("TrainingJobName", "ProcessingJobName", "TransformJobName", "HyperParameterTuningJobName", "ModelName", "Tags"),
+    *("HyperParameterTuningJobConfig.ResourceLimits.MaxNumberOfTrainingJobs", "WarmStartConfig"),
     *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
 )
 """Parts of the request that only the task may set: it finds its jobs, outputs and costs by them."""

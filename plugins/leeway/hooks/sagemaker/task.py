@@ -141,7 +141,8 @@ class JobTask(AwsTask):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        base_name = build_base_name(**{**self.identity, "run_id": self.get_job_scope()})
+        identity = {**self.identity, "run_id": self.get_job_scope()}
+        base_name = build_base_name(**identity, max_chars=self.jobs_class.max_base_chars)
         self.jobs = self.jobs_class(self.hook, self.log, base_name)
 
     def get_job_scope(self) -> str:

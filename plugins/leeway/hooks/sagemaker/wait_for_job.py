@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, get_error_code, is_permanent, is_transient
-from leeway.hooks.sagemaker.description import get_job_status, is_live
-from leeway.hooks.sagemaker.job_log import JobLog
-from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
+from leeway.hooks.sagemaker.description import TRIALS, get_job_status, is_live
+from leeway.hooks.sagemaker.logs.job_log import JobLog
+from leeway.hooks.sagemaker.logs.trial_log import TrialLog
+from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation, get_sagemaker_kind
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_end_time
@@ -125,7 +126,7 @@ async def _describe(sagemaker: Any, wait: JobWait) -> dict[str, Any]:
 
 
 async def _find_arn(sagemaker: Any, wait: JobWait) -> str:
-    return str((await _describe(sagemaker, wait))[f"{wait.kind.capitalize()}JobArn"])
+    return str((await _describe(sagemaker, wait))[f"{get_sagemaker_kind(wait.kind)}JobArn"])
 
 
 async def _request_stop(sagemaker: Any, wait: JobWait) -> None:
@@ -142,7 +143,8 @@ class _JobMonitor:
 
     def __init__(self, wait: JobWait, log: Logger) -> None:
         self.wait, self.log = wait, log
-        self.job_log = JobLog(wait.job_name, log, wait.kind)
+        self.job_log = None if wait.kind == "tuning" else JobLog(wait.job_name, log, wait.kind)
+        self.trial_log = TrialLog(wait.job_name, log) if wait.kind == "tuning" else None
         self._logged_states: set[tuple[str, dt.datetime]] = set()
 
     async def run(self, outage: Outage) -> WaitEvent:
@@ -150,10 +152,13 @@ class _JobMonitor:
         async with self.wait.open_clients() as (sagemaker, logs):
             while True:
                 job = await _describe(sagemaker, self.wait)
+                has_ended = not is_live(job)
+                if self.trial_log:
+                    job[TRIALS] = await self.trial_log.describe_trials(sagemaker)
                 outage.record_response()
                 self._log_states(job)
-                has_ended = not is_live(job)
-                await self.job_log.show_new_lines(logs, final=has_ended)
+                if self.job_log:
+                    await self.job_log.show_new_lines(logs, final=has_ended)
                 if has_ended:
                     return self._build_end_event(job)
                 if event := await self._enforce_limits(sagemaker, job):

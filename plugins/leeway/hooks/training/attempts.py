@@ -61,6 +61,7 @@ class TrainingAttempts(Attempts):
         template: parts of the request.
         costs: checks the budgets, and writes to the ledger.
         logs: the Amazon provider's hook of CloudWatch Logs.
+        tuning: record of the tuning that found the hyperparameters; empty if none did.
         wait_template: a wait for a job of the task, without the job's name and limits.
         log: log of the task.
     """
@@ -71,11 +72,12 @@ class TrainingAttempts(Attempts):
         template: RequestTemplate,
         costs: Costs,
         logs: AwsLogsHook,
+        tuning: Mapping[str, Any],
         wait_template: JobWait,
         log: Logger,
     ) -> None:
         super().__init__(jobs, costs, wait_template, log)
-        self.template, self.logs = template, logs
+        self.template, self.logs, self.tuning = template, logs, tuning
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -163,6 +165,7 @@ class TrainingAttempts(Attempts):
             # The files that the script wrote about the training: parameters, environment, metrics.
             "record": model.removesuffix("model.tar.gz") + "output.tar.gz",
             "instance_type": job["ResourceConfig"]["InstanceType"],
+            "tuning": dict(self.tuning),
             "attempts": len(attempts),
             "switches": list_switches([attempt for attempt in attempts if self._has_same_inputs(attempt)]),
             **{name: charge[name] for name in COST_FIELDS},

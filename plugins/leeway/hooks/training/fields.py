@@ -1,4 +1,4 @@
-"""The fields of SpotTrainingOperator that describe the training job."""
+"""The fields of the operators that run the training script, and those of SpotTrainingOperator."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from leeway.hooks.sagemaker.machines import OnNoCapacity
 
 
 @dataclass(frozen=True)
-class TrainingFields:
-    """The rendered fields of SpotTrainingOperator. The docstring of the operator describes each."""
+class ScriptFields:
+    """The rendered fields of an operator that runs the training script. The operator's docstring describes each."""
 
     entry_point: str
     bundle: str
@@ -25,18 +25,25 @@ class TrainingFields:
     framework_version: str
     image_uri: str
     instance_type: str
-    instance_types: Sequence[str] | None
     instance_count: int | str
-    distribution: Mapping[str, Any] | None
-    sharded_channels: Sequence[str]
     volume_size_gb: int | str
     spot: bool
-    max_run_s: int | str
+    max_run_s: int | str | None
     max_wait_s: int | str
-    on_no_capacity: OnNoCapacity
     budget_usd: float | str | None
     project: str
     model: str
     environment: Mapping[str, str] | None
     config: Mapping[str, Any] | None
     check_interval_s: int | str
+
+
+@dataclass(frozen=True)
+class TrainingFields(ScriptFields):
+    """The rendered fields of SpotTrainingOperator. The docstring of the operator describes each."""
+
+    instance_types: Sequence[str] | None
+    distribution: Mapping[str, Any] | None
+    sharded_channels: Sequence[str]
+    on_no_capacity: OnNoCapacity
+    tuning: Mapping[str, Any] | None

@@ -1,0 +1,1 @@
+"""Show in the task's log what a job does."""

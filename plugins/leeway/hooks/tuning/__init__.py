@@ -1,0 +1,1 @@
+"""Tuning jobs: searches for hyperparameters whose trials are training jobs on spot instances."""

@@ -1,0 +1,173 @@
+"""Start a tuning job of a task, find the one of an earlier try, or collect the winner of a completed one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException
+
+from leeway.hooks.sagemaker.attempts import Attempts, Job
+from leeway.hooks.sagemaker.costs import Costs, read_job_usage
+from leeway.hooks.sagemaker.description import compute_billed_cost_usd, get_job_name, get_job_status, is_live
+from leeway.hooks.sagemaker.job_spans import build_job_environment
+from leeway.hooks.sagemaker.named_jobs import NamedJobs
+from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
+from leeway.hooks.step.hook import Logger
+from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
+from leeway.hooks.tuning.requests import TuningTemplate, count_finished_trials, get_number
+from leeway.hooks.tuning.trials import Trial, find_best, list_trials
+from pipelines.costs.job_records import to_training_record
+
+INPUTS = ("AlgorithmSpecification", "HyperParameters", "InputDataConfig")
+
+
+class TuningAttempts(Attempts):
+    """Start, find or collect a task's tuning job.
+
+    A tuning job that failed or was stopped is continued by the next attempt, which runs only the trials that are left.
+
+    Args:
+        jobs: finds and stops the task's tuning jobs.
+        template: parts of the request.
+        costs: checks the budgets, and writes to the ledger.
+        wait_template: a wait for a job of the task, without the job's name and limits.
+        log: log of the task.
+    """
+
+    def __init__(
+        self, jobs: NamedJobs, template: TuningTemplate, costs: Costs, wait_template: JobWait, log: Logger
+    ) -> None:
+        super().__init__(jobs, costs, wait_template, log)
+        self.template = template
+        self._earlier_jobs: dict[str, list[Job]] = {}
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The inputs that decide the trials, for a later call of `prepare_work` in the same try."""
+        return {name: self.template.training[name] for name in INPUTS}
+
+    def _has_same_inputs(self, job: Job) -> bool:
+        """Return whether a tuning job has this search, and the trials that earlier tuning jobs of it have left."""
+        if not self.template.has_same_search(job):
+            return False
+        limits = job["HyperParameterTuningJobConfig"]["ResourceLimits"]
+        trials = self.template.count_trials_left(self._list_earlier_jobs(get_number(job)))
+        return self.template.plan.strategy == "grid" or limits.get("MaxNumberOfTrainingJobs") == trials
+
+    def _list_earlier_jobs(self, number: int) -> list[Job]:
+        """Return the ended tuning jobs of this search before the one with a number, oldest first."""
+        jobs = [self.jobs.describe(self.jobs.build_name(earlier)) for earlier in range(1, number)]
+        return [job for job in jobs if job and not is_live(job) and self.template.has_same_search(job)]
+
+    def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
+        return make_tuning_error(job, event, self._list_trials([job]))
+
+    def _get_machine_label(self, job: Job) -> str:
+        return self.template.machine.label
+
+    def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
+        job, is_limited = attempts[-1], self.costs.allocation.budget_usd is not None
+        prices = self.costs.check_budget([self.template.machine])["prices_usd_h"] if is_limited else {}
+        wait = self._build_wait(get_job_name(job), attempts[:-1], prices)
+        return replace(wait, attached_at=attached_at, was_stopping=get_job_status(job) == "Stopping")
+
+    def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
+        number = len(attempts) + 1
+        earlier_jobs = self._list_earlier_jobs(number)
+        trials = self.template.count_trials_left(earlier_jobs)
+        prices = self.costs.require_budget([self.template.machine], trials)
+        name, request = self.jobs.build_name(number), self.template.build_request(earlier_jobs, number)
+        if earlier_jobs:
+            finished = sum(map(count_finished_trials, earlier_jobs))
+            self.log.info("%d trials of %s are kept; %d are left", finished, get_job_name(earlier_jobs[-1]), trials)
+        definition = request["TrainingJobDefinition"]
+        # The environment does not count as an input, so that a try with another trace finds this job, too.
+        definition["Environment"] = build_job_environment(name) | definition.get("Environment", {})
+        return replace(self._build_wait(name, attempts, prices), request=request)
+
+    def _build_wait(self, name: str, earlier_attempts: Sequence[Job], prices: Mapping[str, float]) -> JobWait:
+        machine, budget_usd = self.template.machine, self.costs.allocation.budget_usd
+        price_usd_h = prices[machine.instance_type] if budget_usd is not None else None
+        spent_usd = 0.0
+        if price_usd_h is not None and earlier_attempts:
+            trials = self._list_trials(earlier_attempts)
+            spent_usd = sum(compute_billed_cost_usd(trial.job, price_usd_h) for trial in trials)
+        return replace(
+            self.wait_template,
+            job_name=name,
+            max_duration_s=self._compute_max_duration_s(),
+            price_usd_h=price_usd_h,
+            budget_usd=budget_usd,
+            spent_usd=spent_usd,
+        )
+
+    def _compute_max_duration_s(self) -> int:
+        """Return the longest time of a tuning job, seconds: as if each trial took its whole time."""
+        plan, machine = self.template.plan, self.template.machine
+        trial_s = machine.max_wait_s if machine.spot else machine.max_wait_s + machine.max_run_s
+        rounds = -(-plan.count_trials() // min(plan.parallel, plan.count_trials()))
+        longest_s = rounds * trial_s
+        return longest_s if plan.max_hours is None else min(longest_s, round(plan.max_hours * 3_600) + trial_s)
+
+    def _build_cost_record(self, job: Job) -> dict[str, Any]:
+        return to_training_record(job, [])
+
+    def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
+        """Write the cost of each ended trial to the ledger; return the `ChargeResult`, without costs if there is none."""
+        return self._charge_trials(self._list_trials(attempts))
+
+    def _charge_trials(self, trials: Sequence[Trial]) -> dict[str, Any]:
+        records = [
+            {
+                **self._build_cost_record(trial.job),
+                "usage": read_job_usage(self.wait_template.connection, trial.job, self.log),
+            }
+            for trial in trials
+            if trial.has_ended
+        ]
+        return self.costs.charge(records) if records else {"jobs": [], "cost_usd": 0.0}
+
+    def _list_trials(self, attempts: Sequence[Job]) -> list[Trial]:
+        return list_trials(self.jobs.hook.conn, [get_job_name(job) for job in attempts], self.log)
+
+    def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
+        """Charge all trials, record the tuning, and return the task's result."""
+        charge = self._charge(attempts)
+        costs = {entry["name"]: float(entry["cost_usd"]) for entry in charge["jobs"]}
+        searched = [attempt for attempt in attempts if self.template.has_same_search(attempt)]
+        trials = [trial for trial in self._list_trials(searched) if trial.has_ended]
+        best = find_best(trials)
+        if best is None:
+            raise make_error_without_winner(job, trials)
+        tuning = self._record(job, trials, best, costs)
+        states = [get_job_status(trial.job) for trial in trials]
+        return {
+            "tuning_job": get_job_name(job),
+            "tuning_job_arn": job["HyperParameterTuningJobArn"],
+            "status": get_job_status(job),
+            "training_job": best.name,
+            "hyperparameters": tuning["record"]["hyperparameters"],
+            "objective": best.objective,
+            "trials": len(trials),
+            "stopped": states.count("Stopped"),
+            "failed": states.count("Failed"),
+            "attempts": len(attempts),
+            "cost_usd": charge["cost_usd"],
+            "record": tuning["record"],
+            "run_id": tuning["run_id"],
+        }
+
+    def _record(self, job: Job, trials: Sequence[Trial], best: Trial, costs_usd: Mapping[str, float]) -> dict[str, Any]:
+        """Run the step `record_tuning`, and return its Result."""
+        space = self.template.plan.space
+        model = str(best.job.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""))
+        spec = {
+            "tuning_job": get_job_name(job),
+            "strategy": self.template.plan.strategy,
+            "trials": [trial.build_record(space, costs_usd.get(trial.name, 0.0)) for trial in trials],
+            "best": best.name,
+            "output": model.removesuffix("model.tar.gz") + "output.tar.gz" if model else "",
+        }
+        return self.costs.step_hook.run("record_tuning", spec)

@@ -1,0 +1,58 @@
+"""Turn the end of a tuning job into the task's error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status
+from leeway.hooks.sagemaker.failures import PERMANENT_PREFIXES, is_stopped_by_clear
+from leeway.hooks.sagemaker.wait import WaitEvent
+from leeway.hooks.tuning.trials import Trial
+from pipelines.tuning.sagemaker_job import METRIC_NAME
+
+KEPT = "The results of its finished trials are kept: the next tuning job of this task goes on from them"
+
+
+def make_tuning_error(job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial]) -> AirflowException | None:
+    """Return the error for a tuning job that did not complete; None if the same try starts the next one.
+
+    Args:
+        job: SageMaker's description of the tuning job.
+        event: how the wait for it ended.
+        trials: its trials.
+    """
+    name = f"tuning job {get_job_name(job)}"
+    if event["cause"] == "budget":
+        return AirflowFailException(f"{name} was stopped: {event['message']}. {KEPT}, after a clear.")
+    if event["cause"] == "deadline":
+        return AirflowException(f"{name} was stopped: {event['message']}. {KEPT}.")
+    if event["cause"] != "ended":
+        return AirflowException(f"the state of {name} is not known: {event['message']}")
+    if get_job_status(job) == "Failed":
+        return _make_error_of_failed_job(job, name, trials)
+    if event.get("was_stopping") or is_stopped_by_clear(job, event["attached_at"]):
+        return None
+    return AirflowException(f"{name} was stopped by somebody. {KEPT}.")
+
+
+def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial]) -> AirflowException:
+    """Return the error for a tuning job that completed, but has no complete trial with an objective."""
+    text = f"tuning job {get_job_name(job)} has no winner: none of its {len(trials)} trials ran to its end with an"
+    return AirflowFailException(f"{text} objective.")
+
+
+def _make_error_of_failed_job(job: Mapping[str, Any], name: str, trials: Sequence[Trial]) -> AirflowException:
+    """Return the error with the reason of the first trial that failed; a retry helps if that was not the script's."""
+    failed = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
+    reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
+    if failed is None:
+        return AirflowFailException(
+            f"{name} failed: no line of a trial's log has the objective. The training script must log "
+            f"{METRIC_NAME}:NUMBER, as metric_regex finds it. SageMaker says: {reason}"
+        )
+    trial_reason = " ".join(str(failed.job.get("FailureReason", "")).split())
+    error_class = AirflowFailException if trial_reason.startswith(PERMANENT_PREFIXES) else AirflowException
+    return error_class(f"{name} failed: trial {failed.name}: {trial_reason or reason}")

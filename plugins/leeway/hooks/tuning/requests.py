@@ -1,0 +1,144 @@
+"""Build the request of a tuning job, and compare it with a tuning job that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leeway.hooks.sagemaker.description import get_job_name
+from leeway.hooks.sagemaker.machines import Machine
+from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, NamedJobs, contains
+from leeway.hooks.sagemaker.request_checks import merge_config
+from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.sagemaker_job import METRIC_NAME, build_tuning_config
+
+MAX_NAME_CHARS = 32
+"""SageMaker's limit of the length of a tuning job's name."""
+MAX_PARENTS = 5
+"""SageMaker's limit of the tuning jobs from which another one starts."""
+LEARNING_STRATEGIES = ("bayesian", "random")
+"""Strategies with which SageMaker accepts a warm start. Source: SageMaker Developer Guide, "Run a Warm Start
+Hyperparameter Tuning Job"."""
+SEARCH = (
+    *("Strategy", "StrategyConfig", "HyperParameterTuningJobObjective", "ParameterRanges"),
+    *("TrainingJobEarlyStoppingType", "TuningJobCompletionCriteria"),
+)
+"""Parts of HyperParameterTuningJobConfig that decide what the trials are; the limits are not among them."""
+INPUTS = ("AlgorithmSpecification", "InputDataConfig")
+"""Parts of TrainingJobDefinition, beside the hyperparameters, that decide the objective of a trial."""
+
+
+class TuningJobs(NamedJobs):
+    """The tuning jobs of one task."""
+
+    kind = "tuning"
+    max_base_chars = MAX_NAME_CHARS - len(f"-{MAX_NAMES}")
+
+
+@dataclass(frozen=True)
+class TuningTemplate:
+    """The parts of a request to CreateHyperParameterTuningJob."""
+
+    training: Mapping[str, Any]
+    """The request to CreateTrainingJob for a trial, without a name, a machine and the searched hyperparameters."""
+    machine: Machine
+    """The machine of a trial."""
+    plan: PlanSpec
+    """The search."""
+    metric_regex: str
+    """Regular expression of the objective in the log of the script."""
+    parents: Sequence[str]
+    """Names of other tasks' tuning jobs from whose trials the search starts."""
+    config: Mapping[str, Any]
+    """The operator's `config`: more fields of the request."""
+
+    def build_request(self, earlier_jobs: Sequence[Mapping[str, Any]] = (), number: int = 1) -> dict[str, Any]:
+        """Return the request of an attempt, without a name.
+
+        Args:
+            earlier_jobs: the task's earlier tuning jobs of the same search, oldest first. Their trials that have an
+                objective are not run again.
+            number: number of the attempt, from 1. Without a warm start, an equal seed would give equal trials.
+        """
+        training, plan = self.training, self.plan
+        trials = self.count_trials_left(earlier_jobs)
+        hyperparameters = training["HyperParameters"]
+        request = {
+            "HyperParameterTuningJobConfig": build_tuning_config(plan, hyperparameters, trials, plan.seed + number - 1),
+            "TrainingJobDefinition": self._build_definition(),
+            "Tags": training["Tags"],
+        }
+        return merge_config(request, self.config) | self._build_warm_start(earlier_jobs)
+
+    def count_trials_left(self, earlier_jobs: Sequence[Mapping[str, Any]]) -> int:
+        """Return the number of trials of the next attempt, at least 1. A grid starts again."""
+        total = self.plan.count_trials()
+        if self.plan.strategy == "grid":
+            return total
+        return max(1, total - sum(map(count_finished_trials, earlier_jobs)))
+
+    def has_same_search(self, job: Mapping[str, Any]) -> bool:
+        """Return whether the trials of a described tuning job are those of this search; it may have other limits."""
+        request = self.build_request()
+        definition, own_definition = job.get("TrainingJobDefinition", {}), request["TrainingJobDefinition"]
+        # SageMaker adds settings of its own, such as _tuning_objective_metric.
+        static = {
+            name: value
+            for name, value in definition.get("StaticHyperParameters", {}).items()
+            if not name.startswith("_")
+        }
+        return (
+            static == own_definition["StaticHyperParameters"]
+            and all(contains(definition.get(name), own_definition[name]) for name in INPUTS)
+            and _get_instance_count(definition) == _get_instance_count(own_definition)
+            and _select_search(job) == _select_search(request)
+            and job["HyperParameterTuningJobConfig"].get("RandomSeed") == self.plan.seed + get_number(job) - 1
+        )
+
+    def _build_definition(self) -> dict[str, Any]:
+        """Return TrainingJobDefinition."""
+        names = ("InputDataConfig", "RoleArn", "OutputDataConfig", "CheckpointConfig", "Environment")
+        algorithm = self.training["AlgorithmSpecification"]
+        return {
+            **{name: self.training[name] for name in names},
+            **self.machine.build_request(),
+            "AlgorithmSpecification": {
+                **algorithm,
+                "MetricDefinitions": [{"Name": METRIC_NAME, "Regex": self.metric_regex}],
+            },
+            "StaticHyperParameters": self.training["HyperParameters"],
+        }
+
+    def _build_warm_start(self, earlier_jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return WarmStartConfig; empty if the search starts from no tuning job, or its strategy does not learn."""
+        if self.plan.strategy not in LEARNING_STRATEGIES:
+            return {}
+        own = [get_job_name(job) for job in earlier_jobs if count_finished_trials(job)]
+        names = [*self.parents, *own][-MAX_PARENTS:]
+        if not names:
+            return {}
+        kind = "TransferLearning" if self.parents else "IdenticalDataAndAlgorithm"
+        parents = [{"HyperParameterTuningJobName": name} for name in names]
+        return {"WarmStartConfig": {"ParentHyperParameterTuningJobs": parents, "WarmStartType": kind}}
+
+
+def get_number(job: Mapping[str, Any]) -> int:
+    """Return the number of a task's tuning job, from 1: the end of its name."""
+    return int(get_job_name(job).rpartition("-")[2])
+
+
+def count_finished_trials(job: Mapping[str, Any]) -> int:
+    """Return how many trials of a described tuning job have an objective."""
+    return int(job.get("ObjectiveStatusCounters", {}).get("Succeeded", 0))
+
+
+def _select_search(job: Mapping[str, Any]) -> dict[str, Any]:
+    config = job.get("HyperParameterTuningJobConfig", {})
+    search = {name: config[name] for name in SEARCH if name in config}
+    ranges = search.get("ParameterRanges", {})
+    return {**search, "ParameterRanges": {kind: items for kind, items in ranges.items() if items}}
+
+
+def _get_instance_count(definition: Mapping[str, Any]) -> Any:
+    return definition.get("ResourceConfig", {}).get("InstanceCount")

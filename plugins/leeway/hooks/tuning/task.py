@@ -1,0 +1,138 @@
+"""Check the fields of a tuning task, upload the inputs of its trials, and build its request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from leeway.hooks.sagemaker import request_checks
+from leeway.hooks.sagemaker.description import is_live
+from leeway.hooks.sagemaker.machines import Machine
+from leeway.hooks.training.script_task import ScriptTask
+from leeway.hooks.tuning.attempts import TuningAttempts
+from leeway.hooks.tuning.fields import TuningFields
+from leeway.hooks.tuning.requests import LEARNING_STRATEGIES, MAX_PARENTS, TuningJobs, TuningTemplate
+from pipelines.errors import LeewayError
+from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.sagemaker_job import CHANNELS
+
+UNSET = ("", "None", None)
+"""Values of a field that is not set; Jinja renders a null param to the text None."""
+
+
+class TuningTask(ScriptTask):
+    """One task that searches for hyperparameters."""
+
+    jobs_class = TuningJobs
+    fields: TuningFields
+    _plan: PlanSpec | None = None
+
+    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TuningAttempts:
+        """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
+        self._set_defaults()
+        machine, costs = self._build_machine(), self.build_costs()
+        parents = self._list_parents()
+        if not inputs:
+            self._check_parents(parents)
+            inputs = self.upload_inputs()
+        template = self._build_template(self.build_request(self.bucket, inputs), machine, parents)
+        return TuningAttempts(self.jobs, template, costs, self.build_wait_template(), self.log)
+
+    @property
+    def plan(self) -> PlanSpec:
+        """Section `tune` of the model's parameters, with the keys that the operator replaces.
+
+        Raises:
+            AirflowFailException: the plan is not valid. A retry cannot help.
+        """
+        if self._plan is None:
+            own = {name: value for name, value in (self.fields.plan or {}).items() if value not in UNSET}
+            section = {
+                name: value for name, value in self.load_section("tune").items() if name in PlanSpec.model_fields
+            }
+            # SageMaker starts from tuning jobs, which the field `warm_start` names.
+            values = {**section, **own, "warm_start": ""}
+            if "space" not in values:
+                raise AirflowFailException(
+                    f"{self.task_label} has no space to search: write section tune, with the key space, into the "
+                    "parameters of the model."
+                )
+            try:
+                self._plan = PlanSpec.parse(values, f"the plan of {self.task_label}")
+            except LeewayError as error:
+                raise AirflowFailException(str(error)) from None
+        return self._plan
+
+    def build_hyperparameters(self) -> dict[str, Any]:
+        """Return those of section `train` and of the operator without the searched ones, and those of the folds."""
+        own, plan = dict(self.fields.hyperparameters or {}), self.plan
+        if searched := sorted(own.keys() & plan.space.keys()):
+            raise AirflowFailException(
+                f"hyperparameters of {self.task_label} has {', '.join(searched)}, for which the plan searches a value: "
+                "remove it from one of the two."
+            )
+        section = self.load_section("train").get("hyperparameters", {})
+        fixed = {name: value for name, value in section.items() if name not in plan.space}
+        return {**fixed, **own, "folds": plan.folds, "fold_days": plan.fold_days}
+
+    def check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
+        """Check the request before anything is uploaded; see `ScriptTask.check_request`."""
+        template = self._build_template(self.build_request(bucket, draft), self._build_machine(), self._list_parents())
+        try:
+            request = template.build_request()
+        except LeewayError as error:
+            raise AirflowFailException(str(error)) from None
+        shape = self.hook.conn.meta.service_model.operation_model("CreateHyperParameterTuningJob").input_shape
+        request_checks.check_shape({"HyperParameterTuningJobName": self.jobs.build_name(1), **request}, shape)
+        definition = request["TrainingJobDefinition"]
+        request_checks.check_checkpoint_folder(definition, bucket)
+        names = [str(channel["ChannelName"]) for channel in definition["InputDataConfig"]]
+        if other_names := sorted(set(names) - set(CHANNELS)):
+            raise AirflowFailException(
+                f"a trial of {self.task_label} may read the channels {' and '.join(CHANNELS)} only, not "
+                f"{', '.join(other_names)}: the gate's holdout must stay unseen."
+            )
+
+    def _set_defaults(self) -> None:
+        """Set the fields that the plan has, too, if the operator does not set them."""
+        plan, fields = self.plan, self.fields
+        self.fields = replace(
+            fields,
+            instance_type=fields.instance_type or plan.instance_type,
+            max_run_s=plan.max_trial_s if fields.max_run_s in UNSET else fields.max_run_s,
+            budget_usd=plan.budget_usd if fields.budget_usd in UNSET else fields.budget_usd,
+        )
+
+    def _build_machine(self) -> Machine:
+        (instance_type,) = request_checks.check_instance_types(
+            self.task_label, self.fields.instance_type, None, ["fail"], "fail"
+        )
+        return self.build_machine(instance_type)
+
+    def _build_template(self, training: Mapping[str, Any], machine: Machine, parents: list[str]) -> TuningTemplate:
+        fields = self.fields
+        return TuningTemplate(training, machine, self.plan, fields.metric_regex, parents, fields.config or {})
+
+    def _list_parents(self) -> list[str]:
+        """Return the names of the tuning jobs to start from."""
+        value = self.fields.warm_start
+        names = [name for name in ([value] if isinstance(value, str) else value or []) if name not in UNSET]
+        if names and self.plan.strategy not in LEARNING_STRATEGIES:
+            raise AirflowFailException(
+                f"warm_start of {self.task_label}: SageMaker accepts it for the strategies "
+                f"{' and '.join(LEARNING_STRATEGIES)} only, not for {self.plan.strategy}."
+            )
+        if len(names) > MAX_PARENTS:
+            raise AirflowFailException(f"warm_start of {self.task_label} names more than {MAX_PARENTS} tuning jobs.")
+        return names
+
+    def _check_parents(self, names: list[str]) -> None:
+        """Check that each tuning job exists and has ended."""
+        for name in names:
+            job = self.jobs.describe(name)
+            if job is None or is_live(job):
+                problem = "does not exist" if job is None else "has not ended"
+                raise AirflowFailException(f"warm_start of {self.task_label}: the tuning job {name} {problem}.")

@@ -1,0 +1,86 @@
+"""Read the trials of tuning jobs, and find the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leeway.hooks.sagemaker.aws_errors import call_with_retries
+from leeway.hooks.sagemaker.description import get_job_name, get_job_status
+from leeway.hooks.step.hook import Logger
+from pipelines.tuning.sagemaker_job import parse_values
+from pipelines.tuning.space import Range, Value
+
+STATES = {"Completed": "complete", "Stopped": "stopped", "Failed": "failed"}
+"""Status of a trial's training job to the state in the record."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial: its entry in the list of its tuning job, and the description of its training job."""
+
+    summary: Mapping[str, Any]
+    job: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the training job."""
+        return get_job_name(self.job)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the training job has ended."""
+        return get_job_status(self.job) in STATES
+
+    @property
+    def objective(self) -> float | None:
+        """The objective; None if the trial has none."""
+        metric = self.summary.get("FinalHyperParameterTuningJobObjectiveMetric")
+        return None if metric is None else float(metric["Value"])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the trial ran to its end, and has an objective."""
+        return get_job_status(self.job) == "Completed" and self.objective is not None
+
+    def build_record(self, space: Mapping[str, Range | list[Value]], cost_usd: float) -> dict[str, Any]:
+        """Return the trial for the step `record_tuning`."""
+        return {
+            "name": self.name,
+            "state": STATES[get_job_status(self.job)],
+            "objective": self.objective,
+            "hyperparameters": parse_values(space, self.summary.get("TunedHyperParameters", {})),
+            "cost_usd": cost_usd,
+            "reason": str(self.job.get("FailureReason", "")),
+        }
+
+
+def list_trials(client: Any, tuning_jobs: Sequence[str], log: Logger) -> list[Trial]:
+    """Return the trials of tuning jobs, in the order of their names.
+
+    Args:
+        client: boto3 client of SageMaker.
+        tuning_jobs: names of the tuning jobs, oldest first.
+        log: log of the task.
+    """
+    return [
+        Trial(summary, call_with_retries(lambda name=name: client.describe_training_job(TrainingJobName=name), log))  # type: ignore[misc]
+        for tuning_job in tuning_jobs
+        for summary in call_with_retries(lambda job=tuning_job: list(_list_summaries(client, job)), log)  # type: ignore[misc]
+        for name in [str(summary["TrainingJobName"])]
+    ]
+
+
+def find_best(trials: Sequence[Trial]) -> Trial | None:
+    """Return the complete trial with the lowest objective, the first of several; None if no trial is complete."""
+    complete_trials = [trial for trial in trials if trial.is_complete]
+    return min(complete_trials, key=lambda trial: (trial.objective, trial.name), default=None)
+
+
+def _list_summaries(client: Any, tuning_job: str) -> Iterator[Mapping[str, Any]]:
+    pages = client.get_paginator("list_training_jobs_for_hyper_parameter_tuning_job").paginate(
+        HyperParameterTuningJobName=tuning_job, SortBy="Name", SortOrder="Ascending"
+    )
+    for page in pages:
+        yield from page["TrainingJobSummaries"]
