@@ -108,7 +108,8 @@ def check_budget(
     project, month = find_paying_project(training.project), training.month or get_current_month()
     spending = read_spending(project, month, running_fleets, lake)
     worst_case_text = (
-        f"the worst case, {_format_trainings(training)}{instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
+        f"the worst case, {_format_trainings(training)}{instance_count} x {most_expensive} "
+        f"at {prices[most_expensive].usd_h:g} USD/h "
         f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"
     )
     excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.dataset import Dataset
+from pipelines.errors import DataError
 from pipelines.system.files import sha256
 
 
@@ -51,3 +52,18 @@ def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) 
         snapshot: file snapshot.json of the training: the window of the data, and their snapshot in the lake.
     """
     return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()
+
+
+def read_job_name(record: Path) -> str:
+    """Read the name of the training job from the folder of the record that it wrote.
+
+    Raises:
+        DataError: the record does not name it. A retry cannot help.
+    """
+    from pipelines.system.files import read_json
+    from pipelines.system.mlflow_server import JOB_KEY
+
+    environment = read_json(record / "environment.json", "the training script writes it")
+    if JOB_KEY not in environment:
+        raise DataError(f"{record}/environment.json does not name its training job.", "Give `--training-job`.")
+    return str(environment[JOB_KEY])

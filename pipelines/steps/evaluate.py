@@ -219,9 +219,7 @@ def _write_reference(
 
 
 def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
-    """Return section `train` of the parameters of the model that gets a version; empty if none does.
-
-    The tuning of the spec replaces the one of the section.
+    """Return section `train` of the parameters of the model that gets a version, with the spec's tuning.
 
     In `dvc repro` there is no such model, so the parameters are no input of this stage: the record has all of it.
     """
@@ -236,7 +234,7 @@ def _register_candidate(
 ) -> EvaluateResult:
     """Register the candidate; return the result with its version."""
     from pipelines.registry import lifecycle, lineage
-    from pipelines.registry.candidate import Candidate, compute_candidate_digest
+    from pipelines.registry.candidate import Candidate, compute_candidate_digest, read_job_name
     from pipelines.registry.registration import log_costs, register_candidate
     from pipelines.registry.versions import Registry
     from pipelines.system import s3
@@ -255,7 +253,7 @@ def _register_candidate(
             model_digest=result.model_digest,
             tags=lineage.build_tags(origin, rows, {"task": dataset.task, **spec.lineage}),
             digest=compute_candidate_digest(result.model_digest, spec.features, spec.snapshot),
-            training_job=spec.training_job or _read_job_name(record),
+            training_job=spec.training_job or read_job_name(record),
             metrics=result.metrics,
             artifacts={name: path for name, path in evidence.items() if path.exists()},
             provenance=lineage.build_provenance(origin),
@@ -292,14 +290,3 @@ def _locate_project_files(spec: EvaluateSpec) -> dict[str, Path]:
         "dvc.lock": project / spec.lock.name,
         PARAMS_FILE: parameters if parameters.exists() else project / PARAMS_FILE,
     }
-
-
-def _read_job_name(record: Path) -> str:
-    """Read the name of the training job from the record that it wrote."""
-    from pipelines.system.files import read_json
-    from pipelines.system.mlflow_server import JOB_KEY
-
-    environment = read_json(record / "environment.json", "the training script writes it")
-    if JOB_KEY not in environment:
-        raise DataError(f"{record}/environment.json does not name its training job.", "Give `--training-job`.")
-    return str(environment[JOB_KEY])

@@ -77,9 +77,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:
-        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning; and of all attempts
-        together: attempts, switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h, saving,
-        interruptions, lost_s, capacity_s.
+        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning; and of all
+        attempts together: attempts, switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h,
+        saving, interruptions, lost_s, capacity_s.
     """
 
     job_task_class = TrainingTask

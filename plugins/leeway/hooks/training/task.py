@@ -68,6 +68,6 @@ class TrainingTask(ScriptTask):
         values = (self.fields.tuning or {}).get("hyperparameters", {})
         if self.fields.tuning and not values:
             raise AirflowFailException(
-                f"tuning of {self.task_label} has no hyperparameters: give the field `record` of TuningOperator's result."
+                f"tuning of {self.task_label} has no hyperparameters: give the field record of a TuningOperator."
             )
         return dict(values)

@@ -115,7 +115,7 @@ class TuningAttempts(Attempts):
         return to_training_record(job, [])
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
-        """Write the cost of each ended trial to the ledger; return the `ChargeResult`, without costs if there is none."""
+        """Write the cost of each ended trial to the ledger; return the `ChargeResult`, with no job if there is none."""
         return self._charge_trials(self._list_trials(attempts))
 
     def _charge_trials(self, trials: Sequence[Trial]) -> dict[str, Any]:
