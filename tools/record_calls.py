@@ -32,6 +32,7 @@ TEST_NAMES = [
     "shadow",
     "spark_preprocess",
     "spot_training",
+    "tuning",
 ]
 BUCKETS = (":::leeway", ":::leeway-lake")
 """The buckets of the tests. Calls on other buckets are not recorded: some tests name a bucket that does not exist."""

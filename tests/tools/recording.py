@@ -105,6 +105,8 @@ _RESOURCE_TYPES = {
     "TrainingJob": "training-job",
     "ProcessingJob": "processing-job",
     "TransformJob": "transform-job",
+    "HyperParameterTuningJob": "hyper-parameter-tuning-job",
+    "TrainingJobsForHyperParameterTuningJob": "hyper-parameter-tuning-job",
     "ModelPackageGroup": "model-package-group",
     "ModelPackage": "model-package",
     "Model": "model",
@@ -112,6 +114,8 @@ _RESOURCE_TYPES = {
     "Endpoint": "endpoint",
     "FeatureGroup": "feature-group",
 }
+_LISTS_OF_ONE = ("ListTags", "ListTrainingJobsForHyperParameterTuningJob")
+"""Actions that list what belongs to one resource. The other lists have no resource."""
 _RECORD_ACTIONS = {"PUT": "PutRecord", "GET": "GetRecord", "DELETE": "DeleteRecord", "POST": "BatchGetRecord"}
 """Actions of Feature Store's runtime, by method: its requests name no action."""
 
@@ -120,7 +124,7 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
     """Return the ARN of the resource, with NAME instead of each name."""
     arn = f"arn:aws:{service}:REGION:ACCOUNT"
     if service == "sagemaker":
-        if action.startswith("List") and action != "ListTags":
+        if action.startswith("List") and action not in _LISTS_OF_ONE:
             return "*"
         tagged_arn = request.get("ResourceArn", "")
         resource_type = (

@@ -1,0 +1,307 @@
+"""Test TuningOperator with a real drydock: its request, its result, and that no trial is paid for twice."""
+
+import re
+import signal
+import sys
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from leeway.operators.tuning import TuningOperator
+
+from pipelines.costs.ledger import Ledger
+from tests.tools import forking
+from tests.tools.tuning import QUICK_SCRIPT
+
+PLAN = {
+    "space": {"rate": {"low": 0.0, "high": 1.0}},
+    "strategy": "random",
+    "trials": 3,
+    "parallel": 2,
+    "folds": 2,
+    "fold_days": 3,
+    "max_trial_s": 600,
+}
+SCRIPT = QUICK_SCRIPT.replace('Path(os.environ["SM_CHANNEL_TRAIN"], "diary")', 'Path(values["--diary"])').replace(
+    '"--x"', '"--rate"'
+)
+"""The quick script; SageMaker passes a hyperparameter with a name of one letter as -x, not as --x."""
+
+
+@pytest.fixture
+def tuning_project(project):
+    """Write a project with a quick training script and a plan; return its folder."""
+    (project / "train.py").write_text(SCRIPT)
+    for name in ("validation", "holdout"):
+        (project / "features" / name).mkdir()
+        (project / "features" / name / "rows").write_text(name)
+    write_plan(project)
+    return project
+
+
+def write_plan(project, **changes):
+    """Write the sections `train` and `tune` of params.yaml."""
+    hyperparameters = {"num_round": 4, "rate": 0.5, "diary": str(project.parent / "diary")}
+    sections = {"train": {"hyperparameters": hyperparameters}, "tune": {**PLAN, **changes}}
+    (project / "params.yaml").write_text(yaml.safe_dump(sections))
+
+
+@pytest.fixture
+def make_task(request, tuning_project):
+    """Return the function that makes a new TuningOperator of the same task, as each try of a task does."""
+
+    def make(mode="", **fields):
+        features = tuning_project / "features"
+        defaults = {
+            "entry_point": "train.py",
+            "bundle": "bundle.txt",
+            "channels": {name: str(features / name) for name in ("train", "validation")},
+            "hyperparameters": {"mode": mode} if mode else None,
+            "image_uri": "image",
+            "max_wait_s": 900,
+            "check_interval_s": 1,
+        }
+        with DAG(re.sub(r"\W+", "-", request.node.name)):
+            return TuningOperator(task_id="tune", **{**defaults, **fields})
+
+    return make
+
+
+def describe(drydock, name):
+    """Return the description of a tuning job."""
+    return drydock.client("sagemaker").describe_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
+
+
+def list_tuning_jobs(drydock):
+    """Return the names of all tuning jobs."""
+    response = drydock.client("sagemaker").list_hyper_parameter_tuning_jobs(MaxResults=100)
+    return sorted(job["HyperParameterTuningJobName"] for job in response["HyperParameterTuningJobSummaries"])
+
+
+def list_trials(drydock, name):
+    """Return the names of the training jobs of a tuning job."""
+    return [job for job in drydock.list_jobs() if job.startswith(f"{name}-")]
+
+
+def read_starts(project):
+    """Return the values of x with which trials began, in the order of their starts."""
+    path = project.parent / "diary"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.split(" ")[1] for line in lines if line.endswith("start 0")]
+
+
+def test_tuning_completes_and_returns_the_winner(
+    drydock, tuning_project, make_task, context, start, finish, capsys
+):
+    deferral = start(make_task(), context)
+    name = deferral.trigger.wait.job_name
+    assert len(name) <= 32 and name.endswith("-1")
+    result = finish(make_task(), deferral)
+    assert (result["tuning_job"], result["status"], result["trials"]) == (name, "Completed", 3)
+    assert (result["failed"], result["stopped"], result["attempts"]) == (0, 0, 1)
+    x = result["hyperparameters"]["rate"]
+    assert result["objective"] == pytest.approx((x - 0.3) ** 2 + 1 / 4)
+    assert sorted(read_starts(tuning_project)) != [] and repr(x) in read_starts(tuning_project)
+    record = result["record"]
+    assert record == {
+        "name": name,
+        "trials": 3,
+        "strategy": "random",
+        "metric": "loss",
+        "objective": result["objective"],
+        "folds_spread": [],
+        "hyperparameters": {"rate": x},
+    }
+    rows = [row for row in Ledger.open().read_rows() if row["name"] in list_trials(drydock, name)]
+    assert len(rows) == 3 and {row["task_id"] for row in rows} == {"tune"}
+    assert result["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in rows))
+    assert re.search(r"trial .* \(rate .*\) Completed: 0\.\d+", capsys.readouterr().out)
+    # Another try collects the same winner, and starts nothing.
+    assert make_task().execute(context) == result
+    assert len(read_starts(tuning_project)) == 3
+
+
+def test_request_has_the_plan_and_no_holdout(drydock, tuning_project, make_task, context, start):
+    write_plan(tuning_project, strategy="hyperband", seed=5, max_hours=1)
+    deferral = start(make_task(instance_type="ml.m5.xlarge", max_run_s="100", environment={"MORE": "yes"}), context)
+    name = deferral.trigger.wait.job_name
+    job = describe(drydock, name)
+    drydock.client("sagemaker").stop_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
+    config, definition = job["HyperParameterTuningJobConfig"], job["TrainingJobDefinition"]
+    assert (config["Strategy"], config["RandomSeed"]) == ("Hyperband", 5)
+    assert config["StrategyConfig"] == {"HyperbandStrategyConfig": {"MinResource": 1, "MaxResource": 5}}
+    assert config["ResourceLimits"] == {
+        "MaxNumberOfTrainingJobs": 3,
+        "MaxParallelTrainingJobs": 2,
+        "MaxRuntimeInSeconds": 3_600,
+    }
+    assert {channel["ChannelName"] for channel in definition["InputDataConfig"]} == {"train", "validation"}
+    assert definition["EnableManagedSpotTraining"] is True
+    assert definition["StoppingCondition"] == {"MaxRuntimeInSeconds": 100, "MaxWaitTimeInSeconds": 900}
+    assert definition["ResourceConfig"]["InstanceType"] == "ml.m5.xlarge"
+    assert definition["CheckpointConfig"]["S3Uri"].startswith("s3://leeway/leeway/checkpoints/")
+    assert definition["Environment"]["MORE"] == "yes" and definition["Environment"]["LEEWAY_GIT_COMMIT"]
+    static = definition["StaticHyperParameters"]
+    assert (static["folds"], static["fold_days"], static["num_round"]) == ("2", "3", "4")
+    assert "rate" not in static, "the value of section train gives way to the searched one"
+
+
+WORKER = """
+import os, signal, sys
+from types import SimpleNamespace
+from airflow.sdk import DAG
+from leeway.hooks.sagemaker import wait_for_job
+from leeway.operators.tuning import TuningOperator
+
+create_job = wait_for_job._create_job
+async def create_and_die(wait, log):
+    await create_job(wait, log)
+    os.kill(os.getpid(), signal.SIGKILL)
+wait_for_job._create_job = create_and_die
+
+with DAG(sys.argv[1]):
+    task = TuningOperator(
+        task_id="tune", entry_point="train.py", bundle="bundle.txt", image_uri="image", max_wait_s=900,
+        channels={name: f"{sys.argv[2]}/{name}" for name in ("train", "validation")}, deferrable=False)
+task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
+"""
+
+
+def test_worker_killed_after_creating_the_tuning_job_leaves_one(
+    drydock, tuning_project, make_task, context, finish
+):
+    task = make_task()
+    arguments = [task.dag_id, str(tuning_project / "features")]
+    worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
+    assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
+    base = task._make_job_task(context).jobs.base
+    assert [name for name in list_tuning_jobs(drydock) if name.startswith(base)] == [f"{base}-1"]
+    try:
+        result = task.execute(context)
+    except TaskDeferred as deferral:
+        result = finish(make_task(), deferral)
+    assert (result["tuning_job"], result["trials"]) == (f"{base}-1", 3)
+    assert [name for name in list_tuning_jobs(drydock) if name.startswith(base)] == [f"{base}-1"]
+    assert len(read_starts(tuning_project)) == 3, "no trial ran twice"
+
+
+def test_stopped_tuning_goes_on_with_the_trials_that_are_left(
+    drydock, tuning_project, make_task, context, start, finish, until
+):
+    write_plan(tuning_project, trials=4, parallel=1)
+    first = start(make_task(), context)
+    name = first.trigger.wait.job_name
+    until(lambda: describe(drydock, name)["ObjectiveStatusCounters"]["Succeeded"] >= 1)
+    drydock.client("sagemaker").stop_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
+    with pytest.raises(AirflowException, match="was stopped by somebody") as error:
+        finish(make_task(), first)
+    assert type(error.value) is AirflowException
+    finished = describe(drydock, name)["ObjectiveStatusCounters"]["Succeeded"]
+    second = start(make_task(), context)
+    next_job = describe(drydock, second.trigger.wait.job_name)
+    assert next_job["HyperParameterTuningJobConfig"]["ResourceLimits"]["MaxNumberOfTrainingJobs"] == 4 - finished
+    assert next_job["WarmStartConfig"] == {
+        "ParentHyperParameterTuningJobs": [{"HyperParameterTuningJobName": name}],
+        "WarmStartType": "IdenticalDataAndAlgorithm",
+    }
+    result = finish(make_task(), second)
+    assert (result["tuning_job"], result["attempts"]) == (f"{name[:-1]}2", 2)
+    assert result["trials"] - result["stopped"] >= 4 - result["stopped"]
+    assert result["objective"] == min(
+        job["BestTrainingJob"]["FinalHyperParameterTuningJobObjectiveMetric"]["Value"]
+        for job in (describe(drydock, name), describe(drydock, result["tuning_job"]))
+        if "BestTrainingJob" in job
+    )
+
+
+def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_task, context, start, finish):
+    write_plan(tuning_project, trials=2)
+    finish(make_task(), start(make_task(), context))
+    write_plan(tuning_project, trials=3)
+    result = finish(make_task(), start(make_task(), context))
+    assert (result["trials"], result["attempts"]) == (3, 2)
+    assert len(set(read_starts(tuning_project))) == 3
+    # This is the negative control: another space is another search, of which no trial has run.
+    write_plan(tuning_project, trials=3, space={"rate": {"low": 0.0, "high": 0.5}})
+    assert finish(make_task(), start(make_task(), context))["trials"] == 3
+    assert len(read_starts(tuning_project)) == 6
+
+
+def test_search_starts_from_the_tuning_job_of_another_task(
+    drydock, tuning_project, make_task, context, start, finish
+):
+    earlier = finish(make_task(), start(make_task(), context))["tuning_job"]
+    other = {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
+    deferral = start(make_task(warm_start=earlier), other)
+    job = describe(drydock, deferral.trigger.wait.job_name)
+    assert job["WarmStartConfig"] == {
+        "ParentHyperParameterTuningJobs": [{"HyperParameterTuningJobName": earlier}],
+        "WarmStartType": "TransferLearning",
+    }
+    drydock.client("sagemaker").stop_hyper_parameter_tuning_job(
+        HyperParameterTuningJobName=deferral.trigger.wait.job_name
+    )
+
+
+def test_tuning_is_stopped_when_it_exceeds_its_budget(
+    drydock, tuning_project, make_task, context, start, finish, monkeypatch
+):
+    """The limit of the wait is lowered after the start: before it, the worst case of all trials was allowed."""
+    write_plan(tuning_project, budget_usd=1.0)
+    deferral = start(make_task(hyperparameters={"round_s": 60}), context)
+    assert deferral.trigger.wait.budget_usd == 1.0 and deferral.trigger.wait.price_usd_h
+    deferral.trigger = type(deferral.trigger)(**{**deferral.trigger.serialize()[1], "budget_usd": 1e-6})
+    with pytest.raises(AirflowFailException, match=r"was stopped: it cost .* USD, and the run's budget_usd"):
+        finish(make_task(hyperparameters={"round_s": 60}), deferral)
+    assert describe(drydock, deferral.trigger.wait.job_name)["HyperParameterTuningJobStatus"] == "Stopped"
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("crash", "trial .* x is wrong"),
+        ("silent", r"no line of a trial's log has the objective. The training script must log tuning-objective:NUMBER"),
+    ],
+)
+def test_failed_tuning_says_why(drydock, tuning_project, make_task, context, start, finish, mode, message):
+    deferral = start(make_task(mode), context)
+    with pytest.raises(AirflowFailException, match=message) as error:
+        finish(make_task(mode), deferral)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("plan", "fields", "message"),
+    [
+        ({"budget_usd": 0.01}, {}, r"the worst case, 3 trials of 1 x ml.m5.large .* more than the run's budget of"),
+        ({}, {"budget_usd": 0.04}, r"more than the run's budget of 0.0400 USD"),
+        ({"space": {}}, {}, "the space is empty, so there is nothing to search"),
+        ({"trials": 0}, {}, "trials"),
+        ({}, {"plan": {"trials": "many"}}, "the plan of the task tune: trials"),
+        ({"space": {"rate": {"low": 0, "high": 1, "step": 0.5}}}, {}, "SageMaker's ranges have no step"),
+        ({}, {"hyperparameters": {"rate": 1}}, "hyperparameters of the task tune has rate"),
+        ({}, {"warm_start": "no-such-job"}, "the tuning job no-such-job does not exist"),
+        ({"strategy": "hyperband"}, {"warm_start": "a"}, "bayesian and random only, not for hyperband"),
+        ({}, {"max_run_s": 1_000}, r"max_wait_s \(900\) must be at least max_run_s"),
+        ({}, {"channels": {"train": "s3://leeway/x/", "holdout": "s3://leeway/y/"}}, "not holdout: the gate's holdout"),
+        ({}, {"config": {"HyperParameterTuningJobName": "mine"}}, "config must not have HyperParameterTuningJobName"),
+        ({}, {"config": {"Colour": "red"}}, "SageMaker would refuse the request: .*Colour"),
+    ],
+)
+def test_wrong_plan_or_field_is_refused_before_anything_is_created(
+    drydock, tuning_project, make_task, context, plan, fields, message
+):
+    write_plan(tuning_project, **plan)
+    jobs = list_tuning_jobs(drydock)
+    with pytest.raises(AirflowFailException, match=message) as error:
+        make_task(**fields).execute(context)
+    assert "\n" not in str(error.value)
+    assert list_tuning_jobs(drydock) == jobs and read_starts(tuning_project) == []
+
+
+def test_task_without_a_plan_is_refused(drydock, tuning_project, make_task, context):
+    (tuning_project / "params.yaml").write_text("train: {hyperparameters: {num_round: 4}}")
+    with pytest.raises(AirflowFailException, match="has no space to search: write section tune"):
+        make_task().execute(context)
