@@ -5,7 +5,7 @@ TuningOperator runs this step in a process of its own, so that Airflow's process
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
@@ -27,8 +27,10 @@ class RecordTuningSpec(Spec):
     """Trials of all attempts, oldest first."""
     best: str
     """Name of the training job with the best objective."""
-    output: str = ""
-    """s3://BUCKET/KEY/output.tar.gz of the best one, which has its losses on the folds; empty: they are not known."""
+    metric: str = "loss"
+    """Name of the objective."""
+    folds_spread: list[float] = Field(default_factory=list)
+    """Loss of the best one on each fold; empty: not known."""
 
     @model_validator(mode="after")
     def _check_best(self) -> RecordTuningSpec:
@@ -47,25 +49,19 @@ class RecordTuningResult(Result):
 
 
 def run(spec: RecordTuningSpec) -> RecordTuningResult:
-    """Read the winner's losses on the folds, make the runs of the trials children of one run, and return the record.
-
-    Raises:
-        SpecError: AWS is not set up here. A retry cannot help.
-        ServiceError: S3 does not answer. A retry can help.
-    """
+    """Make the runs of the trials children of one run, and return the record. An error of MLflow is only logged."""
     from pipelines.system.log import log
     from pipelines.tuning.trial_runs import nest_runs
 
     best = next(trial for trial in spec.trials if trial.name == spec.best)
     assert best.objective is not None  # _check_best refuses any other
-    folds = _read_folds(spec.output)
     record = TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
         strategy=spec.strategy,
-        metric=str(folds.get("metric", "loss")),
+        metric=spec.metric,
         objective=best.objective,
-        folds_spread=[float(fold["loss"]) for fold in folds.get("folds", [])],
+        folds_spread=spec.folds_spread,
         hyperparameters=best.hyperparameters,
     )
     params = {"strategy": spec.strategy, **{f"best.{name}": value for name, value in best.hyperparameters.items()}}
@@ -73,20 +69,3 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     values = (spec.tuning_job, record.trials, record.metric, record.objective, best.name)
     log.info("%s: %d trials, best %s %.5f (%s)", *values)
     return RecordTuningResult(record=record, run_id=run_id)
-
-
-def _read_folds(output: str) -> dict[str, Any]:
-    """Read folds.json from the output of a trial; empty if the script did not write it."""
-    from pipelines.errors import DataError
-    from pipelines.system.files import read_json_object
-    from pipelines.system.log import log
-    from pipelines.system.s3 import open_folder
-
-    if not output:
-        return {}
-    try:
-        with open_folder(output, "trial") as folder:
-            return read_json_object(folder / "folds.json")
-    except DataError as error:
-        log.warning("the losses of the winner on each fold are not known: %s", error.message)
-        return {}

@@ -428,3 +428,18 @@ def test_next_try_attaches_to_the_job_that_a_trigger_gave_up(drydock, project, m
     assert type(error.value) is AirflowException
     assert start(make_spot_task("wait"), context).trigger.wait.job_name == deferral.trigger.wait.job_name
     drydock.stop_job(deferral.trigger.wait.job_name)
+
+
+def test_training_has_the_hyperparameters_and_the_record_of_a_tuning(
+    drydock, project, make_spot_task, context, start, finish
+):
+    record = {"name": "tune-1", "trials": 3, "hyperparameters": {"seed": 7}}
+    deferral = start(make_spot_task(tuning=record), context)
+    assert drydock.describe_job(deferral.trigger.wait.job_name)["HyperParameters"]["seed"] == "7"
+    assert finish(make_spot_task(tuning=record), deferral)["tuning"] == record
+    # An argument replaces a value of the tuning; the gate's report says so.
+    other = {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
+    deferral = start(make_spot_task(tuning=record, hyperparameters={"seed": 8}), other)
+    assert drydock.describe_job(deferral.trigger.wait.job_name)["HyperParameters"]["seed"] == "8"
+    with pytest.raises(AirflowFailException, match="tuning of the task train has no hyperparameters"):
+        make_spot_task(tuning={"name": "tune-1"}).execute(other)

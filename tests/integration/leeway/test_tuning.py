@@ -24,9 +24,13 @@ PLAN = {
     "fold_days": 3,
     "max_trial_s": 600,
 }
-SCRIPT = QUICK_SCRIPT.replace('Path(os.environ["SM_CHANNEL_TRAIN"], "diary")', 'Path(values["--diary"])').replace(
-    '"--x"', '"--rate"'
-)
+SCRIPT = "import json" + QUICK_SCRIPT.replace(
+    'Path(os.environ["SM_CHANNEL_TRAIN"], "diary")', 'Path(values["--diary"])'
+).replace('"--x"', '"--rate"')
+SCRIPT += """
+folds = [{"loss": loss + 0.01}, {"loss": loss - 0.01}]
+(output / "folds.json").write_text(json.dumps({"metric": "logloss", "folds": folds}))
+"""
 """The quick script; SageMaker passes a hyperparameter with a name of one letter as -x, not as --x."""
 
 
@@ -92,9 +96,7 @@ def read_starts(project):
     return [line.split(" ")[1] for line in lines if line.endswith("start 0")]
 
 
-def test_tuning_completes_and_returns_the_winner(
-    drydock, tuning_project, make_task, context, start, finish, capsys
-):
+def test_tuning_completes_and_returns_the_winner(drydock, tuning_project, make_task, context, start, finish, capsys):
     deferral = start(make_task(), context)
     name = deferral.trigger.wait.job_name
     assert len(name) <= 32 and name.endswith("-1")
@@ -109,9 +111,9 @@ def test_tuning_completes_and_returns_the_winner(
         "name": name,
         "trials": 3,
         "strategy": "random",
-        "metric": "loss",
+        "metric": "logloss",
         "objective": result["objective"],
-        "folds_spread": [],
+        "folds_spread": pytest.approx([result["objective"] + 0.01, result["objective"] - 0.01]),
         "hyperparameters": {"rate": x},
     }
     rows = [row for row in Ledger.open().read_rows() if row["name"] in list_trials(drydock, name)]
@@ -169,9 +171,7 @@ task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
 """
 
 
-def test_worker_killed_after_creating_the_tuning_job_leaves_one(
-    drydock, tuning_project, make_task, context, finish
-):
+def test_worker_killed_after_creating_the_tuning_job_leaves_one(drydock, tuning_project, make_task, context, finish):
     task = make_task()
     arguments = [task.dag_id, str(tuning_project / "features")]
     worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
@@ -229,9 +229,7 @@ def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_t
     assert len(read_starts(tuning_project)) == 6
 
 
-def test_search_starts_from_the_tuning_job_of_another_task(
-    drydock, tuning_project, make_task, context, start, finish
-):
+def test_search_starts_from_the_tuning_job_of_another_task(drydock, tuning_project, make_task, context, start, finish):
     earlier = finish(make_task(), start(make_task(), context))["tuning_job"]
     other = {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
     deferral = start(make_task(warm_start=earlier), other)
@@ -261,7 +259,7 @@ def test_tuning_is_stopped_when_it_exceeds_its_budget(
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        ("crash", "trial .* x is wrong"),
+        ("crash", "trial .*x is wrong"),
         ("silent", r"no line of a trial's log has the objective. The training script must log tuning-objective:NUMBER"),
     ],
 )

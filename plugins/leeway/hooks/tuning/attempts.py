@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException
 
 from leeway.hooks.sagemaker.attempts import Attempts, Job
@@ -16,6 +17,7 @@ from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
+from leeway.hooks.tuning.folds import read_folds
 from leeway.hooks.tuning.requests import TuningTemplate, count_finished_trials, get_number
 from leeway.hooks.tuning.trials import Trial, find_best, list_trials
 from pipelines.costs.job_records import to_training_record
@@ -30,6 +32,7 @@ class TuningAttempts(Attempts):
 
     Args:
         jobs: finds and stops the task's tuning jobs.
+        s3: the Amazon provider's hook of S3.
         template: parts of the request.
         costs: checks the budgets, and writes to the ledger.
         wait_template: a wait for a job of the task, without the job's name and limits.
@@ -37,11 +40,10 @@ class TuningAttempts(Attempts):
     """
 
     def __init__(
-        self, jobs: NamedJobs, template: TuningTemplate, costs: Costs, wait_template: JobWait, log: Logger
+        self, jobs: NamedJobs, s3: S3Hook, template: TuningTemplate, costs: Costs, wait_template: JobWait, log: Logger
     ) -> None:
         super().__init__(jobs, costs, wait_template, log)
-        self.template = template
-        self._earlier_jobs: dict[str, list[Job]] = {}
+        self.s3, self.template = s3, template
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -162,12 +164,11 @@ class TuningAttempts(Attempts):
     def _record(self, job: Job, trials: Sequence[Trial], best: Trial, costs_usd: Mapping[str, float]) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
         space = self.template.plan.space
-        model = str(best.job.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""))
         spec = {
             "tuning_job": get_job_name(job),
             "strategy": self.template.plan.strategy,
             "trials": [trial.build_record(space, costs_usd.get(trial.name, 0.0)) for trial in trials],
             "best": best.name,
-            "output": model.removesuffix("model.tar.gz") + "output.tar.gz" if model else "",
+            **read_folds(self.s3.get_conn(), best, self.log),
         }
         return self.costs.step_hook.run("record_tuning", spec)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
@@ -39,7 +40,8 @@ class TuningTask(ScriptTask):
             self._check_parents(parents)
             inputs = self.upload_inputs()
         template = self._build_template(self.build_request(self.bucket, inputs), machine, parents)
-        return TuningAttempts(self.jobs, template, costs, self.build_wait_template(), self.log)
+        s3 = self.connection.create_hook(S3Hook)
+        return TuningAttempts(self.jobs, s3, template, costs, self.build_wait_template(), self.log)
 
     @property
     def plan(self) -> PlanSpec:
