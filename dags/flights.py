@@ -1,7 +1,7 @@
 """Create the DAGs of the model flights: will a flight arrive more than 15 minutes late?
 
 The package `leeway.lifecycle` defines them. Airflow runs flights_ingest, flights_train, flights_score, flights_monitor,
-flights_rollback, flights_deploy, flights_serving_monitor and flights_materialize.
+flights_tune, flights_rollback, flights_deploy, flights_serving_monitor and flights_materialize.
 """
 
 import datetime as dt
@@ -16,5 +16,6 @@ create_lifecycle_dags(
     end=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
     deploy=True,
     materialize=True,
+    tune=True,
     check_interval_s=5,
 )

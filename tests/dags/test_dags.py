@@ -37,6 +37,7 @@ DAGS = (
     "flight_status_train",
     *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_reset_breaker"),
     *("flights_rollback", "flights_withdraw", "flights_score", "flights_serving_monitor", "flights_train"),
+    "flights_tune",
     *("lake_check", "weather_ingest"),
 )
 

@@ -23,6 +23,7 @@ from leeway.lifecycle.rollback_dag import create_rollback_dag
 from leeway.lifecycle.scoring_dag import create_scoring_dag
 from leeway.lifecycle.serving_monitor_dag import create_serving_monitor_dag
 from leeway.lifecycle.training_dag import create_training_dag
+from leeway.lifecycle.tuning_dag import create_tuning_dag
 from leeway.lifecycle.withdrawal_dag import create_withdrawal_dag
 from pipelines import params
 from pipelines.errors import SpecError
@@ -48,6 +49,7 @@ def create_lifecycle_dags(
     partition: Unit = "day",
     deploy: bool = False,
     materialize: bool = False,
+    tune: bool = False,
     drift_of: MonitoredRows = "scores",
     **training: Any,
 ) -> list[DAG]:
@@ -64,6 +66,7 @@ def create_lifecycle_dags(
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         deploy: whether there are MODEL_deploy, for a SageMaker endpoint, and MODEL_serving_monitor, for its requests.
         materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
+        tune: whether there is MODEL_tune, with which a person searches for hyperparameters; see section `tune`.
         drift_of: rows on which MODEL_monitor decides: scores of MODEL_score, or requests that the endpoint answered.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
@@ -74,6 +77,7 @@ def create_lifecycle_dags(
     return [
         *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, rows_from=rows_from),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
+        *([create_tuning_dag(**names, training=training)] if tune else []),
         *_create_scoring_dags(names, rows_from, start, deploy, materialize, drift_of),
     ]
 

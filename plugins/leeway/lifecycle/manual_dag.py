@@ -18,6 +18,7 @@ def create_manual_dag(
     tags: Sequence[str],
     owner: str = "ml",
     params: Mapping[str, Param] | None = None,
+    execution_timeout: dt.timedelta = dt.timedelta(minutes=15),
 ) -> DAG:
     """Create the DAG without tasks. It has no schedule and the param `why`, and its runs are one after the other.
 
@@ -28,6 +29,7 @@ def create_manual_dag(
         tags: tags beside `leeway`.
         owner: owner of the tasks.
         params: params beside `why`.
+        execution_timeout: maximum time of one try of a task. Time in the triggerer does not count.
     """
     return DAG(
         dag_id=dag_id,
@@ -38,5 +40,5 @@ def create_manual_dag(
         max_active_runs=1,
         tags=["leeway", *tags],
         params={"why": Param(type="string", minLength=1, description="Reason, which is recorded."), **(params or {})},
-        default_args=build_default_args(owner, execution_timeout=dt.timedelta(minutes=15)),
+        default_args=build_default_args(owner, execution_timeout=execution_timeout),
     )

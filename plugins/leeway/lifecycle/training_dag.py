@@ -64,30 +64,49 @@ def create_training_dag(
     """
     with _create_empty_dag(model, start, end, schedule) as dag:
         guard = GuardOperator(task_id="guard", dataset=dataset, model=model)
-        preprocess = DvcReproOperator(
-            task_id="preprocess",
-            model=model,
-            targets=["preprocess"],
-            refresh=["snapshot"],
-            overrides={"snapshot": {"missing": "fail"}},
-            window=guard.output["window"],
-        )
-        workspace = preprocess.output["workspace"]
-        train = SpotTrainingOperator(
-            task_id="train",
-            channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
-            code=workspace,
-            model=model,
-            **training,
-        )
-        _judge_and_promote(model, dataset, guard, preprocess, train)
+        preprocess = create_preprocess_task(model, guard)
+        train = SpotTrainingOperator(task_id="train", model=model, **build_inputs(preprocess), **training)
+        judge_and_promote(model, dataset, guard, preprocess, train, "{{ params.promote_in_backfill }}")
     return dag
 
 
-def _judge_and_promote(
-    model: str, dataset: str, guard: GuardOperator, preprocess: DvcReproOperator, train: SpotTrainingOperator
+def create_preprocess_task(model: str, guard: GuardOperator) -> DvcReproOperator:
+    """Create the task that pins the window of the training, and builds its features."""
+    return DvcReproOperator(
+        task_id="preprocess",
+        model=model,
+        targets=["preprocess"],
+        refresh=["snapshot"],
+        overrides={"snapshot": {"missing": "fail"}},
+        window=guard.output["window"],
+    )
+
+
+def build_inputs(preprocess: DvcReproOperator) -> dict[str, Any]:
+    """Return the arguments `channels` and `code` of a task that runs the training script. The holdout is no channel."""
+    workspace = preprocess.output["workspace"]
+    channels = {name: f"{workspace}/data/features/{name}" for name in ("train", "validation")}
+    return {"channels": channels, "code": workspace}
+
+
+def judge_and_promote(
+    model: str,
+    dataset: str,
+    guard: GuardOperator,
+    preprocess: DvcReproOperator,
+    train: SpotTrainingOperator,
+    promote_in_backfill: str | None = None,
 ) -> None:
-    """Add the tasks after the training to the DAG, and the arrows between all tasks."""
+    """Add the tasks after the training to the DAG, and the arrows between all tasks.
+
+    Args:
+        model: registered model.
+        dataset: dataset of the model.
+        guard: decides whether the training may start; `record_outcome` is its teardown.
+        preprocess: builds the features.
+        train: trains the model.
+        promote_in_backfill: template that says whether a backfill may promote; None: params.yaml says it.
+    """
     workspace = preprocess.output["workspace"]
     evaluate = EvaluateOperator(
         task_id="evaluate", dataset=dataset, workspace=workspace, training=train.output, model=model
@@ -100,7 +119,7 @@ def _judge_and_promote(
         model=model,
         version=version,
         verdict=gate.output["verdict"],
-        promote_in_backfill="{{ params.promote_in_backfill }}",
+        promote_in_backfill=promote_in_backfill,
         asset=build_champion_asset(model),
     )
     record_outcome = RecordOutcomeOperator(

@@ -53,7 +53,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest time of a trial, seconds (templated); by default `max_trial_s` of section `tune`.
         max_wait_s: longest time from a trial's creation to its end, seconds, including the wait for spot instances; at
-            least max_run_s (templated).
+            least max_run_s, by default twice as long (templated).
         budget_usd: highest cost of all trials together, US dollars (templated); by default that of section `tune`. The
             tuning job is not started if all trials together may cost more, and it is stopped when its cost exceeds the
             budget.
@@ -105,7 +105,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         volume_size_gb: int | str = 30,
         spot: bool = True,
         max_run_s: int | str | None = None,
-        max_wait_s: int | str = 7_200,
+        max_wait_s: int | str | None = None,
         budget_usd: float | str | None = None,
         project: str = "",
         model: str = "",

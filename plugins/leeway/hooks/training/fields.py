@@ -29,7 +29,7 @@ class ScriptFields:
     volume_size_gb: int | str
     spot: bool
     max_run_s: int | str | None
-    max_wait_s: int | str
+    max_wait_s: int | str | None
     budget_usd: float | str | None
     project: str
     model: str

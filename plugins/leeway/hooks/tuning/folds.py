@@ -17,7 +17,7 @@ MAX_BYTES = 64 * 1024**2
 
 
 def read_folds(client: Any, trial: Trial, log: Logger) -> dict[str, Any]:
-    """Return `metric` and `folds_spread` of a trial for the step `record_tuning`; empty if the script did not write them.
+    """Return `metric` and `folds_spread` of a trial, for the step `record_tuning`; empty if there is no folds.json.
 
     They are only shown in reports, so an error is logged, and the result is empty.
 

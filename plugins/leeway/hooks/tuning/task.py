@@ -101,12 +101,17 @@ class TuningTask(ScriptTask):
     def _set_defaults(self) -> None:
         """Set the fields that the plan has, too, if the operator does not set them."""
         plan, fields = self.plan, self.fields
+        max_run_s = plan.max_trial_s if fields.max_run_s in UNSET else fields.max_run_s
         self.fields = replace(
             fields,
             instance_type=fields.instance_type or plan.instance_type,
-            max_run_s=plan.max_trial_s if fields.max_run_s in UNSET else fields.max_run_s,
+            max_run_s=max_run_s,
+            max_wait_s=self._double(max_run_s) if fields.max_wait_s in UNSET else fields.max_wait_s,
             budget_usd=plan.budget_usd if fields.budget_usd in UNSET else fields.budget_usd,
         )
+
+    def _double(self, max_run_s: Any) -> int:
+        return 2 * request_checks.parse_count(self.describe_field("max_run_s"), max_run_s)
 
     def _build_machine(self) -> Machine:
         (instance_type,) = request_checks.check_instance_types(

@@ -40,6 +40,7 @@ from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
 from leeway.operators.stop_idle import StopIdleOperator
 from leeway.operators.sync import SyncOperator
+from leeway.operators.tuning import TuningOperator
 from leeway.operators.undeploy import UndeployOperator
 from leeway.operators.validate import ValidateOperator
 from leeway.operators.withdraw import WithdrawOperator
@@ -119,7 +120,7 @@ Their values come from params.yaml, the asset's state store, LEEWAY_RUN or Batch
 """
 OPERATORS = [
     *(StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator),
-    *(DeployOperator, EndpointRollbackOperator, ShadowOperator),
+    *(DeployOperator, EndpointRollbackOperator, ShadowOperator, TuningOperator),
 ]
 
 
