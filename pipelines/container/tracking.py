@@ -178,16 +178,26 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     prepare_client()
     try:
         client = MlflowClient(uri)
-        existing_experiment = client.get_experiment_by_name(experiment)
-        experiment_id = (
-            existing_experiment.experiment_id if existing_experiment else client.create_experiment(experiment)
-        )
+        experiment_id = _find_or_create_experiment(client, experiment)
         runs = client.search_runs([experiment_id], f"tags.`{JOB_TAG}` = '{job}'", max_results=1)
         run = runs[0] if runs else client.create_run(experiment_id, run_name=job, tags={JOB_TAG: job})
         return _MlflowRun(client, run.info.run_id, Metric)
     except Exception as error:  # a server that fails here must not stop the training
         sys.stderr.write(f"MLflow at {uri} failed ({error}): this run is recorded in files only.\n")
         return None
+
+
+def _find_or_create_experiment(client: Any, name: str) -> Any:
+    """Return the id of an experiment. The trials of a tuning start at the same time, so another job may create it."""
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            return client.create_experiment(name)
+        except Exception:
+            experiment = client.get_experiment_by_name(name)
+            if experiment is None:
+                raise
+    return experiment.experiment_id
 
 
 def describe_environment() -> dict[str, str]:

@@ -107,11 +107,7 @@ def check_budget(
     worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, seconds)
     project, month = find_paying_project(training.project), training.month or get_current_month()
     spending = read_spending(project, month, running_fleets, lake)
-    worst_case_text = (
-        f"the worst case, {_format_trainings(training)}{instance_count} x {most_expensive} "
-        f"at {prices[most_expensive].usd_h:g} USD/h "
-        f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"
-    )
+    worst_case_text = _describe_worst_case(training, most_expensive, prices[most_expensive].usd_h, worst_case_usd)
     excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(
         training, worst_case_usd, spending, project or "the project", month
     )
@@ -127,8 +123,14 @@ def check_budget(
     )
 
 
-def _format_trainings(training: PlannedTraining) -> str:
-    return f"{training.trainings} trials of " if training.trainings > 1 else ""
+def _describe_worst_case(
+    training: PlannedTraining, instance_type: str, price_usd_h: float, worst_case_usd: float
+) -> str:
+    trials = f"{training.trainings} trials of " if training.trainings > 1 else ""
+    return (
+        f"the worst case, {trials}{training.instance_count} x {instance_type} at {price_usd_h:g} USD/h "
+        f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"
+    )
 
 
 def _format_duration(seconds: int) -> str:

@@ -74,12 +74,23 @@ def create_lifecycle_dags(
         SpecError: no parameters or dataset, a wrong value, or a second call for the model. A retry cannot help.
     """
     names = _choose_names(model, dataset, partition, drift_of, deploy)
-    return [
-        *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, rows_from=rows_from),
-        create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        *([create_tuning_dag(**names, training=training)] if tune else []),
-        *_create_scoring_dags(names, rows_from, start, deploy, materialize, drift_of),
-    ]
+    dags = list(_create_daily_dags(names, start, end, schedule, partition, rows_from))
+    dags += _create_training_dags(names, start, end, train_schedule, tune, training)
+    return [*dags, *_create_scoring_dags(names, rows_from, start, deploy, materialize, drift_of)]
+
+
+def _create_training_dags(
+    names: Mapping[str, str],
+    start: dt.datetime,
+    end: dt.datetime | None,
+    schedule: str,
+    tune: bool,
+    training: Mapping[str, Any],
+) -> Iterator[DAG]:
+    """Create MODEL_train; and MODEL_tune, if there is a search for hyperparameters."""
+    yield create_training_dag(**names, start=start, end=end, schedule=schedule, training=training)
+    if tune:
+        yield create_tuning_dag(**names, training=training)
 
 
 def _create_scoring_dags(
@@ -104,9 +115,7 @@ def _create_scoring_dags(
 
 
 def _create_daily_dags(
-    *,
-    model: str,
-    dataset: str,
+    names: Mapping[str, str],
     start: dt.datetime,
     end: dt.datetime | None,
     schedule: str,
@@ -114,13 +123,13 @@ def _create_daily_dags(
     rows_from: str,
 ) -> Iterator[DAG]:
     """Create DATASET_ingest and _withdraw, without `rows_from`; and MODEL_monitor, unless partitions are months."""
-    schedule = schedule or SCHEDULES[partition]
+    dataset, schedule = names["dataset"], schedule or SCHEDULES[partition]
     if not rows_from:
         yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
         yield create_withdrawal_dag(dataset=dataset)
     if partition != "month":
         daily_schedule = schedule if partition == "day" else SCHEDULES["day"]
-        yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
+        yield create_monitoring_dag(**names, start=start, end=end, schedule=daily_schedule)
 
 
 def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deploy: bool) -> dict[str, str]:

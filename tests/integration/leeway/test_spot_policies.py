@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralTimeout, TaskDeferred
 from botocore.exceptions import ClientError
+from leeway.hooks.sagemaker import wait as watch
 from leeway.hooks.sagemaker import wait_for_job
 from leeway.hooks.sagemaker.logs import job_log
-from leeway.hooks.sagemaker import wait as watch
 from leeway.triggers.job import JobTrigger
 
 from pipelines.costs import job_records

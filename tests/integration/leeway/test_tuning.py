@@ -13,7 +13,7 @@ from leeway.operators.tuning import TuningOperator
 
 from pipelines.costs.ledger import Ledger
 from tests.tools import forking
-from tests.tools.tuning import QUICK_SCRIPT
+from tests.tools.tuning import QUICK_SCRIPT, write_features
 
 PLAN = {
     "space": {"rate": {"low": 0.0, "high": 1.0}},
@@ -303,3 +303,36 @@ def test_task_without_a_plan_is_refused(drydock, tuning_project, make_task, cont
     (tuning_project / "params.yaml").write_text("train: {hyperparameters: {num_round: 4}}")
     with pytest.raises(AirflowFailException, match="has no space to search: write section tune"):
         make_task().execute(context)
+
+
+def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_runs(
+    drydock, with_mlflow, make_task, tuning_project, context, start, finish, tmp_path
+):
+    from mlflow import MlflowClient
+
+    features = tmp_path / "small"
+    write_features(features)
+    (features / "holdout").mkdir()
+    (features / "holdout" / "data.parquet").write_bytes(b"\xff" * 100)
+    fixed = {"num_round": 8, "nthread": 1}
+    space = {"max_depth": [2, 4], "eta": {"low": 0.1, "high": 0.5, "log": True}}
+    sections = {"train": {"hyperparameters": fixed}, "tune": {**PLAN, "space": space, "trials": 2}}
+    (tuning_project / "params.yaml").write_text(yaml.safe_dump(sections))
+    channels = {name: str(features / name) for name in ("train", "validation")}
+    script = {"entry_point": "pipelines/defaults/training.py", "bundle": "pipelines/defaults/bundle.txt"}
+    result = finish(make_task(channels=channels, **script), start(make_task(channels=channels, **script), context))
+    record = result["record"]
+    assert record["metric"] == "logloss" and len(record["folds_spread"]) == 2
+    assert sum(record["folds_spread"]) / 2 == pytest.approx(result["objective"], rel=1e-6)
+    assert set(record["hyperparameters"]) == {"max_depth", "eta"} and record["hyperparameters"]["max_depth"] in (2, 4)
+    client = MlflowClient(with_mlflow)
+    parent = client.get_run(result["run_id"])
+    assert parent.data.metrics["objective"] == pytest.approx(result["objective"])
+    assert (parent.data.metrics["tried"], parent.info.status) == (2, "FINISHED")
+    query = f"tags.`mlflow.parentRunId` = '{result['run_id']}'"
+    children = client.search_runs([parent.info.experiment_id], query)
+    assert len(children) == 2 and {run.data.tags["leeway.trial_state"] for run in children} == {"complete"}
+    assert sum(run.data.metrics["cost_usd"] for run in children) == pytest.approx(result["cost_usd"])
+    assert min(run.data.metrics["objective"] for run in children) == pytest.approx(result["objective"])
+    uploads = drydock.list_uploads()
+    assert not [key for key in uploads if "holdout" in key]

@@ -103,7 +103,7 @@ ARGUMENTS = {
     MeterEndpointsOperator: {},
 }
 NOT_ARGUMENTS = {
-    "evaluate": {"reference"},
+    "evaluate": {"reference", "tuning"},
     "profile": {"reference", "engine"},
     "gate": {"policy", "approval", "approval_timeout_h", "approval_default"},
     "guard": {"policy", "run"},
@@ -116,7 +116,8 @@ NOT_ARGUMENTS = {
 }
 """Fields of each step that are no arguments of its operator.
 
-Their values come from params.yaml, the asset's state store, LEEWAY_RUN or BatchScoreOperator.
+Their values come from params.yaml, the asset's state store, LEEWAY_RUN, BatchScoreOperator or the result
+of the training.
 """
 OPERATORS = [
     *(StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator),
