@@ -448,6 +448,28 @@ def test_breaker_fails_one_run_and_skips_the_next_until_it_is_reset(airflow, run
     assert run_guarded("2013-07-24")[1] == ["success", "success", "success"]
 
 
+def test_person_tunes_and_the_winner_is_trained_and_judged(airflow, drydock_server):
+    space = {"max_depth": [2, 3], "eta": {"low": 0.05, "high": 0.2, "log": True}}
+    plan = {"space": space, "strategy": "random", "trials": 9, "parallel": 2, "folds": 2, "fold_days": 1}
+    airflow.set_params(tune={**plan, "max_trial_s": 600})
+    run = airflow.run("flights_tune", as_of="2013-02-01", why="deeper trees", trials=2)
+    states = {name: run.states[name] for name in ("guard", "preprocess", "tune", "train", "evaluate", "gate")}
+    assert set(states.values()) == {"success"}, run.log[-4_000:]
+    tune, train = run.xcoms["tune"], run.xcoms["train"]
+    assert (tune["status"], tune["trials"], train["status"]) == ("Completed", 2, "Completed")
+    assert train["tuning"] == tune["record"] and len(tune["record"]["folds_spread"]) == 2
+    job = drydock_server.describe_job(train["training_job"])
+    assert {name: float(job["HyperParameters"][name]) for name in space} == pytest.approx(tune["hyperparameters"])
+    assert "folds" not in job["HyperParameters"], "the refit trains on the whole window"
+    refit = json.loads((Path(run.xcoms["evaluate"]["evaluation"]) / "tuning.json").read_text())
+    assert refit["tuning"] == tune["record"] and refit["changed"] == []
+    assert "2 trials were tried (random)" in refit["text"] and "its refit on the whole window has" in refit["text"]
+    verdict = json.loads(Path(run.xcoms["gate"]["verdict"]).read_text())
+    assert verdict["facts"]["tuning"] == refit["text"], "the gate's report shows the best of 2 beside its refit"
+    assert run.xcoms["guard"]["trigger"] == "manual" and run.states["record_outcome"] == "success"
+    assert run.xcoms["tune"]["run_id"], "the trials are children of one MLflow run"
+
+
 # No secret is in any file after all these runs.
 
 WITH_CREDENTIALS = """
