@@ -1,15 +1,19 @@
 """Test TuningOperator with a real drydock: its request, its result, and that no trial is paid for twice."""
 
+import asyncio
 import re
 import signal
 import sys
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from leeway.hooks.sagemaker.wait_for_job import WAITER_TAG
 from leeway.operators.tuning import TuningOperator
+from leeway.triggers.job import JobTrigger
 
 from pipelines.costs.ledger import Ledger
 from tests.tools import forking
@@ -336,3 +340,29 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     assert min(run.data.metrics["objective"] for run in children) == pytest.approx(result["objective"])
     uploads = drydock.list_uploads()
     assert not [key for key in uploads if "holdout" in key]
+
+
+def test_clear_or_mark_stops_the_tuning_job_and_its_trials(drydock, make_task, context, start, until):
+    deferral = start(make_task(hyperparameters={"round_s": 60}), context)
+    name = deferral.trigger.wait.job_name
+    trigger = JobTrigger(**asdict(deferral.trigger.wait))
+    trigger.task_instance = SimpleNamespace(id="1", task_id="tune", task=None)
+    until(lambda: list_trials(drydock, name))
+
+    async def wait_and_kill():
+        run = asyncio.create_task(anext(trigger.run()))
+        client = drydock.client("sagemaker")
+        arn = describe(drydock, name)["HyperParameterTuningJobArn"]
+        for _ in range(100):
+            if [tag for tag in client.list_tags(ResourceArn=arn)["Tags"] if tag["Key"] == WAITER_TAG]:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            pytest.fail("the tuning job has no tag of the trigger that waits for it")
+        run.cancel()
+        await trigger.on_kill()
+
+    asyncio.run(wait_and_kill())
+    until(lambda: describe(drydock, name)["HyperParameterTuningJobStatus"] == "Stopped")
+    states = {drydock.describe_job(trial)["TrainingJobStatus"] for trial in list_trials(drydock, name)}
+    assert states == {"Stopped"}
