@@ -10,6 +10,7 @@ import { Budgets } from "./budgets";
 import { EndpointTable } from "./endpoints";
 import { JobTable } from "./jobs";
 import { MonthChart } from "./months";
+import { Queue } from "./queue";
 
 /** Show the costs. */
 export function CostsPage() {
@@ -30,6 +31,7 @@ export function CostsPage() {
             <EndpointTable endpoints={costs.endpoints} />
             <ActiveTasks />
           </SimpleGrid>
+          <Queue />
           <JobTable jobs={costs.jobs} />
           {costs.price_dates && <SmallText>{costs.price_dates}</SmallText>}
         </>

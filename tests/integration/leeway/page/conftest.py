@@ -51,6 +51,16 @@ with create_session() as session:
         params={"why": {"value": "", "schema": {"type": "string"}, "description": "Reason"}},
     ))
 '''
+SCHEDULED = """
+import sys
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+
+dag_id, run_id, task_id, pool = sys.argv[1:]
+with create_session() as session:
+    task = session.query(TaskInstance).filter_by(dag_id=dag_id, run_id=run_id, task_id=task_id).one()
+    task.state, task.pool = "scheduled", pool
+"""
 
 
 class PageServer:
@@ -146,6 +156,12 @@ class PageServer:
         """Return the runs of a DAG, the newest last."""
         path = f"/dags/{dag_id}/dagRuns?order_by=run_after"
         return list(self.call_api("GET", path)["dag_runs"])
+
+    def add_waiting_task(self, pool: str) -> None:
+        """Start a run of flights_train whose task `train` waits for a slot of the pool, as the scheduler leaves it."""
+        json_body = {"dag_run_id": f"waits-in-{pool}", "logical_date": None, "conf": {"as_of": "2013-06-01"}}
+        run_id = self.call_api("POST", "/dags/flights_train/dagRuns", json=json_body)["dag_run_id"]
+        self.run("-c", SCHEDULED, "flights_train", run_id, "train", pool)
 
     def ask_for_approval(self, subject: str, body: str) -> str:
         """Start a run of flights_train whose task `approve` waits; return the run's id."""
