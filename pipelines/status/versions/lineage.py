@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pipelines.dataset import Dataset
 from pipelines.registry.lifecycle import Event, Kind, State
@@ -60,7 +61,7 @@ def _list_serving(state: State) -> list[str]:
     return [versions[-1] for versions in state.served.values()]
 
 
-def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, str | dt.datetime | None]:
+def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, Any]:
     """Return what the registration of a version says; what it does not say is empty."""
     recorded = registration.evidence.get(ORIGIN, {}) if registration else {}
     origin = {name: shorten(str(value)) for name, value in recorded.items()}

@@ -59,7 +59,7 @@ def test_view_is_complete_and_usable_by_all(open_page, view, theme, width):
     if folder := os.environ.get("SCREENSHOTS"):
         name = f"page-{view}" if theme == "light" else f"page-{view}-phone"
         page.screenshot(path=Path(folder) / f"{name}.png")
-    result = Axe().run(page, context="#root main", options={"resultTypes": ["violations"]})
+    result = Axe().run(page, context="#root", options={"resultTypes": ["violations"]})
     problems = [
         (item["id"], node["html"][:150]) for item in result.response["violations"] if item["impact"] in SERIOUS
         for node in item["nodes"]
