@@ -1,5 +1,5 @@
 // The page: tabs, and the view that the path names.
-import { Box, Flex, Heading, Link as ChakraLink } from "@chakra-ui/react";
+import { Box, Flex, Heading, Link as ChakraLink, Text } from "@chakra-ui/react";
 import { useEffect } from "react";
 import { Link, useParams } from "react-router-dom";
 import { AirflowProvider, useAirflow } from "./airflow/state";
@@ -30,6 +30,9 @@ export function App() {
             Leeway
           </Heading>
           <Tabs current={view} />
+          <Text fontSize="xs" color="fg.muted" ms={{ md: "auto" }}>
+            Days and times are UTC.
+          </Text>
         </Flex>
         <AirflowError />
         <CurrentView view={view} name={name} />

@@ -57,7 +57,7 @@ export function Queue() {
       <Box fontSize="sm" mt={2}>
         {waiting.data && (
           <Text>
-            {total > 0 ? `${formatNumber(total, "task")} wait` : "No task waits"} for a worker or a slot.
+            Tasks that wait for a worker or a slot: {total || "none"}.
             {total > tasks.length && ` The table names the DAGs of ${tasks.length} of them.`}
           </Text>
         )}

@@ -15,7 +15,7 @@ export function Quarantine({ details }: { details: DatasetDetails }) {
   return (
     <Box fontSize="sm" mt={3}>
       <Text overflowWrap="anywhere">
-        {formatNumber(rows, "row")} of {formatNumber(quarantined.length, "partition")} are in quarantine. This command
+        In quarantine: {formatNumber(rows, "row")} of {formatNumber(quarantined.length, "partition")}. This command
         validates them again and publishes those that pass: <CodeText text={`\`${command}\``} />
       </Text>
     </Box>

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ DAG_FILE = """
 # Airflow reads only files that have the words airflow and dag.
 import datetime as dt
 from leeway.lifecycle import create_lifecycle_dags
-create_lifecycle_dags(model="flights", start=dt.datetime(2013, 1, 1), dataset="flights")
+create_lifecycle_dags(model="flights", start=dt.datetime(2013, 1, 1), dataset="flights", deploy=True)
 """
 WAITING = '''
 """Make the task `approve` of a run wait for an answer, as the triggerer leaves it."""
@@ -159,7 +160,7 @@ class PageServer:
 
     def add_waiting_task(self, pool: str) -> None:
         """Start a run of flights_train whose task `train` waits for a slot of the pool, as the scheduler leaves it."""
-        json_body = {"dag_run_id": f"waits-in-{pool}", "logical_date": None, "conf": {"as_of": "2013-06-01"}}
+        json_body = {"dag_run_id": f"waits-{time.time_ns()}", "logical_date": None, "conf": {"as_of": "2013-06-01"}}
         run_id = self.call_api("POST", "/dags/flights_train/dagRuns", json=json_body)["dag_run_id"]
         self.run("-c", SCHEDULED, "flights_train", run_id, "train", pool)
 

@@ -118,14 +118,24 @@ def test_history_of_events_is_also_a_table(open_page):
 
 
 def test_pools_say_what_waits_for_a_slot(server, open_page):
-    name = f"spot-{time.time_ns()}"
+    name = f"spot <img src=x onerror=window.hacked=1> {time.time_ns()}"
     server.call_api("POST", "/pools", json={"name": name, "slots": 2, "include_deferred": True})
     server.add_waiting_task(name)
     page = open_page("vera", "/costs")
     row = page.get_by_role("table", name="Pools").get_by_role("row").filter(has_text=name)
     row.get_by_text("flights_train: 1 task").wait_for()
     assert [cell.inner_text() for cell in row.get_by_role("cell").all()][1:7] == ["2", "2", "0", "0", "0", "1"]
-    page.get_by_text(re.compile(r"tasks? waits? for a worker or a slot")).wait_for()
+    page.get_by_text(re.compile(r"Tasks that wait for a worker or a slot: \d")).wait_for()
+    assert page.evaluate("window.hacked") is None, "the name is no HTML"
+
+
+def test_day_without_data_says_so(open_page):
+    """A day before and a day after it have data, so Withdraw is there for these, and not for the day."""
+    page = open_page("ada", "/data/flights")
+    page.get_by_role("button", name="Withdraw 2013-12-31").wait_for()
+    page.get_by_label("Day", exact=True).fill("2013-06-09")
+    page.get_by_text("There is no partition of 2013-06-09.").wait_for()
+    assert page.get_by_role("button", name=re.compile("Withdraw")).count() == 0
 
 
 def test_there_is_no_button_that_can_do_nothing(open_page):
