@@ -103,6 +103,11 @@ class Dataset:
             raise SpecError(message, "Rename the column.")
 
     @property
+    def earlier_lookups(self) -> list[Lookup]:
+        """The lookups whose values are those of an earlier partition, in training, scores and requests."""
+        return [lookup for lookup in self.lookups if lookup.is_of_earlier_partition(self.partition)]
+
+    @property
     def staging(self) -> str:
         """Name of the table that the step `ingest` writes."""
         return f"{self.table}_raw"

@@ -12,12 +12,13 @@ from pydantic.json_schema import models_json_schema
 
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
+from pipelines.status.documents.jobs import RunningJobs
 from pipelines.status.documents.message import SCHEMA_VERSION
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 
 SCHEMA = Path(__file__).parents[1] / "ui/documents.schema.json"
-DOCUMENTS = (ModelList, ModelDetails, DatasetDetails, CostDocument)
+DOCUMENTS = (ModelList, ModelDetails, DatasetDetails, CostDocument, RunningJobs)
 
 
 def render_schema() -> str:

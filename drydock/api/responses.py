@@ -11,8 +11,9 @@ from drydock.api import listing
 from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
 from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS
-from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS, FeatureGroupResponse
+from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS
 from drydock.api.operations import check_operation
+from drydock.api.tuning.responses import TUNING_OPERATIONS, TuningResponse
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS
 from drydock.jobs.processing.job import ProcessingJob
@@ -24,11 +25,12 @@ OPERATIONS = (
     *(f"List{kind.api_name}Jobs" for kind in KINDS),
     *ENDPOINT_OPERATIONS,
     *FEATURE_GROUP_OPERATIONS,
+    *TUNING_OPERATIONS,
 )
 """The operations that drydock answers itself."""
 
 
-class DrydockResponse(FeatureGroupResponse):
+class DrydockResponse(TuningResponse):
     """Answers requests about jobs, endpoints and feature groups. Other requests are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False
@@ -116,9 +118,9 @@ class DrydockResponse(FeatureGroupResponse):
 
     def _list(self, kind: type[Job]) -> ActionResult:
         request = self.read_request(f"List{kind.api_name}Jobs")
-        return ActionResult(
-            listing.list_page(self._backend.jobs[kind].values(), request, f"{kind.api_name}JobSummaries")
-        )
+        jobs, member = self._backend.jobs[kind].values(), f"{kind.api_name}JobSummaries"
+        # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters it.
+        return ActionResult(listing.list_page(jobs, request, member, filters_page=kind is TrainingJob))
 
     def _find_job(self, kind: type[Job], verb: str) -> Job:
         """Return the job that a request names.

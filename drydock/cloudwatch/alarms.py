@@ -11,7 +11,7 @@ from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.cloudwatch.actions import AlarmActions
-from drydock.cloudwatch.statistics import SIMPLE_STATISTICS, PercentileStatistics, read_percent
+from drydock.cloudwatch.statistics import SIMPLE_STATISTICS, PercentileStatistics, list_data, read_percent
 from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> floa
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [
         datum
-        for datum in backend.metric_data
+        for datum in list_data(backend, str(alarm.namespace))
         if (datum.namespace, datum.name) == (alarm.namespace, alarm.metric_name)
         and begin <= datum.timestamp < end
         and alarm.unit in (None, datum.unit)

@@ -1,13 +1,15 @@
-"""Extend moto's CloudWatch: percentiles of metrics, and stored alarms."""
+"""Extend moto's CloudWatch: percentiles of metrics, stored alarms, and stored metrics of the hosts of jobs."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from moto.cloudwatch import models, urls
-from moto.cloudwatch.models import Alarm, CloudWatchBackend, cloudwatch_backends
+from moto.cloudwatch.models import Alarm, CloudWatchBackend, MetricDatumBase, cloudwatch_backends
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
+from drydock.cloudwatch.host_metrics import HostMetrics
 from drydock.cloudwatch.statistics import PercentileStatistics
 from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
@@ -26,7 +28,9 @@ class PercentileResponse(CloudWatchResponse):
 
 
 class StoredCloudWatch(CloudWatchBackend):
-    """The CloudWatch of one account and region. Alarms on one metric are stored; their states and the metrics are not.
+    """The CloudWatch of one account and region.
+
+    Alarms on one metric are stored, without their states. Of the metrics, only those of the hosts of jobs are stored.
 
     Args:
         store: The server's storage.
@@ -37,6 +41,8 @@ class StoredCloudWatch(CloudWatchBackend):
     def __init__(self, store: Store, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
         self._store, self._owner = store, Owner(account_id, region_name)
+        self.host_metrics = HostMetrics(store, self._owner)
+        """The metrics of the hosts of jobs."""
         self._stored_alarms = Resources(store, "alarm")
         for text in self._stored_alarms.list_texts(self._owner):
             super().put_metric_alarm(**json.loads(text))
@@ -54,9 +60,21 @@ class StoredCloudWatch(CloudWatchBackend):
     def reset(self) -> None:
         """Delete all alarms and metrics, for moto's /moto-api/reset."""
         self._stored_alarms.delete_all(self._owner)
+        self.host_metrics.delete_all()
         arguments = (self._store, self.region_name, self.account_id)
         self.__dict__.clear()
         StoredCloudWatch.__init__(self, *arguments)
+
+    def get_all_metrics(self) -> list[MetricDatumBase]:
+        """Return the data of all metrics."""
+        return [*super().get_all_metrics(), *self.host_metrics.list_data()]
+
+    def get_filtered_metrics(
+        self, metric_name: str, namespace: str, dimensions: list[dict[str, str]]
+    ) -> list[MetricDatumBase]:
+        """Return one datum of each metric that matches. moto compares each datum with all metrics before it."""
+        matches = (datum for datum in self.get_all_metrics() if datum.filter(namespace, metric_name, dimensions))
+        return list({_identify_metric(datum): datum for datum in matches}.values())
 
     def put_metric_alarm(self, **arguments: Any) -> Alarm:
         """Create an alarm, or replace the one with its name."""
@@ -72,6 +90,26 @@ class StoredCloudWatch(CloudWatchBackend):
         super().delete_alarms(alarm_names)
         for name in alarm_names:
             self._stored_alarms.delete(self._owner, name)
+
+
+def record_host_metrics(owner: Owner, namespace: str, host: str, values: Mapping[str, float]) -> None:
+    """Add one value to each of some metrics of a host of a job.
+
+    Args:
+        owner: The job's account and region.
+        namespace: The metrics' namespace, such as /aws/sagemaker/TrainingJobs.
+        host: Value of the dimension Host.
+        values: The metric's name to its value, percent.
+
+    Raises:
+        sqlite3.Error: The disk is full or not writable. A retry can help.
+    """
+    backend: Any = cloudwatch_backends[owner.account_id][owner.region]
+    backend.host_metrics.record(namespace, host, values)
+
+
+def _identify_metric(datum: MetricDatumBase) -> tuple[Any, ...]:
+    return datum.namespace, datum.name, *sorted((item.name, item.value) for item in datum.dimensions)
 
 
 def install(store: Store) -> None:

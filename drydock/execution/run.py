@@ -20,6 +20,7 @@ from drydock.jobs.job import Job
 from drydock.jobs.kinds import get_work_class
 from drydock.jobs.record import get_now
 from drydock.jobs.states import Phase, Status
+from drydock.jobs.usage_sampler import record_usage
 from drydock.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -123,7 +124,8 @@ class Run:
                 hosts.append(self._executor.start(self._plan_host(tree, command)))
             log.info("job %s: running as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
             supervision = Supervision(self._job, hosts, self._settings, self._market, self._shutdown)
-            run_end = supervision.wait_for_end(self._work.sync)
+            with record_usage(self._job, hosts, self._trees, self._settings):
+                run_end = supervision.wait_for_end(self._work.sync)
         finally:
             _finish_all(hosts)
         if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:

@@ -38,6 +38,19 @@ class Transition:
         return entry if self.end is None else {**entry, "EndTime": self.end}
 
 
+@dataclass(frozen=True)
+class TrialOf:
+    """The tuning job that a training job belongs to.
+
+    Attributes:
+        arn: ARN of the tuning job.
+        metric: Name of the metric that is the tuning job's objective.
+    """
+
+    arn: str
+    metric: str
+
+
 @dataclass
 class Record:
     """Everything that is stored of one job. The field names are the keys of the stored JSON.
@@ -58,6 +71,9 @@ class Record:
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of the model, as it was when the job was created; None for a job that is not a transform
             job.
+        tuning: The tuning job that started the training job; None for other jobs.
+        objective_values: All values of the tuning job's objective in the log, in order; None for one that is not a
+            finite number. Empty for jobs that no tuning job started.
     """
 
     request: dict[str, Any]
@@ -73,6 +89,8 @@ class Record:
     exited: tuple[str, int] | None = None
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     model: dict[str, Any] | None = None
+    tuning: TrialOf | None = None
+    objective_values: list[float | None] = field(default_factory=list)
 
     def dump(self) -> str:
         """Return the record as JSON."""
@@ -89,6 +107,7 @@ class Record:
         content["metrics"] = {
             name: (value, datetime.fromisoformat(logged_at)) for name, (value, logged_at) in content["metrics"].items()
         }
+        content["tuning"] = TrialOf(**content["tuning"]) if content.get("tuning") else None
         return cls(**content)
 
 

@@ -19,6 +19,7 @@ from pipelines.container.serving.values import format_values, iterate_identifier
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features import building, engines
+from pipelines.features.columns import KEY_PREFIX
 from pipelines.lake import Lake
 from pipelines.lake.catalog import load_table
 from pipelines.lake.history import find_oldest_equal_snapshot
@@ -110,7 +111,7 @@ def _read_values(
         lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        day, key_columns = get_date(partition), [f"{building.KEY_PREFIX}{name}" for name in lookup.key]
+        day, key_columns = get_date(partition), [f"{KEY_PREFIX}{name}" for name in lookup.key]
         for batch in engine(partial(building.build_lookup_values, dataset, lookup), Days(day, day)):
             values = batch.select(list(lookup.features)).to_pylist()
             for identifier, row in zip(iterate_identifiers(key_columns, batch), values, strict=True):

@@ -16,7 +16,8 @@ from pipelines.container.serving.compiled_features import CompiledFeatures, Comp
 from pipelines.container.serving.feature_query import POSITION, ROWS, FeatureQuery, connect
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.building import KEY_PREFIX, build_feature_schema, compute_columns, select_feature, select_keys
+from pipelines.features.building import build_feature_schema
+from pipelines.features.columns import KEY_PREFIX, build_default, compute_columns, select_feature, select_keys
 from pipelines.features.dependencies import (
     find_columns,
     find_key_types,
@@ -52,7 +53,9 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
             key=list(dataset.key),
             partition=dataset.partition,
             features=dict(dataset.features),
-            changed_features=list_changed_features(dataset, row_schema, looked_up),
+            changed_features=list_changed_features(
+                dataset, row_schema, looked_up | _build_earlier_defaults(dataset).keys()
+            ),
             features_of_other_rows=list_features_of_other_rows(dataset, row_schema),
             query=_compile_query(dataset, row_schema, ()),
             lookups=[_compile_lookup(dataset, lookup) for lookup in lookups],
@@ -78,6 +81,7 @@ def _compile_lookup(dataset: Dataset, lookup: Lookup) -> CompiledLookup:
         key_columns=[f"{KEY_PREFIX}{name}" for name in lookup.key],
         features=dict(lookup.features),
         max_age_s=lookup.max_age.total_seconds(),
+        is_of_earlier_partition=lookup.is_of_earlier_partition(dataset.partition),
     )
 
 
@@ -90,7 +94,8 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
     keyed = replace(dataset, key=(POSITION, *dataset.key))
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
     table = compute_columns(keyed, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
-    selected = [select_feature(dataset, table, name) for name in computed]
+    defaults = _build_earlier_defaults(dataset)
+    selected = [defaults.get(name, select_feature(dataset, table, name)) for name in computed]
     features = _select_instead_of_drop(table.select(POSITION, *selected, *select_keys(table, keys)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
     if lookups:  # the age of a looked-up value is measured from the begin of the row's partition
@@ -106,6 +111,12 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         outputs=_build_output_schema(dataset, row_schema, computed, keys),
         separate_sql=None if separate_features is None else _write_sql(separate_features.order_by(POSITION)),
     )
+
+
+def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
+    """Return the default of each feature whose value is that of an earlier partition, which no request has."""
+    lookups = dataset.earlier_lookups
+    return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 
 def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:

@@ -1,4 +1,4 @@
-"""Say what could cost less, by what the ledgers show of the last month."""
+"""Say what could cost less, by what the ledgers show."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.costs.endpoints.ledger import get_fleet, get_key
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.report import sum_rows
+from pipelines.costs.usage.right_sizing import list_size_advice
 
 DAYS = 30
 """Number of days whose jobs are examined."""
@@ -28,10 +29,10 @@ Row = Mapping[str, Any]
 def list_advice(
     jobs: Sequence[Row], endpoint_rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime
 ) -> list[str]:
-    """List sentences that each name something that cost money without need; empty if nothing was found.
+    """List sentences that each name something that cost money without need, or that will; empty if nothing was found.
 
     Args:
-        jobs: rows of the ledger of jobs.
+        jobs: rows of the ledger of jobs, oldest first.
         endpoint_rows: rows of the ledger of endpoints, oldest first.
         fleets: endpoints that run.
         now: the current moment.
@@ -42,7 +43,7 @@ def list_advice(
         rows = [row for row in recent if (row["model"] or "") == model]
         spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
         sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
-    return [*sentences, *_list_idle_endpoints(endpoint_rows, fleets)]
+    return [*sentences, *list_size_advice(jobs, now), *_list_idle_endpoints(endpoint_rows, fleets)]
 
 
 def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row]) -> Iterator[str]:

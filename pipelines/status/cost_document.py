@@ -16,6 +16,7 @@ from pipelines.lake import DATE_COLUMN
 from pipelines.settings import settings
 from pipelines.status.advice import list_advice
 from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, ProjectBudget
+from pipelines.status.jobs.use import describe_use_of_row
 from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.window import subtract_months
@@ -62,6 +63,7 @@ def _describe_job(row: Row) -> JobCost:
         created=row["created"],
         ended=row["ended"],
         waiting_s=row["capacity_s"] or 0.0,
+        use=describe_use_of_row(row),
     )
 
 

@@ -14,6 +14,7 @@ from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE
 from pipelines.errors import LeewayError
 from pipelines.lake.remembering import RememberingLake, read_table_locations
 from pipelines.settings import settings
+from pipelines.status.jobs.running import RunningJobsWriter
 from pipelines.status.writing import FOLDER, write_documents
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
@@ -38,7 +39,8 @@ def watch(interval_s: float) -> None:
     A backfill commits hundreds of times. If nobody looks, that is not followed: reading the lake takes a second.
 
     What may have changed is known from the locations of the tables' metadata, which one query reads, from the times of
-    the files of parameters, and from the day in UTC. A lake that does not answer is logged once, and tried again.
+    the files of parameters, and from the day in UTC. A lake that does not answer is logged once, and tried again. The
+    jobs that run, which SageMaker knows, are read every 15 seconds.
 
     Args:
         interval_s: seconds between two checks.
@@ -48,12 +50,20 @@ def watch(interval_s: float) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
-    watcher = Watcher()
+    watcher, running_jobs = Watcher(), RunningJobsWriter()
     while True:
         started = time.monotonic()
         was_busy = watcher.check()
+        _write_running_jobs(running_jobs)
         elapsed_s = time.monotonic() - started
         time.sleep(max(interval_s, min(BUSY_FACTOR * elapsed_s, MAX_PAUSE_S) if was_busy else 0.0))
+
+
+def _write_running_jobs(writer: RunningJobsWriter) -> None:
+    """Write the jobs that run, if somebody looks at the page."""
+    with suppress(OSError):  # a full disk is reported where the other documents are written
+        if _is_requested():
+            writer.write_if_due()
 
 
 class Watcher:

@@ -12,7 +12,7 @@ STEPS = (
     *("ingest", "validate", "withdraw"),
     *("snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome", "reset_breaker"),
-    *("materialize", "score", "outcomes", "collect", "profile", "drift", "skew"),
+    *("materialize", "score", "outcomes", "list_versions", "collect", "profile", "drift", "skew"),
     *("serving", "shadow", "record_deployment", "undeploy", "stop_idle", "forecast_deployment", "meter_endpoints"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
     "check_lake",

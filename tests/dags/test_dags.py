@@ -124,7 +124,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("lake_check") == ["check"]
     assert list_tasks("endpoint_costs") == ["meter"]
     assert list_tasks("flights_deploy") == ["shadow", "deploy"]
-    assert list_tasks("flights_serving_monitor") == ["collect", "outcomes", "skew"]
+    assert list_tasks("flights_serving_monitor") == ["versions", "collect", "skew", "outcomes"]
     assert list_tasks("flights_materialize") == ["materialize"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
 
@@ -156,12 +156,13 @@ def test_skew_compares_the_rows_that_were_collected_and_the_params_are_optional(
     spec = render(dag, "skew", build_context(dag, partition="2013-02-08")).build_spec()
     assert {name: spec[name] for name in XCOMS["collect"]} == XCOMS["collect"]
     assert load_spec_class("skew").parse(spec, "skew").requests is None
-    collect = render(dag, "collect", build_context(dag, partition="2013-02-08")).build_spec()
-    assert set(collect) == {"dataset", "model", "partition", "captured"}
-    params = {"version": "3", "first_day": "2013-02-01", "last_day": "2013-02-09"}
-    collect = render(dag, "collect", build_context(dag, partition="2013-02-08", params=params)).build_spec()
-    assert {name: collect[name] for name in params} == params
-    load_spec_class("collect").parse(collect, "collect")
+    params = {"version": "7", "first_day": "2013-02-01", "last_day": "2013-02-09"}
+    for task_id, version in (("versions", {}), ("collect", {"version": "3"})):
+        spec = render(dag, task_id, build_context(dag, partition="2013-02-08")).build_spec()
+        assert set(spec) - {"captured"} == {"dataset", "model", "partition", *version}
+        spec = render(dag, task_id, build_context(dag, partition="2013-02-08", params=params)).build_spec()
+        assert {name: spec[name] for name in params} == {**params, **version}
+        load_spec_class(dag.get_task(task_id).step).parse(spec, task_id)
 
 
 def test_guard_is_the_setup_and_record_outcome_the_teardown_of_a_training(bag):
@@ -233,6 +234,7 @@ WINDOW = {"as_of": "2013-03-01", "train_days": 60, "holdout_days": 28, "label_de
 XCOMS = {
     "guard": {"window": WINDOW},
     "score": {"version": "2", "rows": "/srv/rows.parquet"},
+    "versions": ["3"],
     "collect": {"version": "3", "rows": "/srv/captured.parquet", "endpoint": "flights"},
     "preprocess": {"workspace": "/srv/workspaces/one"},
     "train": {
@@ -262,7 +264,11 @@ def build_context(
         "triggering_asset_events": build_events(),
         "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=fields.pop("run_type", DagRunType.MANUAL)),
         "macros": macros,
-        "ti": SimpleNamespace(xcom_pull=lambda task_ids, **_: XCOMS[task_ids]),
+        "ti": SimpleNamespace(
+            xcom_pull=lambda task_ids, **_: XCOMS[task_ids],
+            map_index=0,
+            get_relevant_upstream_map_indexes=lambda **_: None,
+        ),
         **fields,
     }
     return values | ({"logical_date": date, "ds": logical} if logical else {})
@@ -290,7 +296,7 @@ def build_events(*extras: dict[str, Any]) -> TriggeringAssetEventsAccessor:
 DAILY_TASKS = [
     *(("flights_ingest", task_id) for task_id in ("ingest", "validate")),
     *(("flights_score", task_id) for task_id in ("score", "outcomes")),
-    *(("flights_serving_monitor", task_id) for task_id in ("collect", "outcomes", "skew")),
+    *(("flights_serving_monitor", task_id) for task_id in ("versions", "collect", "outcomes", "skew")),
     # Not `materialize`: without a day, it writes the newest ones.
 ]
 MONITOR = ("flights_monitor", "drift")
@@ -326,7 +332,7 @@ def test_step_refuses_a_run_without_a_day(bag, monkeypatch, dag_id, task_id):
     task = render(dag, task_id, build_context(dag))
     spec = {"partition": task.partition} if task_id == "score" else task.build_spec()
     with pytest.raises(SpecError, match="partition"):
-        load_spec_class(task_id).parse(spec, task_id)
+        load_spec_class("list_versions" if task_id == "versions" else task_id).parse(spec, task_id)
 
 
 @pytest.mark.parametrize(

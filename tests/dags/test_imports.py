@@ -17,11 +17,13 @@ HEAVY = (
 )
 PACKAGES = {
     "airflow", "argparse", "croniter", "dateutil", "dotenv", "leeway", "pipelines", "pydantic", "pydantic_settings",
-    "pytz",
+    "packaging", "pytz",
 }  # fmt: skip
 """Packages that parsing dags/ may load beyond those that Airflow's SageMaker operator loads."""
-MAX_MODULES = 60
+MAX_MODULES = 80
 """Number of modules that parsing dags/ may load beyond the operator's. Leeway's own modules do not count.
+
+The decorator `task_group` loads 23 of them, in 25 ms.
 
 `python -m benchmarks parse` measures how long parsing takes.
 """

@@ -149,10 +149,10 @@ def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_
     )
     assert bag.import_errors == {}
     assert list_tasks(bag, "late_score") == ["outcomes", "profile", "score"]
-    assert list_tasks(bag, "late_serving_monitor") == ["collect", "outcomes", "skew"]
+    assert list_tasks(bag, "late_serving_monitor") == ["collect", "outcomes", "skew", "versions"]
     assert list_tasks(bag, "late_materialize") == ["materialize"]
     assert list_tasks(bag, "delay_score") == ["outcomes", "score"]
-    assert list_tasks(bag, "delay_serving_monitor") == ["collect", "outcomes", "profile", "skew"]
+    assert list_tasks(bag, "delay_serving_monitor") == ["collect", "outcomes", "profile", "skew", "versions"]
     assert "delay_materialize" not in bag.dags
     profile = bag.dags["delay_serving_monitor"].get_task("profile")
     assert profile.upstream_task_ids == {"collect"}

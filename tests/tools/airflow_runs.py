@@ -20,6 +20,10 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
+def name_task(row):
+    # All but the first instance of a mapped task have their index behind the id.
+    return row.task_id if row.map_index < 1 else f"{row.task_id}[{row.map_index}]"
+
 for line in sys.stdin:
     folder, dag_id, logical_date, conf, variables = json.loads(line)
     environment = dict(os.environ)
@@ -30,9 +34,9 @@ for line in sys.stdin:
     run = bag.dags[dag_id].test(logical_date=date, run_conf=conf)
     keys = {"dag_id": dag_id, "run_id": run.run_id}
     with create_session() as session:
-        states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(**keys)}
+        states = {name_task(ti): ti.state for ti in session.query(TaskInstance).filter_by(**keys)}
         rows = session.query(XComModel).filter_by(**keys).all()
-        xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows if row.key == "return_value"}
+        xcoms = {name_task(row): XComModel.deserialize_value(row) for row in rows if row.key == "return_value"}
         texts = [str(XComModel.deserialize_value(row)) for row in rows]
     os.environ.clear()
     os.environ.update(environment)
@@ -68,6 +72,8 @@ class AirflowRuns:
         variables: Mapping[str, str] | None = None,
     ) -> SimpleNamespace:
         """Run a DAG; return the run's state, its tasks' states and results, the texts of all its XComs, and its log.
+
+        The first instance of a mapped task has the task's id, the second one `ID[1]`.
 
         Args:
             dags: folder of the DAG's file.

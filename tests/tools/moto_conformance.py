@@ -59,6 +59,9 @@ REASONS = {
     r"calling the CreateTransformJob operation: \d validation errors? detected": (
         "The S3 locations are no URIs, and some model names are missing: SageMaker refuses such a request."
     ),
+    r"calling the CreateHyperParameterTuningJob operation: ": (
+        "The request does not say what to train, or names no objective: SageMaker refuses it. drydock runs the trials."
+    ),
     r"should_validate_input: .*enum value set": (
         "The wording is SageMaker's: '1 validation error', values without quotes. moto writes '1 validation errors'."
     ),

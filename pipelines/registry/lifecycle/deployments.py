@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, SHADOW_KINDS, Event, Kind, State
 from pipelines.registry.lifecycle.journal import Journal
 from pipelines.settings import settings
+from pipelines.window import Days
 
 
 def record_deployment(
@@ -57,6 +58,22 @@ def find_deployed_version(state: State, endpoint: str, day: dt.date) -> str:
     deployments = [event for event in state.events if event.kind is Kind.DEPLOYED and event.at.date() <= day]
     versions = [event.version for event in deployments if event.evidence.get("endpoint") == endpoint]
     return versions[-1] if versions else ""
+
+
+def find_released_versions(state: State, endpoint: str, days: Days) -> list[str]:
+    """Return the versions that may have answered an endpoint's requests on some days, UTC.
+
+    These are the version that was deployed last before the days, and each version that was deployed, or whose
+    deployment failed, on one of the days: a canary answers requests before it is rolled back.
+
+    Returns:
+        The numbers of the versions, each once, in the order of their first deployment.
+    """
+    events = [event for event in state.events if event.kind in (Kind.DEPLOYED, Kind.DEPLOYMENT_FAILED)]
+    releases = [event for event in events if event.evidence.get("endpoint") == endpoint]
+    served_version = find_deployed_version(state, endpoint, days.first - dt.timedelta(days=1))
+    released_versions = [event.version for event in releases if days.first <= event.at.date() <= days.last]
+    return list(dict.fromkeys([*([served_version] if served_version else []), *released_versions]))
 
 
 def find_deployment_of_run(state: State, endpoint: str) -> Event | None:

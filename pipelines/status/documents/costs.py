@@ -7,6 +7,32 @@ import datetime as dt
 from pipelines.status.documents.message import Document, Message
 
 
+class Use(Message):
+    """What a job used of a resource, over all of its instances."""
+
+    mean: float
+    """Mean, percent."""
+    peak: float
+    """Highest value, percent."""
+
+
+class JobUse(Message):
+    """What a job used of its instances, by CloudWatch. Null: CloudWatch has no value."""
+
+    cores: int | None
+    """Number of vCPUs of an instance; null if it is not known."""
+    cpu: Use | None
+    """CPU; 100 percent is one core."""
+    memory: Use | None
+    """Memory; 100 percent is that of an instance."""
+    disk: Use | None
+    """Disk; 100 percent is that of an instance."""
+    gpu: Use | None
+    """GPU; 100 percent is one GPU."""
+    gpu_memory: Use | None
+    """Memory of the GPU; 100 percent is that of one GPU."""
+
+
 class JobCost(Message):
     """A job that has ended."""
 
@@ -46,6 +72,8 @@ class JobCost(Message):
     """Number of interruptions by spot."""
     lost_s: float
     """Seconds of training that interruptions lost."""
+    use: JobUse | None = None
+    """What it used of its instances; null in a document of an earlier version of Leeway."""
 
 
 class MonthCost(Message):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, Param
+from airflow.sdk import DAG, Asset, Param, TriggerRule, task_group
 
 from leeway.default_args import build_default_args
 from leeway.lifecycle.publication import build_publication_timetable
 from leeway.operators.collect import CollectOperator
+from leeway.operators.list_versions import ListVersionsOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
 from leeway.operators.skew import SkewOperator
@@ -17,17 +18,18 @@ DOC = """
 ### Monitor the requests that the endpoint answered
 
 Each event of the asset `{rows_from}` starts a run: there is one when a day is published, and one each time it is
-published again. `collect` reads the requests for the day's rows that the endpoint captured, and stores their scores in
-`{dataset}_requests`. `outcomes` joins the known labels to them, in `{dataset}_request_outcomes`. `skew` compares the
-features and scores of the requests with the lake's, and stores the result in `{dataset}_skew`.{profile}
+published again. `versions` lists the versions that may have answered; after a release there are several. For each of
+them, `collect` reads the requests for the day's rows that the endpoint captured, and stores their scores in
+`{dataset}_requests`; `skew` compares the features and scores of the requests with the lake's, and stores the result in
+`{dataset}_skew`.{profile} `outcomes` joins the known labels to the scores, in `{dataset}_request_outcomes`.
 
 * **Paused** at first: it needs an endpoint that captures (`capture_percent` in `params.yaml`, section `serving`).
 Without requests, `collect` and the tasks after it are skipped, and the log says why.
 * **Skew** is an error of serving: of a client, a lookup or `materialize`. The asset `{model}_skew` gets an event,
 people are notified, and no training is started. With `on_skew: fail` in section `skew`, the task fails instead.
 * **Too few rows** (`min_rows`) decide nothing, and the task succeeds.
-* **Which version**: the one that was deployed last up to the day. After the day of a release, trigger the DAG for the
-other version, too: with the day as logical date, and `version`.
+* **Which versions**: the one that served at the beginning of the requests' days, and those that were deployed, or
+rolled back, on these days. Trigger the DAG with `version` for another one.
 * **Days that were published before**: trigger the DAG with the day as logical date. If their requests came on other
 days, give `first_day` and `last_day`.
 * **History**: `python -m pipelines skew_history {model}`.
@@ -35,7 +37,7 @@ days, give `first_day` and `last_day`.
 PROFILE_DOC = """
 `profile` counts the values by bins, and writes the counts to `profiles`: `{model}_monitor` decides on their drift."""
 PARAMS = {
-    "version": Param(None, type=["null", "string"], description="Version that answered. Null: the last deployed one."),
+    "version": Param(None, type=["null", "string"], description="Version that answered. Null: all deployed ones."),
     "first_day": Param(
         None, type=["null", "string"], format="date", description="First day of the requests. Null: the day before."
     ),
@@ -43,6 +45,8 @@ PARAMS = {
         None, type=["null", "string"], format="date", description="Last day of the requests. Null: the run's day."
     ),
 }
+
+REQUEST_DAYS = {"first_day": "{{ params.first_day }}", "last_day": "{{ params.last_day }}"}
 
 
 def create_serving_monitor_dag(
@@ -76,18 +80,27 @@ def create_serving_monitor_dag(
 
 
 def _create_tasks(model: str, dataset: str, has_profiles: bool) -> None:
-    collect = CollectOperator(
-        task_id="collect",
+    versions = ListVersionsOperator(
+        task_id="versions", dataset=dataset, model=model, version="{{ params.version }}", **REQUEST_DAYS
+    )
+
+    @task_group(prefix_group_id=False)
+    def monitor_version(version: str) -> None:
+        """Collect the requests that one version answered, and compare them with the lake."""
+        collect = CollectOperator(task_id="collect", dataset=dataset, model=model, version=version, **REQUEST_DAYS)
+        rows = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
+        asset = Asset(name=f"{model}_skew", uri=f"x-leeway://skew/{model}")
+        SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **rows)
+        if has_profiles:
+            ProfileOperator(task_id="profile", **rows)
+
+    monitor_version.expand(version=versions.output)
+    # One version may have answered no request of the day: then its `collect` is skipped.
+    outcomes = OutcomesOperator(
+        task_id="outcomes",
         dataset=dataset,
         model=model,
-        version="{{ params.version }}",
-        first_day="{{ params.first_day }}",
-        last_day="{{ params.last_day }}",
+        online=True,
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
     )
-    rows = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
-    asset = Asset(name=f"{model}_skew", uri=f"x-leeway://skew/{model}")
-    outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model=model, online=True)
-    skew = SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **rows)
-    collect >> [outcomes, skew]
-    if has_profiles:
-        collect >> ProfileOperator(task_id="profile", **rows)
+    versions.dag.get_task("collect") >> outcomes

@@ -51,6 +51,7 @@ def create_app() -> FastAPI:
     app.get("/documents/models/{name}", dependencies=look)(send_model)
     app.get("/documents/data/{name}", dependencies=look)(send_dataset)
     app.get("/documents/costs", dependencies=look)(send_costs)
+    app.get("/documents/jobs", dependencies=look)(send_jobs)
     app.get("/leeway.js")(send_script)
     app.get("/{name}.svg")(send_icon)
     return app
@@ -76,6 +77,11 @@ def send_dataset(name: str, user: GetUserDep, if_none_match: IfNoneMatch = "") -
 def send_costs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     """Send the costs."""
     return _send(documents.read_costs(_make_permission_check(user)), if_none_match)
+
+
+def send_jobs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
+    """Send the jobs that run."""
+    return _send(documents.read_jobs(_make_permission_check(user)), if_none_match)
 
 
 def send_script(if_none_match: IfNoneMatch = "") -> Response:

@@ -72,6 +72,12 @@ def read_costs(can_read: CanRead) -> dict[str, Any]:
     return {**document, **visible, **sums}
 
 
+def read_jobs(can_read: CanRead) -> dict[str, Any]:
+    """Read the jobs that run, without those of models that the visitor may not read about."""
+    document = _read("jobs.json")
+    return {**document, "jobs": [job for job in document["jobs"] if not job["model"] or can_read(job["model"])]}
+
+
 def record_look() -> None:
     """Record that somebody looks at the page now, so that changes of the lake are written."""
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so

@@ -295,6 +295,29 @@ def count_captured(drydock_server) -> int:
     return sum(body.count(b"\n") for body in bodies)
 
 
+FAIL_A_CANARY = """
+from mlflow import MlflowClient
+from pipelines.registry.lifecycle import Kind
+from pipelines.registry.lifecycle.deployments import record_deployment
+client = MlflowClient()
+first = client.get_model_version("flights", "1")
+model_id = first.source.removeprefix("models:/")
+version = client.create_model_version("flights", first.source, first.run_id, first.tags, model_id=model_id).version
+record_deployment(Kind.DEPLOYMENT_FAILED, "flights", str(version), "flights", "an alarm", {"config": "canary"})
+print(version)
+"""
+
+
+def fail_a_canary(airflow: Airflow, drydock_server: Any) -> None:
+    """Record that version 2 was a canary and was rolled back; what version 1 answered counts as its answers, too."""
+    result = airflow.run_command("-c", FAIL_A_CANARY)
+    assert (result.returncode, result.stdout) == (0, "2\n"), result.stdout[-2_000:] + result.stderr[-2_000:]
+    client = drydock_server.client("s3")
+    for item in client.list_objects_v2(Bucket="leeway", Prefix="leeway/capture/1/flights/")["Contents"]:
+        key = item["Key"].replace("capture/1/", "capture/2/")
+        client.copy_object(Bucket="leeway", Key=key, CopySource={"Bucket": "leeway", "Key": item["Key"]})
+
+
 def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, drydock_server, until):
     rows = pd.read_parquet(airflow.home / "scored/flights/flights/1/2013-02-01.parquet")
     rows = rows[list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))]
@@ -304,7 +327,8 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     requests = -(-len(rows) // 200)
     until(lambda: count_captured(drydock_server) == requests)
     run = airflow.run("flights_serving_monitor", "2013-02-01", **days)
-    assert set(run.states.values()) == {"success"} and len(run.states) == 3, run.log[-4_000:]
+    assert set(run.states.values()) == {"success"} and len(run.states) == 4, run.log[-4_000:]
+    assert run.xcoms["versions"] == ["1"]
     collect, skew = run.xcoms["collect"], run.xcoms["skew"]
     assert (collect["version"], collect["endpoint"], collect["scored"]) == ("1", "flights", len(rows))
     assert run.xcoms["outcomes"]["outcomes"] > 500
@@ -319,19 +343,27 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     # The clients' `departures_hour` is another now, as if `materialize` had been left out.
     request_scores(drydock_server, rows.assign(departures_hour=21.0))
     until(lambda: count_captured(drydock_server) == 2 * requests)
+    fail_a_canary(airflow, drydock_server)
     run = airflow.run("flights_serving_monitor", "2013-02-01", **days)
-    assert run.states["skew"] == "success", run.log[-4_000:]
-    assert run.xcoms["skew"]["outcome"] == "skew" and run.xcoms["skew"]["different_shares"]["departures_hour"] > 0.5
+    assert set(run.states.values()) == {"success"} and len(run.states) == 6, run.log[-4_000:]
+    assert [run.xcoms[name]["version"] for name in ("collect", "collect[1]")] == ["1", "2"]
+    for name in ("skew", "skew[1]"):
+        assert run.xcoms[name]["outcome"] == "skew" and run.xcoms[name]["different_shares"]["departures_hour"] > 0.5
+    assert run.xcoms["outcomes"]["outcomes"] > 1_000, "the labels are joined to the scores of both versions"
     assert "requests of 2013-02-01 differ from the lake: more than 1.00% of the rows differ in" in run.log
-    (extra,) = list_events(airflow, "flights_skew")
-    assert (extra["partition"], extra["versions"], extra["endpoint"]) == ("2013-02-01", ["1"], "flights")
+    events = list_events(airflow, "flights_skew")
+    assert sorted(event["versions"] for event in events) == [["1"], ["2"]]
+    assert {(event["partition"], event["endpoint"]) for event in events} == {("2013-02-01", "flights")}
     history = airflow.run_command("-m", "pipelines", "skew_history", "flights").stdout
     assert history.startswith("2013-02-01  flights  version 1  skew  ")
 
 
 def test_a_day_without_requests_is_skipped_and_the_endpoint_is_deleted(airflow, drydock_server):
+    run = airflow.run("flights_serving_monitor", "2013-01-29")
+    assert (run.xcoms, run.states["versions"]) == ({"versions": []}, "success"), "none was deployed up to this day"
+    assert {run.states[name] for name in ("collect", "skew", "outcomes")} == {"skipped"}
     run = airflow.run("flights_serving_monitor", "2013-01-30", version="1")
-    assert set(run.states.values()) == {"skipped"}, run.log[-4_000:]
+    assert {run.states[name] for name in ("collect", "skew", "outcomes")} == {"skipped"}, run.log[-4_000:]
     assert "flights captured no row of 2013-01-30 on 2013-01-29..2013-01-30." in run.log
     assert airflow.run_command("-m", "pipelines", "undeploy", "--model", "flights").returncode == 0
     assert drydock_server.client("sagemaker").list_endpoints(NameContains="flights")["Endpoints"] == []

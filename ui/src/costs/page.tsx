@@ -11,6 +11,7 @@ import { EndpointTable } from "./endpoints";
 import { JobTable } from "./jobs";
 import { MonthChart } from "./months";
 import { Queue } from "./queue";
+import { RunningJobTable } from "./running";
 
 /** Show the costs. */
 export function CostsPage() {
@@ -31,6 +32,7 @@ export function CostsPage() {
             <EndpointTable endpoints={costs.endpoints} />
             <ActiveTasks />
           </SimpleGrid>
+          <RunningJobTable />
           <Queue />
           <JobTable jobs={costs.jobs} />
           {costs.price_dates && <SmallText>{costs.price_dates}</SmallText>}

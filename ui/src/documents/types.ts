@@ -5,6 +5,7 @@ export interface Documents {
   ModelDetails: ModelDetails;
   DatasetDetails: DatasetDetails;
   CostDocument: CostDocument;
+  RunningJobs: RunningJobs;
 }
 /**
  * File models.json: a summary of each model.
@@ -774,6 +775,52 @@ export interface JobCost {
    * Seconds of training that interruptions lost.
    */
   lost_s: number;
+  /**
+   * What it used of its instances; null in a document of an earlier version of Leeway.
+   */
+  use?: JobUse | null;
+}
+/**
+ * What a job used of its instances, by CloudWatch. Null: CloudWatch has no value.
+ */
+export interface JobUse {
+  /**
+   * Number of vCPUs of an instance; null if it is not known.
+   */
+  cores: number | null;
+  /**
+   * CPU; 100 percent is one core.
+   */
+  cpu: Use | null;
+  /**
+   * Memory; 100 percent is that of an instance.
+   */
+  memory: Use | null;
+  /**
+   * Disk; 100 percent is that of an instance.
+   */
+  disk: Use | null;
+  /**
+   * GPU; 100 percent is one GPU.
+   */
+  gpu: Use | null;
+  /**
+   * Memory of the GPU; 100 percent is that of one GPU.
+   */
+  gpu_memory: Use | null;
+}
+/**
+ * What a job used of a resource, over all of its instances.
+ */
+export interface Use {
+  /**
+   * Mean, percent.
+   */
+  mean: number;
+  /**
+   * Highest value, percent.
+   */
+  peak: number;
 }
 /**
  * Costs of a model in a month.
@@ -849,4 +896,75 @@ export interface ProjectBudget {
    * Budget of the month, USD; null if there is none.
    */
   budget_usd: number | null;
+}
+/**
+ * File jobs.json: jobs that run.
+ */
+export interface RunningJobs {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  /**
+   * The jobs, newest first.
+   */
+  jobs: RunningJob[];
+  /**
+   * Why SageMaker could not be asked; empty if it could. Then there are no jobs.
+   */
+  problem: string;
+}
+/**
+ * A job in SageMaker that has not ended, and that an operator of Leeway started.
+ */
+export interface RunningJob {
+  /**
+   * Name of the job in SageMaker.
+   */
+  name: string;
+  /**
+   * training, processing or transform.
+   */
+  kind: string;
+  /**
+   * Model; empty if there is none.
+   */
+  model: string;
+  /**
+   * DAG run, DAG/RUN.
+   */
+  run: string;
+  /**
+   * Instance type.
+   */
+  instance_type: string;
+  /**
+   * Number of instances.
+   */
+  instance_count: number;
+  /**
+   * Whether it runs on spot instances.
+   */
+  spot: boolean;
+  /**
+   * SageMaker's more precise status, such as Training or Interrupted.
+   */
+  status: string;
+  /**
+   * When it was created, UTC.
+   */
+  created: string;
+  /**
+   * When it got its first instance, UTC; null while it waits.
+   */
+  started: string | null;
+  /**
+   * Number of interruptions by spot so far.
+   */
+  interruptions: number;
+  use: JobUse;
 }

@@ -198,6 +198,34 @@ def test_document_that_is_old_missing_or_of_another_version_says_so(server, open
 
 
 @pytest.mark.usefixtures("changes")
+def test_use_of_a_job_is_a_bar_with_words_and_a_dash_where_it_is_not_known(server, open_page):
+    jobs = json.loads((server.status / "costs.json").read_text())["jobs"][:2]
+    nothing = dict.fromkeys(("disk", "gpu", "gpu_memory"))
+    jobs[0]["use"] = {"cores": 4, "cpu": {"mean": 180, "peak": 396}, "memory": {"mean": 0, "peak": 0}, **nothing}
+    jobs[1]["use"] = None
+    edit(server, "costs.json", jobs=jobs)
+    table = open_page("vera", "/costs").get_by_role("table", name="Jobs", exact=True)
+    table.get_by_role("img", name="CPU: mean 45 %, peak 99 % of 4 vCPUs").wait_for()
+    table.get_by_role("img", name="Memory: mean 0 %, peak 0 %").wait_for()
+    assert table.get_by_role("img", name="GPU is not known").inner_text() == "\u2013"
+    assert table.get_by_role("img", name="an earlier version of Leeway").inner_text() == "\u2013"
+
+
+@pytest.mark.usefixtures("changes")
+def test_running_jobs_are_there_or_the_page_says_why_not(server, open_page):
+    page = open_page("vera", "/costs")
+    running = page.get_by_role("table", name="Running jobs")
+    running.get_by_text("waits for instances").wait_for()
+    assert running.get_by_role("img", name="CPU: mean").count() == 2, "the third one has no instance yet"
+    edit(server, "jobs.json", jobs=[], problem="no AWS region is configured.")
+    page.get_by_text("SageMaker could not be asked: no AWS region is configured.").wait_for()
+    edit(server, "jobs.json", problem="")
+    page.get_by_text("No job runs.").wait_for()
+    (server.status / "jobs.json").unlink()
+    open_page("vera", "/costs").get_by_text("They are not known").wait_for()
+
+
+@pytest.mark.usefixtures("changes")
 def test_lake_without_models_data_labels_and_costs_has_words_for_it(server, open_page):
     details = json.loads((server.status / "models/flights.json").read_text())
     nothing = {"performance": None, "drift": None, "champion": "", "champion_since": None, "newest_partition": ""}

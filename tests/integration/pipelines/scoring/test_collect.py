@@ -15,7 +15,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Kind
 from pipelines.registry.lifecycle.deployments import record_deployment
-from pipelines.steps import collect, outcomes, profile, score
+from pipelines.steps import collect, list_versions, outcomes, profile, score
 from tests.integration.pipelines.scoring.conftest import DAY, CaptureFolder, read_inputs
 from tests.tools.kill_points import draw_moments, is_killed, run_until
 
@@ -101,6 +101,14 @@ def test_the_version_is_the_last_one_that_was_deployed_up_to_the_last_day(
     record_deployment(Kind.DEPLOYED, "scored", "99", "another", "", {"config": "two"})
     result = run(capture, **fields)
     assert (result.version, result.endpoint, result.scored, result.reason) == (champion, "online", 5, "")
+    days = {name: fields[name] for name in ("first_day", "last_day")}
+    listed = {"dataset": "flights", "model": "scored", "endpoint": "online", "partition": DAY}
+    spec = list_versions.ListVersionsSpec(**listed, **days)
+    assert list_versions.run(spec).versions == [champion]
+    assert list_versions.run(spec.model_copy(update={"version": "champion"})).versions == [champion]
+    assert list_versions.run(list_versions.ListVersionsSpec(**listed)).versions == [], "not on the day of the rows"
+    with pytest.raises(DataError, match="the registry has no scored version 77"):
+        list_versions.run(spec.model_copy(update={"version": "77"}))
     assert "was deployed to online up to 2013-02-01" in run(capture, version="").reason
     assert "was deployed to scored up to" in run(capture, version="", endpoint="").reason
 

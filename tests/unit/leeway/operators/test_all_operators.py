@@ -23,6 +23,7 @@ from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
 from leeway.operators.guard import GuardOperator
 from leeway.operators.ingest import IngestOperator
+from leeway.operators.list_versions import ListVersionsOperator
 from leeway.operators.materialize import MaterializeOperator
 from leeway.operators.meter_endpoints import MeterEndpointsOperator
 from leeway.operators.mirror import MirrorOperator
@@ -95,6 +96,7 @@ ARGUMENTS = {
         "partition": "2013-01-01",
     },
     OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
+    ListVersionsOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     UndeployOperator: {"model": "flights"},
     StopIdleOperator: {"hours": "24", "delete": "False"},
     MeterEndpointsOperator: {},

@@ -20,7 +20,10 @@ from pipelines.status import watching, writing
 from stack.layout import Layout
 
 WRITTEN_AT = "2026-11-27T09:00:00Z"
-ADDRESSES = ("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/leeway.js")
+ADDRESSES = (
+    *("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/documents/jobs"),
+    "/leeway.js",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +47,7 @@ def status(home: Path) -> Path:
         "models/cars.json": {"summary": {"model": "cars"}},
         "data/harbor.json": {"dataset": "harbor", "models": ["boats"]},
         "data/street.json": {"dataset": "street", "models": ["cars"]},
+        "jobs.json": {"jobs": [{"model": name} for name in ("boats", "cars", "")], "problem": ""},
         "costs.json": {"jobs": rows, "months": rows, "endpoints": [], "budgets": [{"project": "p"}], "advice": ["x"]},
     }
     for name, content in files.items():
@@ -112,6 +116,7 @@ def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     costs = viewer.get("/documents/costs").json()
     assert [row["model"] for row in costs["jobs"]] == [row["model"] for row in costs["months"]] == ["boats", ""]
     assert costs["budgets"] == costs["advice"] == []
+    assert [job["model"] for job in viewer.get("/documents/jobs").json()["jobs"]] == ["boats", ""]
 
 
 def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Path) -> None:
