@@ -28,8 +28,14 @@ def render_schema() -> str:
     # The version as a constant lets the compiler, and the page, tell documents of another version apart.
     for document in DOCUMENTS:
         schema["$defs"][document.__name__]["properties"]["schema_version"]["const"] = SCHEMA_VERSION
-    whole = {"title": "Documents", "type": "object", "properties": properties, "required": sorted(properties), **schema}
-    return json.dumps(whole | {"additionalProperties": False}, indent=1) + "\n"
+    whole_schema = {
+        "title": "Documents",
+        "type": "object",
+        "properties": properties,
+        "required": sorted(properties),
+        **schema,
+    }
+    return json.dumps(whole_schema | {"additionalProperties": False}, indent=1) + "\n"
 
 
 def main() -> None:

@@ -87,10 +87,10 @@ class ControlEndpoints:
         job, policy = self._find_unfinished_spot_job(body), self._queue.market.policy
         running_s = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
         after_s = _get_number(body, "after_s", 0.0)
-        back_after_s = _get_number(body, "capacity_back_after_s", policy.capacity_back_after_s)
+        no_capacity_s = _get_number(body, "no_capacity_s", policy.no_capacity_s)
         notice_s = _get_number(body, "notice_s", policy.notice_s)
-        self._queue.market.request_interruption(job, Interruption(running_s + after_s, back_after_s, notice_s))
-        return {"job": job.name, "after_s": after_s, "capacity_back_after_s": back_after_s, "notice_s": notice_s}
+        self._queue.market.request_interruption(job, Interruption(running_s + after_s, no_capacity_s, notice_s))
+        return {"job": job.name, "after_s": after_s, "no_capacity_s": no_capacity_s, "notice_s": notice_s}
 
     def _find_unfinished_spot_job(self, body: Body) -> Job:
         filters = {key: _get_text(body, key, "") for key in ("account_id", "region")}

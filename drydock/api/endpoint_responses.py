@@ -20,7 +20,7 @@ NEWEST_FIRST = {"SortOrder": "Descending"}
 
 
 class EndpointResponse(ReadingResponse):
-    """Answers requests for endpoints and their configurations."""
+    """Answers the requests about endpoints and their configurations."""
 
     def create_endpoint_config(self) -> ActionResult:
         """Answer CreateEndpointConfig."""

@@ -129,8 +129,10 @@ class EndpointsBackend(ModelsBackend):
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
         plan = self._build_plan(request["EndpointConfigName"])
         if request.get("RetainAllVariantProperties"):
-            excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
-            retain_properties(endpoint.record.plan, plan, excluded)
+            excluded_properties = {
+                item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
+            }
+            retain_properties(endpoint.record.plan, plan, excluded_properties)
         rules.check_conversion(endpoint.record.plan, plan)
         self._check_scalable_targets(endpoint, plan)
         deployment = request.get("DeploymentConfig")

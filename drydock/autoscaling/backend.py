@@ -151,9 +151,9 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         endpoint_and_name = self.find_variant(resource_id)
         if endpoint_and_name is None:
             raise AWSValidationException(f"The variant {resource_id} does not exist.")
-        registered = self.targets.get(DIMENSION, {}).get(resource_id)
+        target = self.targets.get(DIMENSION, {}).get(resource_id)
         low, high = (
-            getattr(registered, name, None) if values[name] is None else values[name]
+            getattr(target, name, None) if values[name] is None else values[name]
             for name in ("min_capacity", "max_capacity")
         )
         if low is None or high is None:

@@ -175,10 +175,10 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
 
 def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelResponse, float]:
     """Return the response of an instance, with status 0 if there is none in time, and the seconds that it took."""
-    deadline, broken = time.monotonic() + request.timeout_s, 0
+    deadline, broken_count = time.monotonic() + request.timeout_s, 0
     headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
     started_at = time.perf_counter()
-    while broken < MAX_BROKEN_REQUESTS:
+    while broken_count < MAX_BROKEN_REQUESTS:
         try:
             with fleet.use_instance(variant, deadline) as instance:
                 if instance is None:
@@ -194,9 +194,9 @@ def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelRes
             break
         except (OSError, http.client.HTTPException) as error:
             # A refused connection has not reached the model: the process has just ended.
-            broken += not isinstance(error, ConnectionRefusedError)
+            broken_count += not isinstance(error, ConnectionRefusedError)
             time.sleep(RETRY_PAUSE_S)
     duration_s = time.perf_counter() - started_at
-    if broken == MAX_BROKEN_REQUESTS:
+    if broken_count == MAX_BROKEN_REQUESTS:
         return ModelResponse(500, b"The model's process ended while it answered the request.", "text/plain"), duration_s
     return ModelResponse(0, TIMEOUT_MESSAGE.encode(), "text/plain"), duration_s

@@ -66,8 +66,8 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        exited: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set when the
-            command has ended and only the results must still be uploaded; None before.
+        command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set once
+            the command has ended and only the results must still be uploaded; None before.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of the model, as it was when the job was created; None for a job that is not a transform
             job.
@@ -86,7 +86,7 @@ class Record:
     reason: str | None = None
     message: str | None = None
     artifacts: str | None = None
-    exited: tuple[str, int] | None = None
+    command_end: tuple[str, int] | None = None
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     model: dict[str, Any] | None = None
     tuning: TrialOf | None = None
@@ -103,7 +103,7 @@ class Record:
         content["transitions"] = [_load_transition(entry) for entry in content["transitions"]]
         content["modified"] = datetime.fromisoformat(content["modified"])
         content["status"] = Status(content["status"])
-        content["exited"] = tuple(content["exited"]) if content["exited"] else None
+        content["command_end"] = tuple(content["command_end"]) if content["command_end"] else None
         content["metrics"] = {
             name: (value, datetime.fromisoformat(logged_at)) for name, (value, logged_at) in content["metrics"].items()
         }

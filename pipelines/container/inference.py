@@ -147,11 +147,13 @@ def _list_values(table: Table, types: Mapping[str, str], model: PackagedModel) -
         raise BadRequest(f"the content type has rows=raw{hint}")
     values = []
     for number, row in enumerate(table.rows, 1):
-        if missing := [name for name in types if name not in row]:
-            problem = f"row {number} lacks the columns {', '.join(missing)}: send every feature of the model"
+        if missing_names := [name for name in types if name not in row]:
+            problem = f"row {number} lacks the columns {', '.join(missing_names)}: send every feature of the model"
             raise BadRequest(problem + hint)
-        if unknown := [name for name in row if name not in types and name not in key]:
-            raise BadRequest(f"row {number} has columns that are no features of the model: {', '.join(unknown)}" + hint)
+        if unknown_names := [name for name in row if name not in types and name not in key]:
+            raise BadRequest(
+                f"row {number} has columns that are no features of the model: {', '.join(unknown_names)}" + hint
+            )
         values.append([_convert(row[name], types[name], name, number, table.is_text) for name in types])
     return values
 

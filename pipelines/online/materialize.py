@@ -54,18 +54,22 @@ def materialize(
         ServiceError: the store does not answer. Records that were written stay. A retry can help.
     """
     group, records = store.create_group(dataset, lookup), read_records(lake, dataset, lookup, partition)
-    written = 0
+    written_count = 0
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="materialize") as pool:
         for begin in range(0, len(records), BATCH):
             identifiers = list(records)[begin : begin + BATCH]
-            stored = store.read({group: identifiers})
-            changed = [name for name in identifiers if not _is_as_new(stored.get((group, name)), records[name])]
-            written += len(list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed)))
-    return Count(len(records), written)
+            stored_records = store.read({group: identifiers})
+            changed_identifiers = [
+                name for name in identifiers if not _is_as_new(stored_records.get((group, name)), records[name])
+            ]
+            written_count += len(
+                list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed_identifiers))
+            )
+    return Count(len(records), written_count)
 
 
-def _is_as_new(stored: Record | None, record: Record) -> bool:
-    return stored is not None and stored.event_time >= record.event_time
+def _is_as_new(stored_record: Record | None, record: Record) -> bool:
+    return stored_record is not None and stored_record.event_time >= record.event_time
 
 
 def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition) -> dict[str, Record]:
@@ -119,8 +123,8 @@ def _read_values(
                     yield identifier, format_values(row)
 
 
-def list_newest_partitions(published: Sequence[Partition], lookup: Lookup) -> list[Partition]:
+def list_newest_partitions(published_partitions: Sequence[Partition], lookup: Lookup) -> list[Partition]:
     """List the published partitions whose values are not too old for rows of the newest partition, the newest first."""
-    newest = max(published, key=get_begin)
+    newest = max(published_partitions, key=get_begin)
     begin = get_begin(newest) - lookup.max_age
-    return sorted((item for item in published if get_begin(item) >= begin), key=get_begin, reverse=True)
+    return sorted((item for item in published_partitions if get_begin(item) >= begin), key=get_begin, reverse=True)

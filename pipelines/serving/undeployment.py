@@ -88,9 +88,11 @@ class Endpoints:
     def list_idle(self, hours: int, now: dt.datetime) -> list[Endpoint]:
         """List the endpoints of `list_created_by_leeway` that got no request and no change for some hours."""
         begin = (now - dt.timedelta(hours=hours)).replace(second=0, microsecond=0)  # metrics have whole minutes
-        unchanged = [item for item in self.list_created_by_leeway() if item.description["LastModifiedTime"] < begin]
+        unchanged_endpoints = [
+            item for item in self.list_created_by_leeway() if item.description["LastModifiedTime"] < begin
+        ]
         with _translate_errors():
-            return [item for item in unchanged if not self._count_invocations(item, begin, now)]
+            return [item for item in unchanged_endpoints if not self._count_invocations(item, begin, now)]
 
     def _count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
         variants = endpoint.description.get("ProductionVariants", [])

@@ -45,8 +45,8 @@ class GateSpec(Spec):
     version: str = ""
     """Version of the candidate."""
     approval: Approval = "none"
-    """When a person has to agree to a promotion: none (never), required (after a pass), when_undecided (after an
-    undecided verdict). In a backfill, nobody has to."""
+    """When a person must approve a promotion: none (never), required (after a passed verdict), when_undecided (after an
+    undecided verdict). A backfill needs no approval."""
     approval_timeout_h: float = Field(default=72.0, gt=0, allow_inf_nan=False)
     """Hours to wait for the person's answer."""
     approval_default: Literal["approve", "reject"] = "reject"
@@ -63,7 +63,7 @@ class GateResult(Result):
     """A verdict, as in its file."""
 
     passed: bool
-    """Whether the outcome is `passed`. If a person has to agree (`needs_approval`), this alone allows no promotion."""
+    """Whether the outcome is `passed`. If `needs_approval` is true, a person must also approve the promotion."""
     outcome: Outcome
     """passed, failed, or undecided: too little data to decide, which does not count as passed."""
     reason: str

@@ -39,7 +39,7 @@ class RecordDeploymentSpec(Spec):
     alarms: list[str] = Field(default_factory=list)
     """Alarms that caused a rollback."""
     region: str = ""
-    """AWS region of the endpoint. With the next five, the costs of the endpoint are known from the event."""
+    """AWS region of the endpoint. From it and the next five fields, the costs of the endpoint are computed."""
     instance_type: str = ""
     """Instance type of the deployment."""
     instance_count: int = Field(default=0, ge=0)

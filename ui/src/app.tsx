@@ -47,13 +47,13 @@ function hideIcon(): void {
   for (const icon of document.querySelectorAll("img[src*='leeway/icon']")) icon.setAttribute("alt", "");
 }
 
-/** Say why the runs and approvals of Airflow are not known. The views show errors of the documents themselves. */
+/** Show why Airflow's runs and approvals are not known. Errors of documents are shown by the views. */
 function AirflowError() {
   const { error } = useAirflow();
   if (!error || error.status === 401 || error.status === 0) return null;
   return (
     <Box mb={4}>
-      <Notice status="warning" title="Airflow did not list the runs and approvals.">
+      <Notice status="warning" title="The runs and approvals could not be read from Airflow.">
         {error.message}
       </Notice>
     </Box>

@@ -32,7 +32,7 @@ class ConnectionPool:
         self._port = port
         self._idle: deque[http.client.HTTPConnection] = deque()
         self._answered_at = 0.0
-        self._sent: list[float] = []  # when each request in progress was sent
+        self._sent_times: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
         """Whether a request got no response in time, and no other request got one while it waited."""
 
@@ -44,7 +44,7 @@ class ConnectionPool:
             OSError, HTTPException: The server has ended, or has closed the connection before its response was complete.
         """
         sent_at = time.monotonic()
-        self._sent.append(sent_at)
+        self._sent_times.append(sent_at)
         connection = self._take_connection(timeout_s)
         try:
             connection.request("POST", "/invocations", body, dict(headers))
@@ -52,11 +52,11 @@ class ConnectionPool:
             content = response.read()
         except BaseException as error:
             connection.close()
-            if isinstance(error, TimeoutError) and self._answered_at < sent_at == min(self._sent):
+            if isinstance(error, TimeoutError) and self._answered_at < sent_at == min(self._sent_times):
                 self.is_stuck = True
             raise
         finally:
-            self._sent.remove(sent_at)
+            self._sent_times.remove(sent_at)
         self._answered_at = time.monotonic()
         self._idle.append(connection)
         attributes = response.headers.get("X-Amzn-SageMaker-Custom-Attributes", "")

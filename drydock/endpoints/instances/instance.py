@@ -70,7 +70,7 @@ class Instance:
         self._host: RunningHost | None = None
         self.is_standby = False
         """Whether its process has imported the model's libraries, or does so, and waits for `start`."""
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self.pool: ConnectionPool | None = None
         """Sends requests to the process; None while it does not answer."""
         self.requests, self.used_at = 0, time.monotonic()
@@ -139,7 +139,7 @@ class Instance:
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
         """
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             raise JobFailed(self._describe_failed_start())
         host = self._host if self.is_standby else None
         if host is None:
@@ -149,7 +149,7 @@ class Instance:
         while (port := self._find_port(host)) is None:
             if self.is_standby:
                 self.is_standby = not self._let_standby_load()
-            if host.has_exited() or self._stopped.is_set() or time.monotonic() > deadline:
+            if host.has_exited() or self._stop_event.is_set() or time.monotonic() > deadline:
                 host.finish()
                 raise JobFailed(self._describe_failed_start())
             time.sleep(POLL_S)
@@ -183,7 +183,7 @@ class Instance:
 
     def has_ended(self) -> bool:
         """Return whether the process has ended without a call of `stop`, or does not answer any more."""
-        if self._stopped.is_set() or self._host is None:
+        if self._stop_event.is_set() or self._host is None:
             return False
         pool = self.pool
         return self._host.has_exited() or (pool is not None and pool.is_stuck)
@@ -197,7 +197,7 @@ class Instance:
 
     def stop(self) -> None:
         """End the process, and delete the folder tree. Idempotent."""
-        self._stopped.set()
+        self._stop_event.set()
         pool, self.pool = self.pool, None
         if self._host is not None:
             self._end_process(self._host)
@@ -216,7 +216,7 @@ class Instance:
         host.finish()
 
     def _describe_failed_start(self) -> str:
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             return "The instance was stopped before its model was loaded."
         text = (
             f"The primary container for production variant {self.variant.name} did not pass the ping health check. "

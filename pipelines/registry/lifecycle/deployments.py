@@ -90,7 +90,7 @@ def is_rollback(state: State, endpoint: str, version: str) -> bool:
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events have the same kind, version and configuration, and of a failure or shadow the run."""
+    """Return whether two events have the same kind, version and configuration, and failures or shadows the same run."""
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
     names = ("endpoint", "config", *(["run"] if is_of_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)

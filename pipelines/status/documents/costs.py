@@ -59,11 +59,11 @@ class JobCost(Message):
     ended: dt.datetime | None
     """When it ended, UTC."""
     training_s: float
-    """Seconds of work."""
+    """Seconds in which the job worked."""
     billable_s: float
     """Seconds that are billed."""
     waiting_s: float
-    """Seconds of all waits for instances."""
+    """Seconds in which the job waited for instances."""
     cost_usd: float
     """Cost, USD."""
     on_demand_usd: float
@@ -82,19 +82,19 @@ class MonthCost(Message):
     month: str
     """Month, YYYY-MM."""
     model: str
-    """Model; empty if the costs are of none."""
+    """Model; empty for costs without a model."""
     project: str
     """Project that pays."""
     jobs_usd: float
-    """Jobs that have ended, USD."""
+    """Cost of the jobs that have ended, USD."""
     endpoints_usd: float
-    """Endpoints as far as they were metered, USD."""
+    """Cost of the endpoints as far as they were metered, USD."""
     saved_usd: float
-    """What spot and scaling to zero saved, USD."""
+    """Amount that spot instances and scaling to zero saved, USD."""
 
 
 class EndpointCost(Message):
-    """An endpoint that runs, as far as the lake knows."""
+    """An endpoint that runs, according to the lake."""
 
     endpoint: str
     """Name of the endpoint."""
@@ -105,7 +105,7 @@ class EndpointCost(Message):
     usd_h: float
     """Cost of an hour, USD."""
     since: dt.datetime
-    """Since when it is known, UTC."""
+    """End of its last metering, or its start if it was not metered yet, UTC."""
 
 
 class ProjectBudget(Message):
@@ -116,7 +116,7 @@ class ProjectBudget(Message):
     month_usd: float
     """Spent in the current month, USD."""
     running_usd: float
-    """What its running endpoints will still cost in this month, USD."""
+    """Expected cost of its running endpoints until the end of the month, USD."""
     budget_usd: float | None
     """Budget of the month, USD; null if there is none."""
 
@@ -137,4 +137,4 @@ class CostDocument(Document):
     price_dates: str
     """Dates of the prices, in words; empty if there are no costs."""
     advice: list[str]
-    """What could cost less, a sentence each; empty if nothing was found."""
+    """Sentences about costs that could be avoided; empty if nothing was found."""

@@ -1,4 +1,4 @@
-"""Answer the page's requests: documents and the script. Every route needs a login, and Airflow's permissions hold.
+"""Answer the page's requests for documents and for its script. Every route needs a login; Airflow's permissions apply.
 
 Without `from __future__ import annotations`: FastAPI has to resolve the types of the routes' parameters.
 """
@@ -21,9 +21,9 @@ from leeway.page.errors import MissingDocumentError
 
 STATIC = Path(__file__).with_name("static")
 WATCHED_HEADER = "X-Leeway-Watched-At"
-"""Header with the moment at which the lake was last looked at, UTC."""
+"""Header with the time at which the lake was last checked for changes, UTC."""
 HEADERS = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
-"""Headers of every answer. A browser may keep it, and asks each time whether it has changed."""
+"""Headers of every response. A browser may cache it, and asks each time whether it has changed."""
 COLORS = {"icon.svg": ("#334155", "#f8fafc"), "icon-dark.svg": ("#e4e4e7", "none")}
 """Icon to the colors of its lines and of their edge. If the page is open, Airflow's light theme shows the icon on dark
 blue; there the edge makes it visible."""
@@ -46,12 +46,12 @@ def create_app() -> FastAPI:
         dependencies=[Depends(requires_access_view(AccessView.WEBSITE))],
     )
     app.add_exception_handler(MissingDocumentError, _answer_missing_document)
-    look = [Depends(documents.record_look)]
-    app.get("/documents/models", dependencies=look)(send_models)
-    app.get("/documents/models/{name}", dependencies=look)(send_model)
-    app.get("/documents/data/{name}", dependencies=look)(send_dataset)
-    app.get("/documents/costs", dependencies=look)(send_costs)
-    app.get("/documents/jobs", dependencies=look)(send_jobs)
+    dependencies = [Depends(documents.record_request)]
+    app.get("/documents/models", dependencies=dependencies)(send_models)
+    app.get("/documents/models/{name}", dependencies=dependencies)(send_model)
+    app.get("/documents/data/{name}", dependencies=dependencies)(send_dataset)
+    app.get("/documents/costs", dependencies=dependencies)(send_costs)
+    app.get("/documents/jobs", dependencies=dependencies)(send_jobs)
     app.get("/leeway.js")(send_script)
     app.get("/{name}.svg")(send_icon)
     return app
@@ -98,7 +98,7 @@ def send_icon(name: str) -> Response:
 
 
 def _make_permission_check(user: Any) -> Callable[[str], bool]:
-    """Return the function that says whether a user may read the runs of a model's training, and so about the model."""
+    """Return a function that checks whether a user may read about a model: who may read the runs of its training."""
 
     @cache
     def can_read(model: str) -> bool:

@@ -19,7 +19,8 @@ export function PermittedActions({ dagId, children }: { dagId: string; children:
   if (!may) {
     return (
       <Text fontSize="xs" color="fg.muted">
-        You may look, but not act: Airflow does not let you start runs of {dagId}.
+        You can read this page, but not start actions: you do not have Airflow&apos;s permission to start runs of{" "}
+        {dagId}.
       </Text>
     );
   }

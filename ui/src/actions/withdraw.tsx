@@ -22,7 +22,7 @@ export function Withdraw({ details, partition: newest }: WithdrawProps) {
   const obstacle = useObstacle(dagId);
   const action = useRunAction({
     dagId,
-    // Two visitors who withdraw the same rows write the same ID.
+    // If two visitors withdraw the same rows, their runs have the same ID, and Airflow starts one run.
     runId: `withdrawal_of_${partition}_validated_${validatedAt ? formatForId(validatedAt) : "never"}`,
     conf: { partition, why },
     done: `The withdrawal of ${partition} was started.`,

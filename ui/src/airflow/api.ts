@@ -16,13 +16,13 @@ export async function listDags(): Promise<Dag[]> {
   }
 }
 
-/** List the runs that run, then those that wait; of each, the newest. */
+/** List the newest running and the newest queued runs, the running ones first. */
 export async function listActiveRuns(): Promise<DagRun[]> {
   const list = async (state: string) => {
     const path = `api/v2/dags/~/dagRuns?state=${state}&order_by=-run_after&limit=${PAGE}`;
     return (await requestJson<{ dag_runs: DagRun[] }>(path)).dag_runs;
   };
-  // Apart, because a backfill can have more runs that wait than fit in an answer.
+  // Two requests, because a backfill can have more queued runs than fit in one response.
   return (await Promise.all(["running", "queued"].map(list))).flat();
 }
 

@@ -1,4 +1,4 @@
-// What the page uses of the answers of Airflow's public API, version 2.
+// The parts of the responses of Airflow's public API, version 2, that the page uses.
 
 export interface Dag {
   dag_id: string;

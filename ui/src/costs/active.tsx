@@ -16,7 +16,7 @@ export function ActiveTasks() {
   const { data, error } = usePolled("tasks", POLL_S, listTrainings);
   const trainings = (data ?? []).filter((task) => dags.has(task.dag_id));
   return (
-    <Panel title="Running trainings" note="Tasks `train` of Airflow that run, or wait for their job (deferred)">
+    <Panel title="Running trainings" note="Airflow's tasks `train` that run, or wait for their job (deferred)">
       {error && <ReadError error={error} what="list of tasks" />}
       {trainings.length === 0 ? (
         <EmptyNote>No training runs.</EmptyNote>

@@ -97,7 +97,7 @@ export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
     <Panel
       title="Jobs"
-      note="The last jobs, newest first, with the time of their end. Use of their instances: mean / peak. Saved: less than the same seconds on demand"
+      note="The last jobs that have ended, newest first. Use of their instances: mean / peak. Saved: compared with on-demand instances"
     >
       {jobs.length === 0 ? (
         <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>

@@ -13,7 +13,7 @@ import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
 
 const POLL_S = 5;
-const MOST_DAGS = 4;
+const MAX_DAGS = 4;
 
 interface PoolRow {
   pool: Pool;
@@ -74,13 +74,13 @@ function WaitingDags({ tasks }: { tasks: TaskInstance[] }) {
   if (counts.length === 0) return <Text color="fg.muted">nothing</Text>;
   return (
     <>
-      {counts.slice(0, MOST_DAGS).map(([dagId, group]) => (
+      {counts.slice(0, MAX_DAGS).map(([dagId, group]) => (
         <Text key={dagId}>
           <AirflowLink to={`/dags/${encodeURIComponent(dagId)}`}>{dagId}</AirflowLink>:{" "}
           {formatNumber(group.length, "task")}
         </Text>
       ))}
-      {counts.length > MOST_DAGS && <SmallText>and {formatNumber(counts.length - MOST_DAGS, "other DAG")}</SmallText>}
+      {counts.length > MAX_DAGS && <SmallText>and {formatNumber(counts.length - MAX_DAGS, "other DAG")}</SmallText>}
     </>
   );
 }

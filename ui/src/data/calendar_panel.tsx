@@ -17,7 +17,7 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
   const { partitions, unit } = details;
   const years = useMemo(() => [...Map.groupBy(partitions, ({ day }) => day.slice(0, 4))].reverse(), [partitions]);
   const [day, setDay] = useState(partitions.at(-1)?.day ?? "");
-  const found = partitions.filter((partition) => partition.day === day);
+  const selected = partitions.filter((partition) => partition.day === day);
   const calendar = useRef<HTMLDivElement>(null);
   useEffect(() => {
     // On a phone, the newest weeks are visible first.
@@ -45,10 +45,10 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
         {() => <PartitionTable partitions={partitions.toReversed()} label="All partitions" />}
       </Disclosure>
       <Box mt={3} aria-live="polite">
-        {found.length > 0 ? (
+        {selected.length > 0 ? (
           <>
-            <PartitionTable partitions={found} label={`Partitions of ${day}`} />
-            <Withdrawals details={details} partitions={found} />
+            <PartitionTable partitions={selected} label={`Partitions of ${day}`} />
+            <Withdrawals details={details} partitions={selected} />
           </>
         ) : (
           <Text fontSize="sm" color="fg.muted">

@@ -35,8 +35,8 @@ function DatasetPage({ dataset }: { dataset: string }) {
             {details.partitions.length === 0 ? (
               <Panel title="Partitions">
                 <EmptyNote>
-                  Nothing was ingested yet. The DAG {details.rows_from || details.dataset}_ingest ingests a partition
-                  for each of its runs.
+                  Nothing was ingested yet. Each run of the DAG {details.rows_from || details.dataset}_ingest ingests a
+                  partition.
                 </EmptyNote>
               </Panel>
             ) : (

@@ -24,14 +24,14 @@ export interface ModelList {
    */
   models: ModelSummary[];
   /**
-   * Model whose state could not be read, to the reason.
+   * Models whose state could not be read, each with the reason.
    */
   unreadable_models: {
     [k: string]: string;
   };
   /**
-   * Other document that could not be written, such as costs.json or data/flights.json, to the reason. Its old file is
-   * still there.
+   * Other documents that could not be written, such as costs.json or data/flights.json, each with the reason. Their
+   * old files are still there.
    */
   unreadable_documents?: {
     [k: string]: string;
@@ -98,7 +98,7 @@ export interface ModelSummary {
    */
   published_at: string | null;
   /**
-   * Null if there was none.
+   * The last training; null if there was none.
    */
   last_training: LastTraining | null;
   /**
@@ -142,7 +142,7 @@ export interface Performance {
   weeks: WeekPerformance[];
 }
 /**
- * The metric of the rows that a model scored in a week, whose labels are known.
+ * The performance of a model on the rows of a week whose labels are known.
  */
 export interface WeekPerformance {
   /**
@@ -230,15 +230,15 @@ export interface ModelDetails {
    */
   events: TimelineEvent[];
   /**
-   * Weeks of the last year of its data in which drift was decided, oldest first.
+   * Weeks of the last year of its data with a drift decision, oldest first.
    */
   drift_weeks: DriftWeek[];
   /**
-   * Null if there is none.
+   * The champion; null if there is none.
    */
   champion: VersionFacts | null;
   /**
-   * Null if there is none.
+   * The challenger; null if there is none.
    */
   challenger: VersionFacts | null;
   /**
@@ -280,7 +280,7 @@ export interface TimelineEvent {
    */
   at: string;
   /**
-   * History that has the event.
+   * Whether it is an event of the registry or of the loop.
    */
   source: "registry" | "loop";
   /**
@@ -345,7 +345,7 @@ export interface DriftWeek {
    */
   decisions: DriftDecision[];
   /**
-   * Column to its largest effect, as a multiple of the bound. From 1 on, it is above the bound.
+   * Largest effect of each column, as a multiple of the bound. An effect of 1 or more is above the bound.
    */
   effects: {
     [k: string]: number;
@@ -513,7 +513,7 @@ export interface Service {
   until: string | null;
 }
 /**
- * What a guard would answer to drift now.
+ * What a guard would decide if drift requested a training now.
  */
 export interface GuardAnswer {
   /**
@@ -521,16 +521,16 @@ export interface GuardAnswer {
    */
   guard: string;
   /**
-   * Why it would hold a training back; empty if it would not.
+   * Why it would hold the training back; empty if it would not.
    */
   why: string;
   /**
-   * First as-of date at which it would not; null if waiting is not enough, or if it does not hold back.
+   * First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty.
    */
   until: string | null;
 }
 /**
- * What a training costs at most.
+ * The highest cost of a training.
  */
 export interface TrainingForecast {
   /**
@@ -592,7 +592,7 @@ export interface DatasetDetails {
   docs_url: string;
 }
 /**
- * What validation said about a partition, and what is published of it.
+ * The last validation of a partition, and its published and quarantined rows.
  */
 export interface PartitionState {
   /**
@@ -604,8 +604,8 @@ export interface PartitionState {
    */
   day: string;
   /**
-   * published: all rows; quarantined: some rows are in quarantine; refused: it is not published; stale: it was
-   * refused, but earlier rows are still published; unjudged: it is published, and was never validated.
+   * published: all rows are published; quarantined: some rows are in quarantine; refused: it is not published; stale:
+   * it was refused, but earlier rows of it are still published; unjudged: it is published, and was never validated.
    */
   state: "published" | "quarantined" | "refused" | "stale" | "unjudged";
   /**
@@ -646,15 +646,15 @@ export interface ExpectationFailures {
    */
   severity: string;
   /**
-   * Number of partitions whose last validation failed it.
+   * Number of partitions whose last validation failed this expectation.
    */
   partitions: number;
   /**
-   * Newest of them.
+   * Newest of these partitions.
    */
   newest_partition: string;
   /**
-   * What was observed, in words.
+   * Value that was observed in the newest partition, in words.
    */
   example: string;
 }
@@ -695,7 +695,7 @@ export interface CostDocument {
    */
   price_dates: string;
   /**
-   * What could cost less, a sentence each; empty if nothing was found.
+   * Sentences about costs that could be avoided; empty if nothing was found.
    */
   advice: string[];
 }
@@ -748,7 +748,7 @@ export interface JobCost {
    */
   ended: string | null;
   /**
-   * Seconds of work.
+   * Seconds in which the job worked.
    */
   training_s: number;
   /**
@@ -756,7 +756,7 @@ export interface JobCost {
    */
   billable_s: number;
   /**
-   * Seconds of all waits for instances.
+   * Seconds in which the job waited for instances.
    */
   waiting_s: number;
   /**
@@ -831,7 +831,7 @@ export interface MonthCost {
    */
   month: string;
   /**
-   * Model; empty if the costs are of none.
+   * Model; empty for costs without a model.
    */
   model: string;
   /**
@@ -839,20 +839,20 @@ export interface MonthCost {
    */
   project: string;
   /**
-   * Jobs that have ended, USD.
+   * Cost of the jobs that have ended, USD.
    */
   jobs_usd: number;
   /**
-   * Endpoints as far as they were metered, USD.
+   * Cost of the endpoints as far as they were metered, USD.
    */
   endpoints_usd: number;
   /**
-   * What spot and scaling to zero saved, USD.
+   * Amount that spot instances and scaling to zero saved, USD.
    */
   saved_usd: number;
 }
 /**
- * An endpoint that runs, as far as the lake knows.
+ * An endpoint that runs, according to the lake.
  */
 export interface EndpointCost {
   /**
@@ -872,7 +872,7 @@ export interface EndpointCost {
    */
   usd_h: number;
   /**
-   * Since when it is known, UTC.
+   * End of its last metering, or its start if it was not metered yet, UTC.
    */
   since: string;
 }
@@ -889,7 +889,7 @@ export interface ProjectBudget {
    */
   month_usd: number;
   /**
-   * What its running endpoints will still cost in this month, USD.
+   * Expected cost of its running endpoints until the end of the month, USD.
    */
   running_usd: number;
   /**

@@ -11,7 +11,7 @@ import type { WeekVersion } from "./week_versions";
 
 const DIGEST_CHARS = 12;
 const DIRTY = "-dirty";
-const FEW_VERSIONS = 3;
+const MAX_OPEN = 3;
 
 /** List the lineage of the versions of a week; if there are many, of the first ones, and of the others on request. */
 export function Lineages({ model, versions }: { model: string; versions: WeekVersion[] }) {
@@ -28,10 +28,10 @@ export function Lineages({ model, versions }: { model: string; versions: WeekVer
       ))}
     </Stack>
   );
-  const others = versions.slice(FEW_VERSIONS);
+  const others = versions.slice(MAX_OPEN);
   return (
     <>
-      {list(versions.slice(0, FEW_VERSIONS))}
+      {list(versions.slice(0, MAX_OPEN))}
       {others.length > 0 && (
         <Disclosure title={`Show ${formatNumber(others.length, "other version")}`}>{() => list(others)}</Disclosure>
       )}

@@ -89,11 +89,11 @@ class EndpointClient:
 
     def put_alarms(self, requests: Sequence[Mapping[str, Any]]) -> None:
         """Create the alarms that do not exist, and change those that differ. Idempotent."""
-        existing = {alarm["AlarmName"]: alarm for alarm in self._describe_alarms()}
+        existing_alarms = {alarm["AlarmName"]: alarm for alarm in self._describe_alarms()}
         for request in requests:
-            if not contains(existing.get(request["AlarmName"]), request):
+            if not contains(existing_alarms.get(request["AlarmName"]), request):
                 self._call(partial(self._cloudwatch.put_metric_alarm, **request))
-        names = [name for name in existing if name not in {request["AlarmName"] for request in requests}]
+        names = [name for name in existing_alarms if name not in {request["AlarmName"] for request in requests}]
         if names:
             self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=names))
 

@@ -147,8 +147,8 @@ class Deployment:
     def _begin_update(self, endpoint: Endpoint) -> DeploymentWait:
         failures.refuse_conversion(endpoint, is_serverless(self.release.policy))
         has_alarms = self.release.policy["rollback"] and not self.release.is_rollback
-        if has_alarms and (raised := self.client.list_raised_alarms()):
-            name, reason = next(iter(raised.items()))
+        if has_alarms and (raised_alarms := self.client.list_raised_alarms()):
+            name, reason = next(iter(raised_alarms.items()))
             raise AirflowException(
                 f"alarm {name} is in the state ALARM already, and would roll the deployment back at once: {reason} "
                 "Wait, give serving={'rollback': False}, or roll the endpoint back."
@@ -198,7 +198,7 @@ class Deployment:
 
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
         """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
-        release, changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        release, is_changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
         if tags.get("leeway:version") != release.version:
             self.client.set_tags(endpoint, {"leeway:version": release.version})
         is_new = "LastDeploymentConfig" not in endpoint
@@ -214,7 +214,7 @@ class Deployment:
             "endpoint": self.client.name,
             "endpoint_arn": endpoint["EndpointArn"],
             "config": release.config_name,
-            "changed": changed,
+            "changed": is_changed,
             **{name: self._inputs.get(name) for name in ("cost_usd_h", "cost_usd_month")},
         }
 
@@ -231,8 +231,9 @@ class Deployment:
         if is_serving:
             self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self._discard(endpoint if is_serving else None)
-        rest = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
-        text = f"version {release.version} of {release.model} was not deployed to endpoint {name}, and {rest}: {why}"
+        endpoint_state = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
+        version = f"version {release.version} of {release.model}"
+        text = f"{version} was not deployed to endpoint {name}, and {endpoint_state}: {why}"
         return failures.make_deployment_error(text, reason)
 
     def _discard(self, endpoint: Endpoint | None) -> None:

@@ -149,7 +149,7 @@ def run(
             drydock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks run before the second one
             # A job that is interrupted before its first checkpoint would start at 0 again, and wait at HOLD.
             drydock.wait_until("a checkpoint", lambda kind=kind: drydock.list_keys(f"checkpoints/z/spot-{kind}/"))
-            drydock.send_command("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
+            drydock.send_command("interrupt", job=f"spot-{kind}", no_capacity_s=0.1)
             drydock.wait_for_line(f"stopped-{kind}", "from 0")
             drydock.stop_job(f"stopped-{kind}")
         code, log_text = process.wait(300), (folder / "log").read_text()

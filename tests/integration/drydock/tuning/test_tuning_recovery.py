@@ -54,7 +54,7 @@ def test_interrupted_trial_resumes_from_its_own_checkpoints(tuner: Any) -> None:
     drydock = tuner.drydock
     name = drydock.wait_until("the first trial", lambda: tuner.list_trials("spot"))[0]["TrainingJobName"]
     drydock.wait_until("a checkpoint", lambda: drydock.list_keys(f"tuning-checkpoints/{name}/"))
-    drydock.send_command("interrupt", job=name, capacity_back_after_s=0.1)
+    drydock.send_command("interrupt", job=name, no_capacity_s=0.1)
     job = tuner.wait_for_end("spot")
     assert job["TrainingJobStatusCounters"]["Completed"] == 2
     trial = drydock.describe_job(name)

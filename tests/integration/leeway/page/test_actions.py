@@ -71,7 +71,7 @@ def test_form_of_another_site_starts_nothing(server, browser):
     context.close()
 
 
-def test_two_people_roll_back_at_once_and_one_of_them_is_told(server, open_page):
+def test_two_people_roll_back_at_once_and_the_second_sees_who_was_first(server, open_page):
     details = json.loads((server.status / "models/flights.json").read_text())
     champion, since = details["summary"]["champion"], details["summary"]["champion_since"]
     ada, grace = (open_page(user, "/models/flights") for user in ("ada", "grace"))

@@ -76,7 +76,9 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
     arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0", "--record", "requests")
     server = Server(commands.start(sys.executable, "-m", "pipelines", *arguments))
     line = server.child.stdout.readline()
-    assert line.startswith("read in the online store, or else their defaults: departures_hour, weather_temp")
+    assert line.startswith(
+        "read from the online store, with a default for a missing value: departures_hour, weather_temp"
+    )
 
     # The control: before `materialize`, the rows have the defaults, which are counted, and other scores.
     answers = [server.invoke(row)[1] for row in rows[:20]]
@@ -283,7 +285,9 @@ def test_a_key_with_several_values_is_refused(publish: Publish, store: OnlineSto
         materialize(Lake.open(), store, dataset, lookup, DAY, 0)
 
 
-def test_a_store_that_is_gone_can_be_tried_again(publish: Publish, start_drydock: StartDrydock, commands: Any) -> None:
+def test_a_store_that_did_not_answer_can_be_tried_again(
+    publish: Publish, start_drydock: StartDrydock, commands: Any
+) -> None:
     publish()
     result = commands.run_step("materialize", "--dataset", "flights")
     assert (result.code, result.out) == (75, "") and "the online store does not answer" in result.err, result.err

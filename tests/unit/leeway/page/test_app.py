@@ -128,7 +128,7 @@ def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Pat
     assert (changed.status_code, changed.json()["summary"]["model"]) == (200, "boats2")
 
 
-def test_time_at_which_the_lake_was_looked_at_is_sent_also_without_a_change(viewer: TestClient, status: Path) -> None:
+def test_the_time_of_the_last_check_is_sent_even_if_the_document_is_unchanged(viewer: TestClient, status: Path) -> None:
     first = viewer.get("/documents/models")
     assert page_app.WATCHED_HEADER not in first.headers
     (status / documents.WATCHED_FILE).touch()
@@ -143,7 +143,7 @@ def test_files_have_the_names_that_the_watcher_uses(status: Path) -> None:
     assert Layout(home=settings().home, project=status).watched_file == status / watching.WATCHED_FILE
 
 
-def test_a_look_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
+def test_a_request_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
     file = status / documents.REQUESTED_FILE
     for address in ADDRESSES:
         viewer.get(address, headers={"Cookie": "", "Authorization": "Bearer forged"})

@@ -244,8 +244,8 @@ def test_there_are_fields_that_need_another() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--port", "7000", "interrupt", "job"), "--port: only the server has this option; interrupt takes --url"),
-        (("--verbose", "capacity", "ml.m5.large", "--gone"), "--verbose: only the server"),
+        (("--port", "7000", "interrupt", "job"), "--port: only the server has this option; give --url to interrupt"),
+        (("--verbose", "capacity", "ml.m5.large", "--unavailable"), "--verbose: only the server"),
         (("--dockerfile", "Dockerfile", "--port", "0"), "--dockerfile has no effect without --executor docker"),
     ],
 )

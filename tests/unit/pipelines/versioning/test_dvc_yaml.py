@@ -21,7 +21,11 @@ INGESTION = {"pipelines.steps.backfill": "a published day stays as it is until i
 DEFAULT_FEATURES = {"pipelines.defaults.features": "flights has features of its own"}
 DEFAULT_CODE = {"pipelines.defaults": "the stage loads no model, and flights has features of its own"}
 SERVING = {"pipelines.defaults.serving": "MLflow runs it"}
-TRAINING = {"pipelines.defaults.training": "the script is a process of the stage `train`"}
+TRAINING = {
+    "pipelines.defaults.training": "the script is a process of the stage `train`",
+    "pipelines.defaults.channels": "only the script imports it",
+    "pipelines.defaults.collective": "only the script imports it",
+}
 NOT_REACHED = {
     "snapshot": SOURCE | INGESTION | DEFAULT_CODE,
     "preprocess": SOURCE | DEFAULT_CODE,

@@ -1,8 +1,8 @@
-"""Simulate how often a check passes whose bound equals the true value, if days are correlated with the days before.
+"""Simulate checks whose bound equals the true value, on days that are correlated with the days before.
 
-The values of days are normally distributed, so only the correlation can make an interval too narrow, and not a skewed
-metric. The true error of the mean is known. The gate estimates the variance from a number of coefficients; its rule for
-this number is compared with a rule that takes fewer.
+Such a check should pass in 5 % of the simulations. The values of days are normally distributed, so only the correlation
+can make an interval too narrow, and not a skewed metric. The true error of the mean is known. The gate estimates the
+variance from a number of coefficients. Its rule for this number is compared with a rule that gives a smaller number.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ EARLY_KILLS = 3
 """How many kills do not wait for the days that are completed."""
 
 
-class Storm(Thread):
-    """Kill random services until `KILLS` are killed, each time one that the supervisor has started.
+class RandomKills(Thread):
+    """Kill random services, `KILLS` times in all, each time one that the supervisor has started.
 
     The kills are spread over the whole backfill: on a slow machine they would else be over before its first day is.
     """
@@ -76,24 +76,24 @@ class Storm(Thread):
         return True
 
 
-def run_storm(layout: Layout, stack: Stack) -> tuple[AirflowClient, Counter[str]]:
-    """Backfill `DAYS` days while services are killed, and wait until all services answer again."""
-    storm, days = Storm(layout, stack), [FIRST_DAY + timedelta(days=number) for number in range(DAYS)]
+def run_with_random_kills(layout: Layout, stack: Stack) -> tuple[AirflowClient, Counter[str]]:
+    """Backfill `DAYS` days while random services are killed, and wait until all services answer again."""
+    kills, days = RandomKills(layout, stack), [FIRST_DAY + timedelta(days=number) for number in range(DAYS)]
 
     def check() -> None:
         load_live_stack(layout, stack)
 
     client = AirflowClient(stack.airflow_url, USER, read_password(layout), check)
     unpause_when_parsed(client, [DAG], stack.started_at, check)
-    storm.start()
+    kills.start()
 
     def show(completed_days: int, *_: object) -> None:
-        storm.completed_days = completed_days
+        kills.completed_days = completed_days
 
     Backfill(client, DAG, days, 6, stack.started_at, check).complete(show)
-    storm.join()
+    kills.join()
     wait_until_ready(layout, stack, lambda *_: None)
-    return client, storm.killed
+    return client, kills.killed
 
 
 @pytest.mark.soak
@@ -102,7 +102,7 @@ def test_twenty_kills_lose_no_day(tmp_path: Path) -> None:
     layout = Layout(project=CODE, home=tmp_path / "home")
     stack, _ = start_stack(layout, ANY_PORTS, lambda *_: None)
     try:
-        client, killed = run_storm(layout, stack)
+        client, killed = run_with_random_kills(layout, stack)
         assert {run["state"] for run in client.list_runs(DAG)} == {"success"}
         tasks = client.list_task_instances(DAG, "~")
         record = load_live_stack(layout, stack)

@@ -11,7 +11,7 @@ import pytest
 from pipelines.container.inference import list_scores
 from pipelines.dataset import Dataset
 from pipelines.scored_rows import append_scores, list_score_fields
-from pipelines.serving.skew.seen_rows import format_scores, format_stored_scores
+from pipelines.serving.skew.request_rows import format_scores, format_stored_scores
 
 SCORES = {
     "binary": pd.Series([0.1, 1 / 3]),

@@ -27,18 +27,20 @@ SCORE = "leeway.score"
 HINT = "Run `collect` again: it writes the file."
 
 
-def build_seen_schema(lake: Lake, dataset: Dataset) -> pa.Schema:
+def build_request_schema(lake: Lake, dataset: Dataset) -> pa.Schema:
     """Return the schema of the tables: key, features and score."""
     schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
-    keys = [pa.field(name_key(name), schema.field(name).type) for name in dataset.key]
+    keys = [pa.field(name_key_column(name), schema.field(name).type) for name in dataset.key]
     features = [pa.field(name, schema.field(name).type) for name in dataset.features]
     return pa.schema([*keys, *features, pa.field(SCORE, pa.string())])
 
 
 def build_recorded_table(lake: Lake, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the table of rows that `read_recorded_rows` yields."""
-    schema = build_seen_schema(lake, dataset)
-    columns: dict[str, list[Any]] = {name_key(name): [row["key"].get(name) for row in rows] for name in dataset.key}
+    schema = build_request_schema(lake, dataset)
+    columns: dict[str, list[Any]] = {
+        name_key_column(name): [row["key"].get(name) for row in rows] for name in dataset.key
+    }
     columns |= {name: [row["features"].get(name) for row in rows] for name in dataset.features}
     columns[SCORE] = format_scores(row["score"] for row in rows)
     # A day or a time is a text in a recorded row.
@@ -57,16 +59,18 @@ def read_collected_table(lake: Lake, dataset: Dataset, path: Path) -> pa.Table:
     Raises:
         DataError: the file cannot be read, or lacks a column. A retry cannot help.
     """
-    schema = build_seen_schema(lake, dataset)
+    schema = build_request_schema(lake, dataset)
     columns = [*dataset.key, *dataset.features, *list_stored_scores(dataset)]
     try:
         with pq.ParquetFile(path) as file:
             rows = file.read(list(dict.fromkeys(columns)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}.", HINT) from None
-    if missing := [name for name in columns if name not in rows.column_names]:
-        raise DataError(f"{path} lacks the columns {', '.join(missing)}.", HINT)
-    arrays = {name_key(name): rows[name] for name in dataset.key} | {name: rows[name] for name in dataset.features}
+    if missing_names := [name for name in columns if name not in rows.column_names]:
+        raise DataError(f"{path} lacks the columns {', '.join(missing_names)}.", HINT)
+    arrays = {name_key_column(name): rows[name] for name in dataset.key} | {
+        name: rows[name] for name in dataset.features
+    }
     return pa.table({**arrays, SCORE: pa.array(format_stored_scores(rows), pa.string())}).cast(schema)
 
 
@@ -82,6 +86,6 @@ def format_stored_scores(rows: pa.Table) -> list[str]:
     return format_scores(dict(values) if values else number for number, values in zip(numbers, maps, strict=True))
 
 
-def name_key(name: str) -> str:
+def name_key_column(name: str) -> str:
     """Return the name of a key's column."""
     return f"leeway.key.{name}"
