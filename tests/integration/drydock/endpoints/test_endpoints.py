@@ -84,6 +84,24 @@ def test_error_of_the_model_has_its_status_and_text(endpoints: Any, text: str, s
     assert endpoints.invoke("errors")["text"] == "hello"
 
 
+def test_custom_attributes_reach_the_model_which_may_set_those_of_the_response(endpoints: Any) -> None:
+    """The control is a request whose answer sets none."""
+    endpoints.ensure_endpoint("errors")
+    request = {"EndpointName": "errors", "ContentType": "text/csv", "CustomAttributes": "trace=9", "InferenceId": "i-7"}
+    response = endpoints.runtime.invoke_endpoint(Body=b"attributes", **request)
+    assert response["CustomAttributes"] == "trace=9 i-7"
+    assert "CustomAttributes" not in endpoints.runtime.invoke_endpoint(Body=b"hello", **request)
+    with pytest.raises(ClientError, match="custom attributes other than at most 1024 visible ASCII characters"):
+        endpoints.runtime.invoke_endpoint(Body=b"attributes\n", **request)
+
+
+def test_a_body_that_is_no_text_is_the_error_of_the_client(endpoints: Any) -> None:
+    endpoints.ensure_endpoint("errors")
+    with pytest.raises(ClientError, match="the body is not text/csv: 'utf-8' codec can't decode byte 0xff") as error:
+        endpoints.runtime.invoke_endpoint(EndpointName="errors", ContentType="text/csv", Body=b"\xff")
+    assert error.value.response["OriginalStatusCode"] == 400
+
+
 def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: Any, drydock: Any) -> None:
     endpoints.create_endpoint("large")
     client = drydock.create_unchecked_client("sagemaker-runtime")
