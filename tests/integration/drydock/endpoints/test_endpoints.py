@@ -1,7 +1,9 @@
 """Test endpoints: their states, invocations, and what survives the end of a process."""
 
+import json
 import os
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from stack.jobs.serving_hint import format_endpoint_call
 from tests.tools.processes import is_alive
 
 OPTIONS = ("--stop-grace", "1", "--shutdown-grace", "1")
@@ -93,6 +96,15 @@ def test_custom_attributes_reach_the_model_which_may_set_those_of_the_response(e
     assert "CustomAttributes" not in endpoints.runtime.invoke_endpoint(Body=b"hello", **request)
     with pytest.raises(ClientError, match="custom attributes other than at most 1024 visible ASCII characters"):
         endpoints.runtime.invoke_endpoint(Body=b"attributes\n", **request)
+
+
+def test_curl_calls_an_endpoint_as_the_demo_prints_it(endpoints: Any, drydock: Any) -> None:
+    endpoints.ensure_endpoint("errors")
+    script = "row='[1, \"a b\"]'\n" + format_endpoint_call(drydock.url, "errors")
+    process = subprocess.run(["bash", "-ec", script], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    answer = json.loads(process.stdout)
+    assert (answer["text"], answer["type"]) == ('[1, "a b"]', "application/json")
 
 
 def test_a_body_that_is_no_text_is_the_error_of_the_client(endpoints: Any) -> None:
