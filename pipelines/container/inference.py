@@ -168,8 +168,8 @@ def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:
     Args:
         prediction: what `predict_fn` returned.
         accept: content type of the answer.
-        context: the context of the request. Version 1.5.5 of SageMaker's inference toolkit, which the XGBoost image
-            names in its requirements, passes none; version 1.10.1 does.
+        context: the context of the request. Version 1.10.1 of SageMaker's inference toolkit passes one, and version
+            1.5.5 does not.
 
     Raises:
         BadRequest: the request accepts neither `LINES` nor `JSON`.
