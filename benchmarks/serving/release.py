@@ -107,9 +107,7 @@ def _measure(drydock: Drydock, folder: Path) -> dict[str, Any]:
     _create_configs(sagemaker, url, folder / "model.tar.gz")
     sagemaker.create_endpoint(EndpointName=ENDPOINT, EndpointConfigName="first")
     _wait(lambda: _describe(sagemaker)["EndpointStatus"] == "InService")
-    raw_bodies, feature_bodies = (
-        json.loads((folder / name).read_text(encoding="utf-8")) for name in ("raw.json", "features.json")
-    )
+    raw_bodies, feature_bodies = _read_bodies(folder / "raw.json"), _read_bodies(folder / "features.json")
     _check_lookups(url, raw_bodies[0])
     ready_features = _measure_quiet_time(drydock, feature_bodies)
     traffic = Traffic(url, raw_bodies, DURATION_S)
@@ -142,6 +140,11 @@ def _measure(drydock: Drydock, folder: Path) -> dict[str, Any]:
         "in all": _summarize(traffic.answers),
         "ready features, before the releases": ready_features,
     }
+
+
+def _read_bodies(file: Path) -> Sequence[str]:
+    bodies: list[str] = json.loads(file.read_text(encoding="utf-8"))
+    return bodies
 
 
 def _check_lookups(url: str, body: str) -> None:
