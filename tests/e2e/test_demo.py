@@ -167,6 +167,18 @@ def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
     assert json.loads((checkout.home / "demo.json").read_text())["outcome"] == "done"
 
 
+def test_the_commands_that_the_demo_prints_score_a_row(checkout, demo, free_port):
+    """The stack is up, so `make up` is left out. The endpoint's command is in tests/integration/drydock/endpoints."""
+    commands = re.findall(r"^  (\S.*)$", demo.stdout.partition("Score a flight")[2].partition("Deploy it to")[0], re.M)
+    assert commands[0] == "make up" and "row='{" in commands[2]
+    script = "\n".join(commands[1:]).replace(".venv/bin/python", sys.executable).replace("8081", str(free_port()))
+    process = checkout.run("bash", "-ec", script, timeout_s=200)
+    assert process.returncode == 0, process.stdout + process.stderr
+    answer = json.loads(re.findall(r'\{"model".*\}', process.stdout)[0])
+    assert (answer["model"], answer["version"], len(answer["scores"])) == ("flights", "1", 1)
+    assert "unpause the DAG flights_deploy" in demo.stdout and "/endpoints/flights/invocations" in demo.stdout
+
+
 def test_flights_are_checked_against_weather(checkout, demo):
     for day in ("2013-01-27", "2013-01-30"):
         evidence = json.loads((checkout.home / "validation" / "flights" / f"{day}.json").read_text())
@@ -431,6 +443,7 @@ def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
     assert process.returncode == 0, process.stdout + process.stderr
     assert "2013-02-01" in process.stdout
     assert "pipelines serve --model flights --port 8081" in process.stdout
+    assert "export MLFLOW_TRACKING_URI=http://127.0.0.1:5000" in process.stdout
     assert "Nothing is left running." in process.stdout
     assert checkout.list_outputs() == before
     assert checkout.list_processes() == []
