@@ -35,11 +35,11 @@ from benchmarks import (
 from benchmarks.decisions import (
     ab,
     alarms,
+    correlated_days,
     coverage,
     decide,
     drift,
     gates,
-    lasting,
     losses,
     multiclass,
     regression,
@@ -47,7 +47,8 @@ from benchmarks.decisions import (
 )
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
-from benchmarks.spot import interruptions
+from benchmarks.spot import hosts, interruptions
+from benchmarks.training import tuning
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "demo": cases.measure_demo,
     "drydock": drydock.run,
     "interruptions": interruptions.run,
+    "hosts": hosts.run,
     "sources": sources.run,
     "validation": validation.run,
     "completeness": completeness.run,
@@ -66,13 +68,13 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "preprocess": preprocess.run,
     "repro": repro.run,
     "year": year.run,
-    "storm": year.run_with_kills,
+    "year_with_kills": year.run_with_kills,
     "backtest": backtest.run,
     "gates": gates.run,
     "coverage": coverage.run,
     "regression": regression.run,
     "multiclass": multiclass.run,
-    "lasting": lasting.run,
+    "correlated_days": correlated_days.run,
     "drift": drift.run,
     "losses": losses.run,
     "unlabelled": unlabelled.run,
@@ -84,6 +86,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "release": release.run,
     "cold_start": cold_start.run,
     "page": page.run,
+    "tuning": tuning.run,
 }
 
 

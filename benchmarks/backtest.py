@@ -80,12 +80,12 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
     if state["champion"]:
         faults["champion, although a backtest must not promote"] = state["champion"]
     # Each version has to be compared with the newest earlier version that passed.
-    last_passed = "none"
+    last_passed_version = "none"
     for version in state["versions"]:
         if version["verdict"] == "passed":
-            if version.get("would_promote_over") != last_passed:
+            if version.get("would_promote_over") != last_passed_version:
                 faults[f"version {version['version']} would be promoted over"] = version.get("would_promote_over")
-            last_passed = version["version"]
+            last_passed_version = version["version"]
     return faults
 
 

@@ -1,4 +1,4 @@
-"""Measure how fast Airflow's API server sends the documents of Leeway's page, and what the plugin adds to an import.
+"""Measure how fast Airflow's API server sends the documents of Leeway's page, and how long the plugin's import takes.
 
 The documents are those of 20 models, 53 weeks and three years of days (ui/fixtures). The peer is Airflow's own list of
 DAGs, which the page reads from the same server. LEEWAY_BENCH_REQUESTS sets the number of requests to each address.

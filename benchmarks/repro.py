@@ -49,13 +49,13 @@ def run() -> dict[str, Any]:
         repro_runs = ReproRuns(Path(folder))
         repro_runs.ingest()
         single_s, single_outputs = repro_runs.run_single()
-        undisturbed_s, undisturbed_counts = repro_runs.run_at_once(single_outputs, kill_count=0)
-        killed_s, counts_with_kill = repro_runs.run_at_once(single_outputs, kill_count=1)
-    seconds = {"each of 4 windows alone, empty cache": single_s, f"{RUNS} runs at once over 4 windows": [undisturbed_s]}
-    rows = {**seconds, f"{RUNS} runs at once, one killed in its training and started again": [killed_s]}
+        plain_s, plain_counts = repro_runs.run_at_once(single_outputs, kill_count=0)
+        with_kill_s, counts_with_kill = repro_runs.run_at_once(single_outputs, kill_count=1)
+    seconds = {"each of 4 windows alone, empty cache": single_s, f"{RUNS} runs at once over 4 windows": [plain_s]}
+    rows = {**seconds, f"{RUNS} runs at once, one killed in its training and started again": [with_kill_s]}
     return {
         "seconds": rows,
-        "facts": {"stage runs": undisturbed_counts, "stage runs, one run killed": counts_with_kill},
+        "facts": {"stage runs": plain_counts, "stage runs, one run killed": counts_with_kill},
     }
 
 

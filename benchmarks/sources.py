@@ -1,4 +1,4 @@
-"""Measure how a file of one day is read in batches: seconds and peak memory, compared with pandas."""
+"""Measure the seconds and the peak memory of reading a file of one day in batches, compared with pandas."""
 
 from __future__ import annotations
 

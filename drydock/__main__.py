@@ -67,7 +67,7 @@ def main(
     spot_seed: options.SpotSeed = None,
     spot_interruption_probability: options.SpotInterruptionProbability = None,
     spot_notice: options.SpotNotice = None,
-    spot_capacity_back_after: options.SpotCapacityBackAfter = None,
+    spot_no_capacity: options.SpotNoCapacity = None,
     invented_answers: options.InventedAnswers = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -80,7 +80,7 @@ def main(
         _check_options(s3, (memory_gib, *timing, s3_patience))
         sizes, hosts = (cores, int(memory_gib * 1024)), (host, *parse_host_names(own_hosts))
         settings = Settings(data.resolve(), "", *sizes, *timing, s3.rstrip("/"), s3_patience, invented_answers, hosts)
-        policy = _read_policy(context, spot_seed, spot_interruption_probability, spot_notice, spot_capacity_back_after)
+        policy = _read_policy(context, spot_seed, spot_interruption_probability, spot_notice, spot_no_capacity)
         _serve(settings, _create_executor(context, executor, dockerfile), policy, (host, port), port_file)
     except (StartFailed, InvalidSetting) as error:
         _exit_with(error)
@@ -98,7 +98,7 @@ def _refuse_options_of_server(context: typer.Context) -> None:
     if server_options:
         command = context.invoked_subcommand
         _exit_with(
-            InvalidSetting(f"{', '.join(server_options)}: only the server has this option; {command} takes --url")
+            InvalidSetting(f"{', '.join(server_options)}: only the server has this option; give --url to {command}")
         )
 
 
@@ -115,7 +115,7 @@ def _check_options(s3: str, numbers: Sequence[float]) -> None:
         InvalidSetting: A number is not finite, or the S3 server has no valid URL. A retry cannot help.
     """
     if not all(map(math.isfinite, numbers)):
-        raise InvalidSetting("the options that are numbers must be finite")
+        raise InvalidSetting("numeric options must be finite")
     try:
         parts = urlsplit(s3)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -130,14 +130,14 @@ def _read_policy(
     seed: int | None,
     interruption_probability: float | None,
     notice_s: float | None,
-    capacity_back_after_s: float | None,
+    no_capacity_s: float | None,
 ) -> Policy:
     """Return the spot policy of the configuration file, overridden by the options of the command line."""
     options_by_name = {
         "seed": seed,
         "interruption_probability": interruption_probability,
         "notice_s": notice_s,
-        "capacity_back_after_s": capacity_back_after_s,
+        "no_capacity_s": no_capacity_s,
     }
     overrides = {name: value for name, value in options_by_name.items() if value is not None}
     return parse_policy({**configuration.get_spot_table(context), **overrides})

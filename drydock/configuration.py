@@ -6,7 +6,7 @@ stop_grace = 20.0
 
 [spot]
 seed = 13
-capacity_back_after_s = 10.0
+no_capacity_s = 10.0
 without_capacity = ["ml.p3.*"]
 
 [[spot.interrupt]]

@@ -74,7 +74,7 @@ SpotInterruptionProbability = Annotated[
 SpotNotice = Annotated[
     float | None, typer.Option(help="Seconds from SIGTERM to SIGKILL at an interruption; 120 by default.")
 ]
-SpotCapacityBackAfter = Annotated[
+SpotNoCapacity = Annotated[
     float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 by default.")
 ]
 InventedAnswers = Annotated[

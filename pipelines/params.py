@@ -18,9 +18,9 @@ from pipelines.steps import STEPS, load_spec_class
 Sections = dict[str, dict[str, Any]]
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C takes a tenth of the time; PyYAML may have been built without it."""
-STAGES = ("snapshot", "preprocess", "train", "evaluate", "gate")
-"""Steps that are stages of dvc.yaml. DVC reads the parameters of a stage from one file only: from the model's file in a
-project with models, else from params.yaml."""
+STAGES = ("snapshot", "preprocess", "tune", "train", "evaluate", "gate")
+"""Steps that are stages of dvc.yaml or of models/dvc.yaml. DVC reads the parameters of a stage from one file only: from
+the model's file in a project with models, else from params.yaml."""
 
 
 def load(folder: Path, model: str = "") -> Sections:

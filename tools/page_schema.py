@@ -12,12 +12,13 @@ from pydantic.json_schema import models_json_schema
 
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
+from pipelines.status.documents.jobs import RunningJobs
 from pipelines.status.documents.message import SCHEMA_VERSION
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 
 SCHEMA = Path(__file__).parents[1] / "ui/documents.schema.json"
-DOCUMENTS = (ModelList, ModelDetails, DatasetDetails, CostDocument)
+DOCUMENTS = (ModelList, ModelDetails, DatasetDetails, CostDocument, RunningJobs)
 
 
 def render_schema() -> str:
@@ -27,8 +28,14 @@ def render_schema() -> str:
     # The version as a constant lets the compiler, and the page, tell documents of another version apart.
     for document in DOCUMENTS:
         schema["$defs"][document.__name__]["properties"]["schema_version"]["const"] = SCHEMA_VERSION
-    whole = {"title": "Documents", "type": "object", "properties": properties, "required": sorted(properties), **schema}
-    return json.dumps(whole | {"additionalProperties": False}, indent=1) + "\n"
+    whole_schema = {
+        "title": "Documents",
+        "type": "object",
+        "properties": properties,
+        "required": sorted(properties),
+        **schema,
+    }
+    return json.dumps(whole_schema | {"additionalProperties": False}, indent=1) + "\n"
 
 
 def main() -> None:

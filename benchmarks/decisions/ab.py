@@ -1,7 +1,7 @@
-"""Simulate A/B tests that are evaluated every day: count wrong decisions, and true differences that are found.
+"""Simulate A/B tests that are evaluated every day. Count the wrong decisions and the true differences that are found.
 
-The values of rows have a long tail, as a log loss has: a gamma distribution of shape 0.5 and mean 0.4. The peer is
-Wald's interval of 95 % with the same standard error, which is valid for only one evaluation.
+The values of the rows have a long tail, like a log loss: a gamma distribution of shape 0.5 and mean 0.4. The sequential
+test is compared with Wald's interval of 95 % with the same standard error, which is valid for only one evaluation.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ WALD = 1.959963984540054
 
 @dataclass(frozen=True)
 class Case:
-    """How rows are divided, and how the difference of the versions changes from day to day."""
+    """The share of the second version, and how the difference between the versions changes from day to day."""
 
     share: float = 0.5
-    """Share of the second version."""
+    """Share of the rows that the second version gets."""
     day_change: float = 0.0
-    """Standard deviation between days of the difference, as a share of the mean."""
+    """Standard deviation of the difference between days, as a share of the mean."""
     correlation: float = 0.0
     """Correlation of the difference of consecutive days."""
 
@@ -117,6 +117,6 @@ def _draw_changes(random: np.random.Generator, case: Case, days: int) -> Array:
 
 
 def _describe(days: list[int]) -> str:
-    decided = [day for day in days if day]
-    share = f"{len(decided) / len(days):.1%}"
-    return f"{share}, median day {int(np.median(decided))}" if decided else share
+    decision_days = [day for day in days if day]
+    share = f"{len(decision_days) / len(days):.1%}"
+    return f"{share}, median day {int(np.median(decision_days))}" if decision_days else share

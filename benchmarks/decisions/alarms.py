@@ -26,7 +26,7 @@ YEARS = 3
 DRIFT_PERIODS = 3
 """Periods of `DRIFT_START + DRIFT_DAYS` days that are simulated for each kind of drift."""
 DRIFT_CORRELATION = 0.5
-"""Correlation of the weather of consecutive days in these periods."""
+"""Correlation of the effects of consecutive days in these periods."""
 DRIFT_START, DRIFT_DAYS = 40, 45
 """Days after the holdout on which the drift begins, and days for which it lasts."""
 SHIPPED_POLICY = Policy(false_alarms_per_year=1)
@@ -73,7 +73,7 @@ def simulate_windows(
     Args:
         seed: seed of the generator.
         days: number of days after the holdout.
-        correlation: correlation of the weather of consecutive days.
+        correlation: correlation of the effects of consecutive days.
         drift: what changes.
         drift_start: number of days after the holdout at which the drift begins.
     """

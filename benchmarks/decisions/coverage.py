@@ -1,7 +1,7 @@
 """Simulate how often the gate's intervals miss the truth, and how often the shipped policy promotes wrongly.
 
-The rows of a simulated day share its weather, which changes the rate of the label, and how well each model does on that
-day. There are two kinds of weather: independent from day to day, and correlated by 0.5 with the day before. True
+A day has an effect that all its rows share: it changes the rate of the label, and how well each model does on that day.
+The effects are independent from day to day, or correlated by 0.5 with the day before. True
 values are those of 500,000 rows of 5,000 independent days.
 """
 
@@ -33,7 +33,7 @@ INTERVALS, VERDICTS = 700, 120
 """Simulations of a case, for intervals and for verdicts."""
 THRESHOLD = 0.3
 """Smallest score with which a row counts as predicted to have label 1, in McNemar's test."""
-WEATHER, QUALITY = 0.5, 0.4
+DAY_EFFECT, QUALITY = 0.5, 0.4
 """Standard deviations between days: of the label's log odds, and of a model's weight of the signal."""
 MIN_NOISE, MAX_NOISE = 0.0, 6.0
 """Least and largest standard deviation of the noise that a model adds to the signal."""
@@ -58,7 +58,7 @@ class Case:
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals and verdicts for 7, 14, 28 and 60 days, and for both kinds of weather."""
+    """Simulate intervals and verdicts for 7, 14, 28 and 60 days, and for independent and correlated days."""
     return measure_cases((7, *ROWS_PER_DAY), {"interval": (INTERVALS, 0.95), "verdict": (VERDICTS, 0.05)}, _measure)
 
 
@@ -133,11 +133,11 @@ def build_holdout(rows: Days, random: np.random.Generator) -> Holdout:
 
 
 def simulate(case: Case, days: int, rows_per_day: int, correlation: float, random: np.random.Generator) -> Days:
-    """Simulate the rows of days; the rows of a day share its weather and the quality of each model."""
+    """Simulate the rows of days; the rows of a day share its effect and the quality of each model."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(size=len(day))
-    weather = WEATHER * draw_day_values(days, correlation, random)
-    label = random.random(len(day)) < _compute_logistic(-1.2 + weather[day] + signal)
+    day_effects = DAY_EFFECT * draw_day_values(days, correlation, random)
+    label = random.random(len(day)) < _compute_logistic(-1.2 + day_effects[day] + signal)
     scores = []
     for noise in (case.candidate, case.champion):
         weight = 1 + QUALITY * draw_day_values(days, correlation, random)

@@ -13,8 +13,8 @@ from benchmarks.decisions.scored_days import (
     ROWS,
     Array,
     Drift,
+    simulate_day_effects,
     simulate_outcomes,
-    simulate_weather,
 )
 from pipelines.monitoring.drift import performance
 from pipelines.monitoring.drift.finding import Finding, Measure
@@ -22,7 +22,7 @@ from pipelines.monitoring.drift.finding import Finding, Measure
 WINDOWS = 800
 """Number of windows that are simulated for each length and correlation without a loss; with a loss, a quarter of it."""
 LENGTHS, CORRELATIONS = (7, 14, 28), (0.0, 0.5, 0.7)
-"""Lengths of a window in days, and correlations of the weather of consecutive days."""
+"""Lengths of a window in days, and correlations of the effects of consecutive days."""
 LEVELS = (0.05, 0.0027)
 """Levels of significance."""
 LOSSES = {
@@ -47,7 +47,7 @@ def simulate_loss_p_values(
     Args:
         windows: number of windows.
         window_days: length of a window, days.
-        correlation: correlation of the weather of consecutive days.
+        correlation: correlation of the effects of consecutive days.
         drift: what differs in the window.
         shuffle: whether the days of each sample are put in random order, which removes the
             correlation of consecutive days.
@@ -69,8 +69,8 @@ def _simulate_losses(
     """Simulate a holdout and the window after it, and compare their performance."""
     days = HOLDOUT_DAYS + window_days
     is_drift_day = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
-    weather = simulate_weather(random, (days, 3), correlation)
-    counts = simulate_outcomes(random, np.full(days, ROWS), weather, drift, is_drift_day)
+    day_effects = simulate_day_effects(random, (days, 3), correlation)
+    counts = simulate_outcomes(random, np.full(days, ROWS), day_effects, drift, is_drift_day)
     holdout, window = counts[:HOLDOUT_DAYS], counts[HOLDOUT_DAYS:]
     if shuffle:
         holdout, window = random.permutation(holdout), random.permutation(window)

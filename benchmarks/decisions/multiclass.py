@@ -1,7 +1,7 @@
 """Simulate how often the intervals of a multiclass model's metrics miss the truth, and how often the gate is wrong.
 
-The weather of a day moves the shares of the classes. `simulation` says how days are related. True values are computed
-by scikit-learn from 250,000 rows of 5,000 independent days.
+The effect of a day, which its rows share, changes the shares of the classes. `simulation` says how days are related.
+True values are computed by scikit-learn from 250,000 rows of 5,000 independent days.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INTERVALS, CHECKS, GAINS, VERDICTS = 300, 500, 100, 60
 TRUTH_DAYS, TRUTH_ROWS = 5_000, 50
 """Days from which true values are computed, and the rows of each."""
 CLASSES = ("a", "b", "c")
-SIGNAL, WEATHER, QUALITY = 1.5, 0.35, 0.15
+SIGNAL, DAY_EFFECT, QUALITY = 1.5, 0.35, 0.15
 """Standard deviations: of the signal in a row's features, of a day's shares of the classes (both in log odds), and of
 the weight that a model gives to the signal."""
 OFFSETS = np.array([0.0, 0.4, 1.2])
@@ -62,7 +62,7 @@ CHAMPION = Model(0.6)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals, checks and verdicts for each number of days and both kinds of weather."""
+    """Simulate intervals, checks and verdicts for each number of days and independent and correlated days."""
     return simulation.run(build_simulation())
 
 
@@ -120,8 +120,8 @@ def simulate(
 def _draw_log_odds(day: Array, correlation: float, random: np.random.Generator) -> tuple[Array, Array]:
     """Draw the log odds of the classes of each row; return them and the part that the features tell."""
     signal = random.normal(0.0, SIGNAL, size=(len(day), len(CLASSES)))
-    weather = np.column_stack([draw_day_values(int(day[-1]) + 1, correlation, random) for _ in CLASSES])
-    return signal + OFFSETS + WEATHER * weather[day], signal
+    day_effects = np.column_stack([draw_day_values(int(day[-1]) + 1, correlation, random) for _ in CLASSES])
+    return signal + OFFSETS + DAY_EFFECT * day_effects[day], signal
 
 
 def _predict(model: Model, day: Array, signal: Array, correlation: float, random: np.random.Generator) -> Array:

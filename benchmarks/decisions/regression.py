@@ -32,9 +32,9 @@ from pipelines.evaluation.gates.holdout import Holdout
 
 INTERVALS, CHECKS, GAINS, VERDICTS = 500, 800, 200, 100
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
-MEAN, SIGNAL, WEATHER, NOISE = 10.0, 12.0, 5.0, 8.0
+MEAN, SIGNAL, DAY_EFFECT, NOISE = 10.0, 12.0, 5.0, 8.0
 """Mean of the labels, and the standard deviations of its parts: by features, of a day, and of a row; minutes."""
-LABEL_VARIANCE = SIGNAL**2 + WEATHER**2 + NOISE**2
+LABEL_VARIANCE = SIGNAL**2 + DAY_EFFECT**2 + NOISE**2
 QUALITY = 2.0
 """Standard deviation of a model's error on all rows of a day, minutes."""
 QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
@@ -55,7 +55,7 @@ class Model:
     @property
     def deviation(self) -> float:
         """Standard deviation of the normal part of label minus score; the other part is exponential."""
-        return math.sqrt(WEATHER**2 + QUALITY**2 + self.error**2 + ((1 - self.weight) * SIGNAL) ** 2)
+        return math.sqrt(DAY_EFFECT**2 + QUALITY**2 + self.error**2 + ((1 - self.weight) * SIGNAL) ** 2)
 
     def build_residuals(self) -> Any:
         """Return the distribution of label minus score."""
@@ -66,7 +66,7 @@ CHAMPION = Model(4.0)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals, checks and verdicts for each number of days and both kinds of weather."""
+    """Simulate intervals, checks and verdicts for each number of days and independent and correlated days."""
     return simulation.run(build_simulation())
 
 
@@ -106,9 +106,9 @@ def simulate(
     """
     day, is_holdout = number_days(days, rows)
     signal = random.normal(0.0, SIGNAL, size=len(day))
-    weather = WEATHER * draw_day_values(int(day[-1]) + 1, correlation, random)
+    day_effects = DAY_EFFECT * draw_day_values(int(day[-1]) + 1, correlation, random)
     # Delays have a long tail to one side.
-    label = MEAN + signal + weather[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
+    label = MEAN + signal + day_effects[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
     last_week_mean = float(label[~is_holdout].mean())
     day, signal, label = day[is_holdout], signal[is_holdout], label[is_holdout]
     scores, quantiles = [], []

@@ -1,6 +1,7 @@
 """Simulate days that a model scored: the profiles of features, scores and labels, with or without drift.
 
-The rows of a day share its weather, and the weather of a day is partly that of the day before. Weekdays differ.
+A day has random effects that all its rows share, as real days have by their weather. The effects of a day can be
+correlated with those of the day before. Weekdays differ.
 """
 
 from __future__ import annotations
@@ -101,15 +102,15 @@ def simulate_days(
     Args:
         random: the generator.
         days: number of days.
-        correlation: correlation of the weather of consecutive days, 0 to 1; 0 makes days independent.
+        correlation: correlation of the effects of consecutive days, 0 to 1; 0 makes days independent.
         drift: what changes.
         drift_start: index of the first day with the drift, from 0.
     """
     is_drift_day = (np.arange(days) >= drift_start).astype(float)
-    weather = simulate_weather(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
-    # Columns: the weather of all features, that of each feature, three of the outcomes, and one that is not used.
-    common_weather, own_weather = weather[:, :1], weather[:, 1:]
-    features = 0.6 * common_weather + 0.8 * own_weather[:, : len(NUMBERS) + len(CATEGORIES)]
+    day_effects = simulate_day_effects(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
+    # Columns: one effect on all features, one on each feature, three on the outcomes, and one that is not used.
+    common_effects, own_effects = day_effects[:, :1], day_effects[:, 1:]
+    features = 0.6 * common_effects + 0.8 * own_effects[:, : len(NUMBERS) + len(CATEGORIES)]
     weekdays = np.arange(days) % 7
     rows = random.poisson(ROWS * (1 + 0.2 * (weekdays < 5)))
     missing = random.binomial(rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=features.shape)))
@@ -122,11 +123,11 @@ def simulate_days(
         _draw_numbers(random, numbers, present_rows[:, : len(NUMBERS)]),
         _draw_categories(random, categories, present_rows[:, len(NUMBERS) :]),
         missing,
-        simulate_outcomes(random, rows, own_weather[:, -4:-1], drift, is_drift_day),
+        simulate_outcomes(random, rows, own_effects[:, -4:-1], drift, is_drift_day),
     )
 
 
-def simulate_weather(random: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
+def simulate_day_effects(random: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
     """Simulate standard normal numbers; each row is correlated with the row before."""
     noise = random.normal(size=shape)
     for index in range(1, len(noise)):
@@ -135,26 +136,30 @@ def simulate_weather(random: np.random.Generator, shape: tuple[int, ...], correl
 
 
 def simulate_outcomes(
-    random: np.random.Generator, rows: Array, weather: Array, drift: Drift = NO_DRIFT, is_drift_day: Array | float = 0.0
+    random: np.random.Generator,
+    rows: Array,
+    day_effects: Array,
+    drift: Drift = NO_DRIFT,
+    is_drift_day: Array | float = 0.0,
 ) -> Array:
     """Simulate the rows by score and label, shape (days, 20, 2).
 
     Args:
         random: the generator.
         rows: rows of each day.
-        weather: weather of the scores, of the labels' rate and of the labels' slope; shape (days, 3).
+        day_effects: effects of the days on the scores, on the labels' rate and on the labels' slope; shape (days, 3).
         drift: what changes.
         is_drift_day: 1 on days with the drift, else 0.
     """
-    score_weather, rate_weather, slope_weather = (weather[:, [n]] for n in range(3))
+    score_effects, rate_effects, slope_effects = (day_effects[:, [n]] for n in range(3))
     drift_days = np.broadcast_to(np.asarray(is_drift_day), (len(rows),))[:, np.newaxis]
-    # The weather changes the mean and the spread of the scores, so the AUC estimated from them varies by day, too.
-    deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_weather)
+    # The effects change the mean and the spread of the scores, so the AUC estimated from them varies by day, too.
+    deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_effects)
     edges = special.logit(np.array(SCORE_EDGES[1:-1]))
-    shares_below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * rate_weather) / deviation)
+    shares_below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * rate_effects) / deviation)
     histogram = random.multinomial(rows, np.diff(shares_below, axis=-1, prepend=0.0, append=1.0))
-    slope = 1 + SLOPE_DEVIATION * slope_weather + drift.slope * drift_days
-    logit = MEAN_LOGIT + slope * (BIN_LOGITS - MEAN_LOGIT) + RATE_DEVIATION * rate_weather + drift.rate * drift_days
+    slope = 1 + SLOPE_DEVIATION * slope_effects + drift.slope * drift_days
+    logit = MEAN_LOGIT + slope * (BIN_LOGITS - MEAN_LOGIT) + RATE_DEVIATION * rate_effects + drift.rate * drift_days
     late_rows = random.binomial(histogram, special.expit(logit))
     return np.stack([histogram - late_rows, late_rows], axis=-1).astype(float)
 

@@ -1,7 +1,7 @@
 """Simulate the gate of a task: how often intervals contain the truth, and how often checks and verdicts pass.
 
-The rows of a simulated day share its weather and the quality of each model on that day. There are two kinds of weather:
-independent from day to day, and correlated by 0.5 with the day before. Metrics, intervals and checks are those of
+A simulated day has an effect and a quality of each model that all its rows share. Both are independent from day to day,
+or correlated by 0.5 with the day before. Metrics, intervals and checks are those of
 `pipelines.evaluation`; the true values are not.
 """
 
@@ -34,8 +34,8 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.estimate import Estimate
 
 Array = np.ndarray[Any, Any]
-CORRELATIONS = {"independent days": 0.0, "lasting weather": 0.5}
-"""Name of each kind of weather, and its correlation with the day before."""
+CORRELATIONS = {"independent days": 0.0, "correlated days": 0.5}
+"""Name of each case, and the correlation of a day's effect with that of the day before."""
 DAYS = (14, 28, 60)
 ROWS = 80
 """Rows of a simulated day."""
@@ -107,7 +107,7 @@ class Misses:
 
 
 def run(simulation: Simulation) -> dict[str, Any]:
-    """Simulate all cases of a task for each number of days and both kinds of weather.
+    """Simulate all cases of a task for each number of days and independent and correlated days.
 
     The environment variable LEEWAY_BENCH_SHARE lowers the numbers of simulations.
     """
@@ -231,7 +231,7 @@ def find_margin(task: Task) -> float:
 def measure_cases(
     day_counts: Iterable[int], totals: Mapping[str, tuple[int, float]], measure: Callable[[str, int], dict[str, str]]
 ) -> dict[str, Any]:
-    """Measure each number of days with both kinds of weather, and return the facts and the seconds of each case.
+    """Measure each number of independent and of correlated days. Return the facts and the seconds of each case.
 
     `PROCESSES` cases run at a time.
 

@@ -1,8 +1,8 @@
 """Simulate how often performance that is estimated without labels seems to fall if nothing has changed.
 
-The rows of a day share its weather, which moves the features or the probabilities of the classes; a day's weather is
-correlated by 0.5 with that of the day before. A holdout of 28 days fits the models of the errors and the calibration of
-the classes. A window of 14 days is then compared with it. The recall of a class from labels is simulated too.
+A day has an effect that all its rows share: it changes the features or the probabilities of the classes. It is
+correlated by 0.5 with that of the day before. The models of the errors and the calibration of the classes are fitted on
+a holdout of 28 days. A window of 14 days is then compared with it. The recall of a class from labels is simulated too.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def simulate_regression(days: int, random: np.random.Generator) -> pd.DataFrame:
 def simulate_classes(days: int, random: np.random.Generator) -> pd.DataFrame:
     """Simulate rows of three classes, with the probabilities of an overconfident model."""
     day = np.repeat(np.arange(days), ROWS)
-    weather = np.column_stack([draw_day_values(days, CORRELATION, random) for _ in CLASSES])[day]
-    odds = np.exp(random.normal(0.0, 1.2, weather.shape) + 0.25 * weather + [0.0, 0.4, 1.0])
+    day_effects = np.column_stack([draw_day_values(days, CORRELATION, random) for _ in CLASSES])[day]
+    odds = np.exp(random.normal(0.0, 1.2, day_effects.shape) + 0.25 * day_effects + [0.0, 0.4, 1.0])
     probabilities = odds / odds.sum(axis=1, keepdims=True)
     class_numbers = (probabilities.cumsum(axis=1)[:, :-1] < random.random(len(day))[:, np.newaxis]).sum(axis=1)
-    rows = pd.DataFrame({"date": _list_dates(day), "x": weather[:, 0], "label": np.array(CLASSES)[class_numbers]})
+    rows = pd.DataFrame({"date": _list_dates(day), "x": day_effects[:, 0], "label": np.array(CLASSES)[class_numbers]})
     scores = odds**1.5 / (odds**1.5).sum(axis=1, keepdims=True)
     return append_scores(ORDERS, rows, pd.DataFrame(scores, columns=CLASSES))
 

@@ -1,9 +1,9 @@
 """Measure the cold start of a serverless variant of drydock with the real model of flights and its libraries.
 
-The first request after a start of drydock finds no process that stands by: its process imports MLflow, pandas and
-XGBoost. Later cold starts find one that has imported them. A request is one raw row, some of whose features are looked
-up in drydock's online store, or for comparison a row of ready features. LEEWAY_BENCH_ROUNDS sets how often drydock is
-started for each of them.
+After a start of drydock, there is no standby process for the first request: its process imports MLflow, pandas and
+XGBoost. For later cold starts there is one that has imported them. A request is one raw row, some of whose features are
+looked up in drydock's online store, or for comparison a row of ready features. LEEWAY_BENCH_ROUNDS sets how often
+drydock is started for each of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.serving.servers import Drydock, build_environment, run_command, 
 
 ROUNDS = int(os.environ.get("LEEWAY_BENCH_ROUNDS", "3"))
 STARTS = 3
-"""Cold starts with a process that stands by, in each round."""
+"""Cold starts with a standby process, in each round."""
 IDLE_S, WAIT_S = 3, 300
 OPTIONS = ("--serverless-idle", str(IDLE_S))
 ENDPOINT, BUCKET = "flights", "bucket"
@@ -74,11 +74,12 @@ class Cases:
         _wait(lambda: self._sagemaker.describe_endpoint(EndpointName=ENDPOINT)["EndpointStatus"] == "InService")
 
     def measure(self) -> None:
-        """Send the first request, which finds no process that stands by, and then those that find one."""
+        """Send the first request, for which there is no standby process, and then those for which there is one."""
         self._send(FIRST)
         for _ in range(STARTS):
             self._send(WARM)
-            _wait(lambda: self._count_standbys() == 1 and len(self._list_models()) == 1)  # the others were idle
+            # Wait until the processes that served the model were idle for so long that drydock stopped them.
+            _wait(lambda: self._count_standbys() == 1 and len(self._list_models()) == 1)
             self._send(LATER)
 
     def _send(self, row: str) -> None:
@@ -90,7 +91,7 @@ class Cases:
         row += self._suffix
         self.seconds[row].append(time.perf_counter() - begin)
         assert answer["scores"] and (self._suffix or answer["lookups"] == {"hour": {"found": 1}}), answer
-        # The process that answered is the oldest one: another one begins to stand by.
+        # The process that answered is the oldest one. The other one is the next standby process.
         pid, cpu_s = next(iter(self._read_cpu_seconds().items()))
         self.cpu_seconds[row].append(cpu_s - cpu_before.get(pid, 0.0))
 
@@ -99,12 +100,12 @@ class Cases:
             return int(json.load(response)["standby_processes"])
 
     def _list_models(self) -> list[psutil.Process]:
-        """Return the processes that serve a model, or stand by."""
+        """Return the processes that serve a model, and the standby processes."""
         children = psutil.Process(self._pid).children(recursive=True)
         return [process for process in children if _is_model(process) and process.ppid() != self._pid]
 
     def _read_cpu_seconds(self) -> dict[int, float]:
-        """Return the CPU seconds of each process that serves a model, or stands by, the oldest first."""
+        """Return the CPU seconds of each process that `_list_models` lists, by its id, the oldest process first."""
         processes = sorted(self._list_models(), key=psutil.Process.create_time)
         return {process.pid: sum(process.cpu_times()[:2]) for process in processes}
 
@@ -113,7 +114,7 @@ def run() -> dict[str, Any]:
     """Return the seconds of the requests, and the CPU seconds of the processes as facts.
 
     Raises:
-        RuntimeError: a server did not start, or no process stands by in time.
+        RuntimeError: a server did not start, or there was no standby process in time.
     """
     seconds, cpu_seconds = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     with tempfile.TemporaryDirectory() as name:
@@ -124,7 +125,7 @@ def run() -> dict[str, Any]:
         with start_drydock(folder, environment, *OPTIONS) as drydock:
             drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
             Cases(drydock, folder / "work", "raw.json").create_endpoint()
-        # Each round starts drydock anew: the process that has loaded the model for the creation would answer.
+        # Each round starts drydock anew: the process that loaded the model for the creation would answer.
         for file in ROUNDS * list(BODIES):
             with start_drydock(folder, environment, *OPTIONS) as drydock:
                 cases = Cases(drydock, folder / "work", file)

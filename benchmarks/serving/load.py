@@ -33,19 +33,19 @@ class Load:
     @property
     def p50_ms(self) -> float:
         """Median of the latency, milliseconds."""
-        return self.quantile_ms(0.5)
+        return self.compute_quantile_ms(0.5)
 
     @property
     def p99_ms(self) -> float:
         """99 % of the requests are answered within this time, milliseconds."""
-        return self.quantile_ms(0.99)
+        return self.compute_quantile_ms(0.99)
 
     @property
     def cpu_ms(self) -> float:
         """CPU milliseconds of a request."""
         return 1e3 * self.cpu_s / len(self.latencies_s)
 
-    def quantile_ms(self, share: float) -> float:
+    def compute_quantile_ms(self, share: float) -> float:
         """Return a quantile of the latency, milliseconds."""
         return 1e3 * sorted(self.latencies_s)[min(int(share * len(self.latencies_s)), len(self.latencies_s) - 1)]
 

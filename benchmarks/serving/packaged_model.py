@@ -17,6 +17,7 @@ from pipelines.registry.versions import Registry
 from pipelines.scoring.batch import pack_model
 
 ROWS = 500
+"""Number of requests, each with one row."""
 
 
 def main() -> None:

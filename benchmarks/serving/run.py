@@ -34,11 +34,11 @@ from benchmarks.serving.servers import (
 RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
 BOUND_MS = 25
-"""A server keeps up with a rate if 99 % of the requests are answered within this time, milliseconds."""
+"""A server is fast enough for a rate if it answers 99 % of the requests within this time, milliseconds."""
 RATES = (40, 60, 80, 100, 125, 150, 175, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800)
 """Rates that are tried, requests a second."""
 RATE_S, TRIES, MAX_MISSES = 4, 3, 2
-"""Seconds for which each of these rates is tried, how often, and after how many misses in a row a server is out."""
+"""Seconds of a try, tries of a rate, and rates in a row that a server may miss before it is not tried any more."""
 LEEWAY = ["-m", "pipelines", "serve", "--model", "flights", "--version", "1"]
 COMMANDS = {
     "leeway": ([*LEEWAY, "--no-lookups"], "raw.json"),
@@ -106,22 +106,22 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
 
 
 def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load | None]]:
-    """Return for each server the highest rate with which it keeps up, and the measurements; (0, None) if with none.
+    """Return for each server the highest rate at which it is fast enough, and the measurements; else (0, None).
 
     The servers take turns at each rate, so that the load of the machine is the same for all of them. Other work can
-    disturb a try: a rate has three tries, and a server is out after two rates in a row without a good one.
+    disturb a try. So each rate has `TRIES` tries, and a server is tried until it missed `MAX_MISSES` rates in a row.
     """
     best: dict[str, tuple[int, Load | None]] = dict.fromkeys(cases, (0, None))
     misses: Counter[str] = Counter()
     for rate in RATES:
-        waiting = [label for label in cases if misses[label] < MAX_MISSES]
+        labels = [label for label in cases if misses[label] < MAX_MISSES]
         for _ in range(TRIES):
-            loads = {label: cases[label].send(rate, RATE_S) for label in waiting}
+            loads = {label: cases[label].send(rate, RATE_S) for label in labels}
             good_loads = {label: load for label, load in loads.items() if load.p99_ms <= BOUND_MS}
             best |= {label: (rate, load) for label, load in good_loads.items()}
-            waiting = [label for label in waiting if label not in good_loads]
-        misses.update(waiting)
-        misses.subtract({label: misses[label] for label in cases if best[label][0] == rate})
+            labels = [label for label in labels if label not in good_loads]
+        for label in cases:
+            misses[label] = 0 if best[label][0] == rate else misses[label] + (label in labels)
     return best
 
 
@@ -131,7 +131,7 @@ def _describe(load: Load) -> dict[str, float]:
     return {
         "p50 ms": round(load.p50_ms, 2),
         "p99 ms": round(load.p99_ms, 2),
-        "p99.9 ms": round(load.quantile_ms(0.999), 2),
+        "p99.9 ms": round(load.compute_quantile_ms(0.999), 2),
         "CPU ms a request": round(load.cpu_ms, 2),
         "requests/s": round(len(load.latencies_s) / load.elapsed_s, 1),
         "load": round(os.getloadavg()[0], 2),

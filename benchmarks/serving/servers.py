@@ -43,9 +43,9 @@ def build_environment(folder: Path) -> dict[str, str]:
     for name in ("home", "project", "work"):
         (folder / name).mkdir()
     prefixes = ("LEEWAY_", "MLFLOW_", "AWS_")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    inherited_variables = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return {
-        **inherited,
+        **inherited_variables,
         "PYTHONPATH": f"{PROJECT}:{PROJECT / 'plugins'}",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LEEWAY_HOME": str(folder / "home"),
@@ -97,7 +97,7 @@ def start_server(arguments: list[str], environment: dict[str, str], address: str
         )
         try:
             deadline = time.monotonic() + START_S
-            while not _answers(base, path):
+            while not _is_answering(base, path):
                 if process.poll() is not None or time.monotonic() > deadline:
                     log.seek(0)
                     raise RuntimeError(f"{' '.join(arguments)}: {log.read()[-2000:].decode()}")
@@ -108,7 +108,7 @@ def start_server(arguments: list[str], environment: dict[str, str], address: str
             process.wait()
 
 
-def _answers(base: str, path: str) -> bool:
+def _is_answering(base: str, path: str) -> bool:
     if path == "health":
         return is_reachable(base, 1.0)
     import requests

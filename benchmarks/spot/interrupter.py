@@ -50,7 +50,7 @@ class Interrupter:
 
     def _request_interruption(self, job: str, after_s: float) -> None:
         notice_s = self._generator.choice([0, 30])
-        body = {"job": job, "after_s": after_s, "capacity_back_after_s": 0.2, "notice_s": notice_s}
+        body = {"job": job, "after_s": after_s, "no_capacity_s": 0.2, "notice_s": notice_s}
         try:
             with urllib.request.urlopen(f"{self._url}/drydock/interrupt", json.dumps(body).encode()):
                 pass

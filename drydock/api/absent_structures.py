@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 
-from drydock.api.validation import load_operation
+from drydock.shapes import load_operation
 
 
 def remove_absent_structures(operation: str, body: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import botocore.session
 from botocore.model import Shape
 
-from drydock.api.validation import describe_problems
 from drydock.endpoints.asynchronous.requests import (
     DEFAULT_TIMEOUT_S,
     DEFAULT_TTL_S,
@@ -17,6 +16,7 @@ from drydock.endpoints.asynchronous.requests import (
     build_locations,
 )
 from drydock.endpoints.invocation import refuse_invocation
+from drydock.shapes import describe_problems
 
 _PREFIX = "X-Amzn-SageMaker-"
 # Members of the request that are headers: the header's name is the prefix and the member's name.

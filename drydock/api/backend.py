@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException
 from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, FakeTransformJob, Model
 
-from drydock.api.feature_store.backend import FeatureGroupsBackend
+from drydock.api.tuning.backend import TuningBackend
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.registry import Endpoints
@@ -18,20 +18,22 @@ from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS, find_kind
 from drydock.jobs.processing import rules as processing_rules
 from drydock.jobs.processing.job import ProcessingJob
-from drydock.jobs.record import Record
+from drydock.jobs.record import Record, TrialOf
 from drydock.jobs.rules import check_owner
 from drydock.jobs.training import rules as training_rules
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.transform import rules as transform_rules
 from drydock.jobs.transform.job import TransformJob
 from drydock.store import Store
+from drydock.tuning.job import TuningJob
+from drydock.tuning.registry import TuningJobs
 
 J = TypeVar("J", bound=Job)
-STORED_CLASSES = (Job, Endpoint, EndpointConfig, FeatureGroup, Model)
+STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model)
 """The resources that drydock stores with their tags; moto keeps those of all others in memory."""
 
 
-class DrydockBackend(FeatureGroupsBackend):
+class DrydockBackend(TuningBackend):
     """The SageMaker backend of one account and region. moto implements the operations that are not defined here.
 
     Args:
@@ -39,6 +41,7 @@ class DrydockBackend(FeatureGroupsBackend):
         store: Storage of the jobs.
         endpoints: The endpoints of all accounts and regions.
         feature_groups: The feature groups of all accounts and regions.
+        tuning_jobs: The tuning jobs of all accounts and regions.
         region_name: The region.
         account_id: The account.
     """
@@ -49,10 +52,11 @@ class DrydockBackend(FeatureGroupsBackend):
         store: Store,
         endpoints: Endpoints,
         feature_groups: FeatureGroups,
+        tuning_jobs: TuningJobs,
         region_name: str,
         account_id: str,
     ) -> None:
-        super().__init__(endpoints, feature_groups, region_name, account_id)
+        super().__init__(endpoints, feature_groups, tuning_jobs, region_name, account_id)
         self.queue, self.store = queue, store
         self.gives_invented_answers = queue.settings.gives_invented_answers
         self.jobs: dict[type[Job], dict[str, Any]] = {kind: {} for kind in KINDS}
@@ -64,6 +68,7 @@ class DrydockBackend(FeatureGroupsBackend):
 
     def reset(self) -> None:
         """Stop and delete all jobs, endpoints and feature groups, for moto's /moto-api/reset."""
+        self._tuning_jobs.delete_all(self._owner)  # they would start more jobs
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)
@@ -71,7 +76,7 @@ class DrydockBackend(FeatureGroupsBackend):
             db.execute("DELETE FROM jobs WHERE account = ? AND region = ?", (self.account_id, self.region_name))
         self.delete_stored_resources()
         owner = (self.region_name, self.account_id)
-        arguments = (self.queue, self.store, self._registry, self._feature_groups, *owner)
+        arguments = (self.queue, self.store, self._registry, self._feature_groups, self._tuning_jobs, *owner)
         self.__dict__.clear()
         DrydockBackend.__init__(self, *arguments)
 
@@ -79,8 +84,12 @@ class DrydockBackend(FeatureGroupsBackend):
         """Return the jobs of every kind."""
         return [job for jobs_of_kind in self.jobs.values() for job in list(jobs_of_kind.values())]
 
-    def create_training(self, request: Mapping[str, Any]) -> TrainingJob:
+    def create_training(self, request: Mapping[str, Any], tuning: TrialOf | None = None) -> TrainingJob:
         """Create a training job and add it to the queue.
+
+        Args:
+            request: A CreateTrainingJob request.
+            tuning: The tuning job that creates it, if there is one.
 
         Raises:
             AWSValidationException: drydock cannot run the job. A retry cannot help.
@@ -88,8 +97,9 @@ class DrydockBackend(FeatureGroupsBackend):
         """
         training_rules.check_request(request)
         arn = FakeTrainingJob.arn_formatter(request["TrainingJobName"], self.account_id, self.region_name)
-        billable_fraction = self.queue.market.policy.billable_fraction
-        job = TrainingJob.create(self.store, request, self.account_id, self.region_name, arn, billable_fraction)
+        spot_fraction = self.queue.market.policy.billable_fraction
+        owner = (self.account_id, self.region_name)
+        job = TrainingJob.create(self.store, request, *owner, arn, spot_fraction, tuning)
         return self._add_job(job)
 
     def create_processing(self, request: Mapping[str, Any]) -> ProcessingJob:
@@ -142,6 +152,9 @@ class DrydockBackend(FeatureGroupsBackend):
         if isinstance(resource, Job | Endpoint):
             resource.record.tags = tags
             resource.save()
+            return
+        if isinstance(resource, TuningJob):
+            resource.set_tags(tags)
             return
         resource.tags = tags
         if isinstance(resource, FeatureGroup):

@@ -25,6 +25,14 @@ MAX_BODY_BYTES = 64 * 1024
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
 
+FIELDS = {
+    "interrupt": ("job", "account_id", "region", "after_s", "no_capacity_s", "notice_s"),
+    "capacity": ("instance_type", "available", "for_s"),
+    "outage": ("service", "operation", "status", "code", "for_s", "times"),
+    "variant": ("endpoint", "variant", "config", "error_rate", "status", "latency_s", "for_s"),
+}
+"""The fields of each request that simulates a failure."""
+
 Body = Mapping[str, Any]
 Endpoint = Callable[[Body], dict[str, Any]]
 """A function that answers the requests of one path: it gets the request's body, and returns the response's."""
@@ -54,7 +62,9 @@ class ControlEndpoints:
         """Answer one request with a JSON object; its only key is `error` if the request failed."""
         request = Request(environ)
         try:
-            content = self._find_endpoint(request)(_read_body(request))
+            answer, fields = self._find_endpoint(request), _read_body(request)
+            _check_fields(request.path.removeprefix(CONTROL_PREFIX), fields)
+            content = answer(fields)
             response = Response(json.dumps(content), content_type="application/json")
         except HTTPException as error:
             body = json.dumps({"error": error.description})
@@ -87,10 +97,10 @@ class ControlEndpoints:
         job, policy = self._find_unfinished_spot_job(body), self._queue.market.policy
         running_s = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
         after_s = _get_number(body, "after_s", 0.0)
-        back_after_s = _get_number(body, "capacity_back_after_s", policy.capacity_back_after_s)
+        no_capacity_s = _get_number(body, "no_capacity_s", policy.no_capacity_s)
         notice_s = _get_number(body, "notice_s", policy.notice_s)
-        self._queue.market.request_interruption(job, Interruption(running_s + after_s, back_after_s, notice_s))
-        return {"job": job.name, "after_s": after_s, "capacity_back_after_s": back_after_s, "notice_s": notice_s}
+        self._queue.market.request_interruption(job, Interruption(running_s + after_s, no_capacity_s, notice_s))
+        return {"job": job.name, "after_s": after_s, "no_capacity_s": no_capacity_s, "notice_s": notice_s}
 
     def _find_unfinished_spot_job(self, body: Body) -> Job:
         filters = {key: _get_text(body, key, "") for key in ("account_id", "region")}
@@ -129,10 +139,6 @@ class ControlEndpoints:
         return {"service": service, "code": code}
 
     def _break_variant(self, body: Body) -> dict[str, Any]:
-        name = _get_text(body, "endpoint")
-        endpoints = [endpoint for endpoint in self._sagemaker_endpoints.iterate() if endpoint.name == name]
-        if not endpoints:
-            raise NotFound(f"no endpoint {name}")
         error_rate, status = _get_number(body, "error_rate", 0.0), _get_number(body, "status", 500)
         if error_rate > 1:
             raise BadRequest(f"error_rate must be 0 to 1, not {error_rate:g}")
@@ -146,9 +152,20 @@ class ControlEndpoints:
             latency_s=min(_get_number(body, "latency_s", 0.0), MAX_LATENCY_S),
             ends_at=time.monotonic() + _get_number(body, "for_s", math.inf),
         )
+        name = _get_text(body, "endpoint")
+        endpoints = [endpoint for endpoint in self._sagemaker_endpoints.iterate() if endpoint.name == name]
+        if not endpoints:
+            raise NotFound(f"no endpoint {name}")
+        plans = [plan for endpoint in endpoints for plan in endpoint.list_plans() if fault.matches(plan.config_name)]
+        variants = {variant.name for plan in plans for variant in plan.variants}
+        # A later update may bring a configuration that no endpoint has yet, with any variants.
+        if plans and fault.variant not in ("", *variants):
+            raise NotFound(
+                f"endpoint {name} has no variant {fault.variant}; its variants: {', '.join(sorted(variants))}"
+            )
         for endpoint in endpoints:
             endpoint.faults.add(fault)
-        return {"endpoint": name, "variant": fault.variant, "config": fault.config_name}
+        return {"endpoint": name, "variant": fault.variant, "config": fault.config_name, "serving": bool(plans)}
 
 
 def _read_body(request: Request) -> Body:
@@ -163,6 +180,13 @@ def _read_body(request: Request) -> Body:
     if not isinstance(content, dict):
         raise BadRequest("the body must be a JSON object")
     return content
+
+
+def _check_fields(name: str, body: Body) -> None:
+    """Refuse a field that a request does not have: a misspelled one would look like a simulated failure."""
+    fields = FIELDS.get(name, ())
+    if unknown_fields := sorted(body.keys() - set(fields)):
+        raise BadRequest(f"unknown field {unknown_fields[0][:60]!r}; the fields are {', '.join(fields)}")
 
 
 def _get_number(body: Body, key: str, default: float) -> float:

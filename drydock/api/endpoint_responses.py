@@ -6,7 +6,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from drydock.api import listing
 from drydock.api.endpoints_backend import EndpointsBackend
-from drydock.api.reading_response import ReadingResponse
+from drydock.api.models.responses import ModelResponse
 
 ENDPOINT_OPERATIONS = (
     *(f"{verb}EndpointConfig" for verb in ("Create", "Describe", "Delete")),
@@ -15,12 +15,10 @@ ENDPOINT_OPERATIONS = (
     "ListEndpoints",
     "UpdateEndpointWeightsAndCapacities",
 )
-NEWEST_FIRST = {"SortOrder": "Descending"}
-"""Default order of ListEndpoints, ListEndpointConfigs and ListFeatureGroups in SageMaker's API."""
 
 
-class EndpointResponse(ReadingResponse):
-    """Answers requests for endpoints and their configurations."""
+class EndpointResponse(ModelResponse):
+    """Answers the requests about endpoints and their configurations."""
 
     def create_endpoint_config(self) -> ActionResult:
         """Answer CreateEndpointConfig."""
@@ -39,7 +37,7 @@ class EndpointResponse(ReadingResponse):
 
     def list_endpoint_configs(self) -> ActionResult:
         """Answer ListEndpointConfigs."""
-        request = NEWEST_FIRST | self.read_request("ListEndpointConfigs")
+        request = listing.NEWEST_FIRST | self.read_request("ListEndpointConfigs")
         configs = self._endpoints_backend.endpoint_configs.values()
         return ActionResult(listing.list_page(configs, request, "EndpointConfigs"))
 
@@ -70,7 +68,7 @@ class EndpointResponse(ReadingResponse):
 
     def list_endpoints(self) -> ActionResult:
         """Answer ListEndpoints."""
-        request = NEWEST_FIRST | self.read_request("ListEndpoints")
+        request = listing.NEWEST_FIRST | self.read_request("ListEndpoints")
         return ActionResult(listing.list_page(self._endpoints_backend.endpoints.values(), request, "Endpoints"))
 
     @property

@@ -1,7 +1,7 @@
 """The endpoints of one account and region, and their configurations."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from moto.applicationautoscaling.models import applicationautoscaling_backends
@@ -9,8 +9,9 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig
 
-from drydock.api.models import ModelsBackend
+from drydock.api.models.backend import ModelsBackend
 from drydock.autoscaling.backend import DIMENSION
+from drydock.cloudwatch.alarm_rules import find_evaluation_problem
 from drydock.endpoints import rules
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
@@ -107,14 +108,16 @@ class EndpointsBackend(ModelsBackend):
         """Create an endpoint, and return its ARN. Its instances start in the background.
 
         Raises:
-            AWSValidationException: The configuration or a model does not exist, or the name is in use. A retry cannot
-                help.
+            AWSValidationException: The configuration, a model or an alarm does not exist, the DeploymentConfig is not
+                valid, or the name is in use. A retry cannot help.
         """
         check_owner(self.account_id, self.region_name)
         name, now = request["EndpointName"], get_now()
-        plan = self._build_plan(request["EndpointConfigName"])
+        plan, deployment = self._build_plan(request["EndpointConfigName"]), request.get("DeploymentConfig")
+        # A new endpoint has no old instances. A later update may retain the DeploymentConfig, so it must be valid.
+        self._check_deployment(deployment, plan)
         tags = list(request.get("Tags", []))
-        record = EndpointRecord(name, self._build_arn(name), plan, now, now, tags=tags)
+        record = EndpointRecord(name, self._build_arn(name), plan, now, now, tags=tags, deployment=deployment)
         if not self._registry.create(self._owner, record):
             refuse(f'Cannot create already existing endpoint "{record.arn}".')
         return record.arn
@@ -129,15 +132,17 @@ class EndpointsBackend(ModelsBackend):
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
         plan = self._build_plan(request["EndpointConfigName"])
         if request.get("RetainAllVariantProperties"):
-            excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
-            retain_properties(endpoint.record.plan, plan, excluded)
+            excluded_properties = {
+                item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
+            }
+            retain_properties(endpoint.record.plan, plan, excluded_properties)
+            rules.check_instance_count(plan.count_instances())
         rules.check_conversion(endpoint.record.plan, plan)
         self._check_scalable_targets(endpoint, plan)
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment
-        traffic = build_traffic_plan(deployment, plan.count_instances())
-        self._check_alarms(traffic.alarms)
+        self._check_deployment(deployment, plan)
         if not endpoint.update(plan, deployment):
             self._refuse_change(endpoint)
         return endpoint.record.arn
@@ -193,10 +198,15 @@ class EndpointsBackend(ModelsBackend):
                 "before they can be removed or have their instance type changed."
             )
 
-    def _check_alarms(self, names: Sequence[str]) -> None:
+    def _check_deployment(self, deployment: Mapping[str, Any] | None, plan: Plan) -> None:
+        """Check a DeploymentConfig: its steps fit the plan, and its alarms exist and are evaluated."""
+        names = build_traffic_plan(deployment, plan.count_instances()).alarms
         alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}
-        if missing_names := [name for name in names if name not in alarms]:
-            refuse(f"The CloudWatch alarm {missing_names[0]} does not exist.")
+        for name in names:
+            if name not in alarms:
+                refuse(f"The CloudWatch alarm {name} does not exist.")
+            if problem := find_evaluation_problem(alarms[name]):
+                refuse(f"The CloudWatch alarm {name} cannot guard an update: {problem}.")
 
     def _build_plan(self, config_name: str) -> Plan:
         request = self.find_config(config_name).request

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import operator
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -10,6 +12,8 @@ from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
 DEFAULT_PAGE_SIZE = 10
+NEWEST_FIRST = {"SortOrder": "Descending"}
+"""Default order of ListModels, ListEndpoints, ListEndpointConfigs and ListFeatureGroups in SageMaker's API."""
 
 
 class ListItem(Protocol):
@@ -37,14 +41,18 @@ class ListItem(Protocol):
 
 SortKey = tuple[str, str]
 """The value to sort an item by, and its name."""
-SORT_VALUES: dict[str, Callable[[ListItem], str]] = {
+SORT_VALUES: dict[str, Callable[[Any], str]] = {
     "Name": lambda item: item.name,
     "CreationTime": lambda item: item.created_at.isoformat(timespec="microseconds"),
     "Status": lambda item: str(item.status),
+    # Of the trials of tuning jobs, those that have an objective.
+    "FinalObjectiveMetricValue": lambda item: encode_number(item.objective),
 }
 
 
-def list_page(items: Iterable[ListItem], request: Mapping[str, Any], member: str) -> dict[str, Any]:
+def list_page(
+    items: Iterable[ListItem], request: Mapping[str, Any], member: str, *, filters_page: bool = False
+) -> dict[str, Any]:
     """Return the response of a List operation: one page of summaries, and NextToken if there are more pages.
 
     A token names the last item of its page. So if an item is created between two requests, each other item still
@@ -54,6 +62,7 @@ def list_page(items: Iterable[ListItem], request: Mapping[str, Any], member: str
         items: All jobs or resources of the account and region.
         request: The request of the List operation.
         member: Name of the summaries in the response, such as TrainingJobSummaries.
+        filters_page: Whether StatusEquals filters a page of MaxResults items, so that a page may have fewer items.
 
     Raises:
         AWSValidationException: NextToken is not a token of this server. A retry cannot help.
@@ -64,19 +73,14 @@ def list_page(items: Iterable[ListItem], request: Mapping[str, Any], member: str
     def build_sort_key(item: ListItem) -> SortKey:
         return get_sort_value(item), item.name
 
-    # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters that page.
-    is_page_filtered = "MaxResults" in request and member == "TrainingJobSummaries"
+    is_page_filtered = "MaxResults" in request and filters_page
     filters = {name: value for name, value in request.items() if not (is_page_filtered and name == "StatusEquals")}
     selected_items = sorted(
         (item for item in list(items) if _is_match(item, filters)), key=build_sort_key, reverse=is_descending
     )
     if "NextToken" in request:
-        last_key = _parse_token(request["NextToken"])
-        selected_items = [
-            item
-            for item in selected_items
-            if (build_sort_key(item) < last_key if is_descending else build_sort_key(item) > last_key)
-        ]
+        last_key, compare = _parse_token(request["NextToken"]), operator.lt if is_descending else operator.gt
+        selected_items = [item for item in selected_items if compare(build_sort_key(item), last_key)]
     size = request.get("MaxResults", DEFAULT_PAGE_SIZE)
     response: dict[str, Any] = {
         member: [item.summarize() for item in selected_items[:size] if _is_match(item, request)]
@@ -84,6 +88,14 @@ def list_page(items: Iterable[ListItem], request: Mapping[str, Any], member: str
     if len(selected_items) > size:
         response["NextToken"] = _make_token(build_sort_key(selected_items[size - 1]))
     return response
+
+
+def encode_number(number: float) -> str:
+    """Return a text for a number. Texts have the same order as their numbers."""
+    (bits,) = struct.unpack(">Q", struct.pack(">d", number))
+    # A negative number's bits are inverted, and a positive number gets the first bit.
+    ordered_bits = bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 1 << 63
+    return f"{ordered_bits:016x}"
 
 
 def _is_match(item: ListItem, filters: Mapping[str, Any]) -> bool:

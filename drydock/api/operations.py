@@ -1,6 +1,6 @@
 """Define what drydock does with each operation of SageMaker: run it, only store its content, or refuse it.
 
-moto invents the answers of some operations: a tuning job is Completed as soon as it is created, and an endpoint that
+moto invents the answers of some operations: an AutoML job is Completed as soon as it is created, and an endpoint that
 does not exist predicts a constant. drydock refuses such an operation, unless the option `--invented-answers`
 allows moto's answers. An operation that is not listed is refused, too: a new version of moto adds no invented answer.
 """
@@ -57,6 +57,14 @@ OPERATION_GROUPS = (
     OperationGroup("training jobs", Handling.RUN, _build_operation_names(_JOB_VERBS, "TrainingJob")),
     OperationGroup("processing jobs", Handling.RUN, _build_operation_names(_JOB_VERBS, "ProcessingJob")),
     OperationGroup("transform jobs", Handling.RUN, _build_operation_names(_JOB_VERBS, "TransformJob")),
+    OperationGroup(
+        "tuning jobs",
+        Handling.RUN,
+        (
+            *_build_operation_names("Create Describe Stop Delete List", "HyperParameterTuningJob"),
+            "ListTrainingJobsForHyperParameterTuningJob",
+        ),
+    ),
     OperationGroup(
         "endpoint configurations", Handling.RUN, _build_operation_names(_DEFINITION_VERBS, "EndpointConfig")
     ),
@@ -130,9 +138,6 @@ OPERATION_GROUPS = (
             "DescribePipelineDefinitionForExecution",
             "ListPipelineParametersForExecution",
         ),
-    ),
-    OperationGroup(
-        "tuning jobs", Handling.REFUSED, _build_operation_names(_DEFINITION_VERBS, "HyperParameterTuningJob")
     ),
     OperationGroup(
         "AutoML jobs",

@@ -1,4 +1,4 @@
-"""Answer SageMaker's requests: those about jobs, endpoints and feature groups here, and the others by moto."""
+"""Answer SageMaker's requests: those about jobs, models, endpoints and feature groups here, and others by moto."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -11,8 +11,10 @@ from drydock.api import listing
 from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
 from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS
-from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS, FeatureGroupResponse
+from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS
+from drydock.api.models.responses import MODEL_OPERATIONS
 from drydock.api.operations import check_operation
+from drydock.api.tuning.responses import TUNING_OPERATIONS, TuningResponse
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS
 from drydock.jobs.processing.job import ProcessingJob
@@ -22,14 +24,16 @@ from drydock.jobs.transform.job import TransformJob
 OPERATIONS = (
     *(f"{verb}{kind.api_name}Job" for kind in KINDS for verb in ("Create", "Describe", "Stop")),
     *(f"List{kind.api_name}Jobs" for kind in KINDS),
+    *MODEL_OPERATIONS,
     *ENDPOINT_OPERATIONS,
     *FEATURE_GROUP_OPERATIONS,
+    *TUNING_OPERATIONS,
 )
 """The operations that drydock answers itself."""
 
 
-class DrydockResponse(FeatureGroupResponse):
-    """Answers requests about jobs, endpoints and feature groups. Other requests are answered by moto, or refused."""
+class DrydockResponse(TuningResponse):
+    """Answers requests about jobs, models, endpoints and feature groups. Others are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""
@@ -116,9 +120,9 @@ class DrydockResponse(FeatureGroupResponse):
 
     def _list(self, kind: type[Job]) -> ActionResult:
         request = self.read_request(f"List{kind.api_name}Jobs")
-        return ActionResult(
-            listing.list_page(self._backend.jobs[kind].values(), request, f"{kind.api_name}JobSummaries")
-        )
+        jobs, member = self._backend.jobs[kind].values(), f"{kind.api_name}JobSummaries"
+        # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters it.
+        return ActionResult(listing.list_page(jobs, request, member, filters_page=kind is TrainingJob))
 
     def _find_job(self, kind: type[Job], verb: str) -> Job:
         """Return the job that a request names.

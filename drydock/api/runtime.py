@@ -25,6 +25,7 @@ from drydock.endpoints.invocation import (
     draw_copy,
     invoke_shadow,
     refuse_invocation,
+    refuse_large_answer,
 )
 from drydock.endpoints.registry import Endpoints
 from drydock.endpoints.serving import serve
@@ -105,11 +106,12 @@ class Runtime:
         target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
         request = Invocation(body, headers, target_variant, self._endpoints.settings.invocation_timeout_s)
         fleet, result = serve(endpoint, request, f"{name} of account {owner.account_id}")
+        result = refuse_large_answer(result)
         assert endpoint is not None, "serve refuses requests without an endpoint"
         if draw_copy(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
         self._endpoints.record(endpoint, fleet, request, result, time.perf_counter() - started_at)
-        check_response(result.response, name, owner.account_id)
+        check_response(result.response, name, owner)
         return result
 
     def _invoke_shadow(self, endpoint: Endpoint, fleet: Fleet, request: Invocation) -> None:

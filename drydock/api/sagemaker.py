@@ -23,6 +23,7 @@ from drydock.jobs.record import SCHEMA, Record
 from drydock.jobs.states import Status
 from drydock.moto_registry import bind_arguments
 from drydock.store import Store
+from drydock.tuning.registry import TuningJobs
 
 
 class HttpBackend(DrydockBackend):
@@ -39,7 +40,9 @@ class HttpBackend(DrydockBackend):
         return {"/$": (InventingResponse if self.gives_invented_answers else DrydockResponse).dispatch}
 
 
-def install(queue: JobQueue, store: Store, endpoints: Endpoints, feature_groups: FeatureGroups) -> None:
+def install(
+    queue: JobQueue, store: Store, endpoints: Endpoints, feature_groups: FeatureGroups, tuning_jobs: TuningJobs
+) -> None:
     """Make moto's SageMaker use drydock's backends, load the stored jobs, and resume those that have not ended.
 
     Args:
@@ -47,9 +50,10 @@ def install(queue: JobQueue, store: Store, endpoints: Endpoints, feature_groups:
         store: Storage of the jobs.
         endpoints: The endpoints of all accounts and regions.
         feature_groups: The feature groups of all accounts and regions.
+        tuning_jobs: The tuning jobs of all accounts and regions.
     """
     sagemaker_backends.clear()
-    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints, feature_groups)
+    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints, feature_groups, tuning_jobs)
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")

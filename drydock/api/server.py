@@ -21,6 +21,7 @@ from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
+from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling import backend as autoscaling
 from drydock.autoscaling.scaler import Scaler
 from drydock.cloudwatch import backend as cloudwatch
@@ -41,6 +42,7 @@ from drydock.s3_store import backend as s3_backend
 from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.settings import Settings
 from drydock.store import Store
+from drydock.tuning.registry import TuningJobs
 from drydock.wsgi import WsgiApplication, answer_error
 
 log = logging.getLogger(__name__)
@@ -140,20 +142,21 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     logs = JobLogs(store)
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), logs)
     endpoints = Endpoints(store, settings, executor, logs, find_rollback_reason)
-    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints))
+    tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
+    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints, tuning_jobs))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    alarms, scaler = AlarmEvaluator(), Scaler(settings.scaling_period_s)
-    alarms.start()
-    scaler.start()
+    watchers = (tuning_jobs, AlarmEvaluator(), Scaler(settings.scaling_period_s))
+    for watcher in watchers:
+        watcher.start()
     try:
         yield queue
     finally:
         # Jobs and endpoints are ended first, since they still use the server while they end.
-        alarms.close()
-        scaler.close()
+        for watcher in watchers:
+            watcher.close()
         endpoints.close()
         queue.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
@@ -180,7 +183,9 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
         raise StartFailed(f"cannot end what an earlier drydock left running: {error}") from None
 
 
-def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints) -> Application:
+def _build_application(
+    settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints, tuning_jobs: TuningJobs
+) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     moto_application = DomainDispatcherApplication(create_backend_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
@@ -190,7 +195,7 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoi
     logs_backend.install(store)
     cloudwatch.install(store)
     autoscaling.install(endpoints)
-    sagemaker.install(queue, store, endpoints, feature_groups)
+    sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
     return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)
 

@@ -15,13 +15,13 @@ from moto.applicationautoscaling.responses import ApplicationAutoScalingResponse
 from moto.core.exceptions import JsonRESTError
 
 from drydock.autoscaling.activities import create_activities
+from drydock.autoscaling.rules import check_policy, check_range
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.registry import Endpoints
 from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
 
 DIMENSION = "sagemaker:variant:DesiredInstanceCount"
-METRIC_TYPE = "SageMakerVariantInvocationsPerInstance"
 DEFAULT_PAGE = 50
 
 
@@ -127,11 +127,14 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
             resource = f"resource ID: {arguments['resource_id']}, scalable dimension: {DIMENSION}"
             text = f"No scalable target registered for service namespace: sagemaker, {resource}"
             raise JsonRESTError("ObjectNotFoundException", text)
-        _check_policy(arguments["policy_type"], arguments["policy_body"] or {})
         key = FakeApplicationAutoscalingPolicy.formulate_key(
             "sagemaker", arguments["resource_id"], DIMENSION, arguments["policy_name"]
         )
         earlier_policy = self.policies.get(key)
+        # As on AWS, an update keeps the type and the configuration that the request does not have.
+        for argument, attribute in (("policy_type", "policy_type"), ("policy_body", "_policy_body")):
+            arguments[argument] = arguments[argument] or getattr(earlier_policy, attribute, None)
+        check_policy(arguments["policy_type"], arguments["policy_body"] or {})
         policy = super().put_scaling_policy(**arguments)
         if earlier_policy:
             # As on AWS, the ARN stays the same: alarms refer to it.
@@ -151,41 +154,19 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         endpoint_and_name = self.find_variant(resource_id)
         if endpoint_and_name is None:
             raise AWSValidationException(f"The variant {resource_id} does not exist.")
-        registered = self.targets.get(DIMENSION, {}).get(resource_id)
+        target = self.targets.get(DIMENSION, {}).get(resource_id)
         low, high = (
-            getattr(registered, name, None) if values[name] is None else values[name]
+            getattr(target, name, None) if values[name] is None else values[name]
             for name in ("min_capacity", "max_capacity")
         )
-        if low is None or high is None:
-            raise AWSValidationException("A new scalable target must have MinCapacity and MaxCapacity.")
-        if low > high:
-            raise AWSValidationException(f"MaxCapacity ({high}) must be greater than or equal to MinCapacity ({low}).")
-        if low < endpoint_and_name[0].min_instances:
-            raise AWSValidationException(
-                "MinCapacity of a variant must be at least 1: its endpoint is not asynchronous."
-            )
+        endpoint, variant = endpoint_and_name
+        check_range(low, high, endpoint.record.plan, variant, endpoint.min_instances)
 
 
 def install(endpoints: Endpoints) -> None:
     """Make moto use this backend."""
     applicationautoscaling_backends.clear()
     applicationautoscaling_backends.backend = bind_arguments(VariantAutoscaling, endpoints)
-
-
-def _check_policy(kind: str, body: dict[str, Any]) -> None:
-    if kind == "StepScaling":
-        return
-    metric = body.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
-    if metric not in (None, METRIC_TYPE):
-        raise AWSValidationException(f"drydock does not have the metric {metric}: use {METRIC_TYPE}.")
-    if ("CustomizedMetricSpecification" in body) is (metric is not None):
-        raise AWSValidationException(
-            "A policy must have one of PredefinedMetricSpecification and CustomizedMetricSpecification."
-        )
-    if "Metrics" in body.get("CustomizedMetricSpecification", {}):
-        raise AWSValidationException("drydock does not evaluate CustomizedMetricSpecification.Metrics: use one metric.")
-    if not body["TargetValue"] > 0:
-        raise AWSValidationException(f"TargetValue must be greater than 0, not {body['TargetValue']}.")
 
 
 def _build_key(resource_id: str, policy_name: str) -> str:

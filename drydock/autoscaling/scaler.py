@@ -16,6 +16,7 @@ from moto.core.utils import utcnow
 from drydock.autoscaling.activities import ScalingActivity
 from drydock.autoscaling.backend import DIMENSION, VariantAutoscaling
 from drydock.autoscaling.decisions import TargetTracking, apply_steps
+from drydock.autoscaling.rules import find_instance_limit
 from drydock.cloudwatch.alarms import ALARM, read_last_value
 from drydock.cloudwatch.statistics import read_statistic
 from drydock.endpoints.endpoint import Endpoint
@@ -93,7 +94,9 @@ class Scaler:
                 self._measure(backend, endpoint, variant, policy)
         if endpoint.status != "InService":
             return
-        low, high = int(target.min_capacity), int(target.max_capacity)
+        # Other variants may have grown since the target was registered.
+        limit = max(find_instance_limit(endpoint.record.plan, name), variant.count)
+        low, high = min(int(target.min_capacity), limit), min(int(target.max_capacity), limit)
         if not low <= variant.count <= high:
             count = min(max(variant.count, low), high)
             return self._change(backend, endpoint, variant, count, f"the range is {low} to {high}")

@@ -11,24 +11,17 @@ from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.cloudwatch.actions import AlarmActions
-from drydock.cloudwatch.statistics import SIMPLE_STATISTICS, PercentileStatistics, read_percent
+from drydock.cloudwatch.alarm_rules import COMPARISONS, find_evaluation_problem
+from drydock.cloudwatch.statistics import PercentileStatistics, list_data
 from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
 
 EVALUATE_S = 0.5
 """Seconds between two evaluations of all alarms."""
-MAX_RANGE_S = 7 * 86_400
-"""Longest range of data that an alarm may read, seconds: AWS's limit."""
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
 """Statistics that only grow within a period: one that is above the threshold now is above it at the period's end."""
-COMPARISONS = {
-    "GreaterThanThreshold": lambda value, threshold: value > threshold,
-    "GreaterThanOrEqualToThreshold": lambda value, threshold: value >= threshold,
-    "LessThanThreshold": lambda value, threshold: value < threshold,
-    "LessThanOrEqualToThreshold": lambda value, threshold: value <= threshold,
-}
 
 
 class AlarmEvaluator:
@@ -76,15 +69,10 @@ class AlarmEvaluator:
 
         Args:
             backend: The CloudWatch that has the metric's data.
-            alarm: The alarm. An alarm on several metrics or on other alarms keeps its state.
+            alarm: The alarm. One that drydock cannot evaluate keeps its state.
         """
-        statistic = _get_statistic(alarm)
-        if alarm.rule or alarm.metric_data_queries:
+        if find_evaluation_problem(alarm):
             return
-        if statistic not in SIMPLE_STATISTICS and read_percent(statistic) is None:
-            return
-        if int(alarm.period or 0) < 1 or int(alarm.period) * int(alarm.evaluation_periods) > MAX_RANGE_S:
-            return  # AWS refuses such an alarm
         now = utcnow()
         state = compute_state(backend, alarm, now)
         result = (state, _floor(now, int(alarm.period)))
@@ -154,7 +142,7 @@ def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> floa
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [
         datum
-        for datum in backend.metric_data
+        for datum in list_data(backend, str(alarm.namespace))
         if (datum.namespace, datum.name) == (alarm.namespace, alarm.metric_name)
         and begin <= datum.timestamp < end
         and alarm.unit in (None, datum.unit)
@@ -170,8 +158,7 @@ def _get_statistic(alarm: Any) -> str:
 
 
 def _is_breaching(alarm: Any, value: float) -> bool:
-    compare = COMPARISONS.get(alarm.comparison_operator)
-    return compare is not None and bool(compare(value, float(alarm.threshold)))
+    return bool(COMPARISONS[alarm.comparison_operator](value, float(alarm.threshold)))
 
 
 def _floor(moment: datetime, period_s: int) -> datetime:

@@ -22,6 +22,14 @@ class Histogram:
         """Count a value."""
         self.counts[math.ceil(math.log(value) / _GROWTH) if value > 0 else None] += 1
 
+    def dump(self) -> list[tuple[int | None, int]]:
+        """Return the buckets and their counts, as JSON values for `load`."""
+        return list(self.counts.items())
+
+    def load(self, counts: Iterable[tuple[int | None, int]]) -> None:
+        """Replace the counts by those that `dump` returned."""
+        self.counts = Counter(dict(counts))
+
     def iterate(self) -> Iterable[tuple[float, int]]:
         """Yield for each bucket a value, which is at most 1 percent from the counted ones, and the number of values."""
         for bucket, count in self.counts.items():

@@ -6,7 +6,7 @@ moto 5.2.5 computes only sums, averages, minima, maxima and counts.
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 from moto.cloudwatch.models import CloudWatchBackend, MetricAggregatedDatum, MetricDatum, Statistics
 
@@ -42,6 +42,22 @@ class HistogramDatum(MetricAggregatedDatum):
         self.max: float = max(self.max, value)
         self.histogram.add(value)
 
+    def merge(self, other: "HistogramDatum") -> None:
+        """Add the values of another datum."""
+        self.sum += other.sum
+        self.sample_count += other.sample_count
+        self.min, self.max = min(self.min, other.min), max(self.max, other.max)
+        self.histogram.counts.update(other.histogram.counts)
+
+    def dump(self) -> list[Any]:
+        """Return the numbers as JSON values for `load`."""
+        return [self.sum, self.sample_count, self.min, self.max, self.histogram.dump()]
+
+    def load(self, numbers: list[Any]) -> None:
+        """Replace the numbers by those that `dump` returned."""
+        self.sum, self.sample_count, self.min, self.max, counts = numbers
+        self.histogram.load(counts)
+
 
 class PercentileStatistics(Statistics):
     """moto's statistics of the data of one period, and percentiles."""
@@ -72,6 +88,17 @@ class PercentileStatistics(Statistics):
                 )
 
 
+def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
+    """Return the data of a namespace's metrics, and perhaps those of others.
+
+    Args:
+        backend: moto's CloudWatch, or drydock's, which has the metrics of jobs' hosts apart from the others.
+        namespace: The namespace.
+    """
+    host_metrics = getattr(backend, "host_metrics", None)
+    return [*backend.metric_data, *(host_metrics.list_data(namespace) if host_metrics else ())]
+
+
 def read_statistic(
     backend: CloudWatchBackend,
     namespace: str,
@@ -93,7 +120,7 @@ def read_statistic(
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [
         datum
-        for datum in list(backend.metric_data)
+        for datum in list_data(backend, namespace)
         if (datum.namespace, datum.name) == (namespace, name)
         and datum.timestamp >= begin
         and {item.name: item.value for item in datum.dimensions} == dimensions

@@ -48,7 +48,7 @@ class DataCapture:
         self._settings = settings
         self._lines: defaultdict[Target, list[str]] = defaultdict(list)
         self._waiting_chars = 0
-        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._lock, self._stop_event = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
     def start(self) -> None:
@@ -57,7 +57,7 @@ class DataCapture:
 
     def close(self) -> None:
         """Write what was captured, and write no more."""
-        self._stopped.set()
+        self._stop_event.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -98,7 +98,7 @@ class DataCapture:
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            is_last = self._stopped.wait(FLUSH_S)
+            is_last = self._stop_event.wait(FLUSH_S)
             with self._lock:
                 lines, self._lines, self._waiting_chars = self._lines, defaultdict(list), 0
             for target, target_lines in lines.items():

@@ -41,8 +41,8 @@ class Deployment:
         find_rollback_reason: FindRollbackReason,
         closed: threading.Event,
     ) -> None:
-        self._traffic, self._old, self._new = traffic, old_fleet, new_fleet
-        self._set_share, self._find_rollback_reason, self._closed = set_share, find_rollback_reason, closed
+        self._traffic, self._old_fleet, self._new_fleet = traffic, old_fleet, new_fleet
+        self._set_share, self._find_rollback_reason, self._close_event = set_share, find_rollback_reason, closed
         self._share = 0.0
         self._ends_at = time.monotonic() + traffic.timeout_s
 
@@ -55,14 +55,14 @@ class Deployment:
         """
         traffic = self._traffic
         if not traffic.is_rolling:
-            self._new.scale(starts_serverless=True)
+            self._new_fleet.scale(starts_serverless=True)
         for share in traffic.shares:
             if traffic.is_rolling:
-                self._new.scale(share)
+                self._new_fleet.scale(share)
             self._move_traffic(share)
             self._watch_alarms(traffic.wait_s)
             if traffic.is_rolling and share < 1:
-                self._old.scale(1 - share)
+                self._old_fleet.scale(1 - share)
         self._watch_alarms(traffic.termination_wait_s)
 
     def roll_back(self) -> None:
@@ -70,16 +70,16 @@ class Deployment:
 
         In a rolling update, the old instances that were stopped already start again, batch by batch.
         """
-        while self._traffic.is_rolling and self._share > 0 and not self._closed.is_set():
+        while self._traffic.is_rolling and self._share > 0 and not self._close_event.is_set():
             share = max(self._share - self._traffic.rollback_share, 0.0)
             try:
-                self._old.scale(1 - share)
+                self._old_fleet.scale(1 - share)
             except JobFailed as error:  # those that run must take the traffic
                 log.warning("an instance does not start during a rollback: %s", error.reason)
                 break
             self._move_traffic(share)
             if share > 0:
-                self._new.scale(share)
+                self._new_fleet.scale(share)
         self._move_traffic(0.0)
 
     def _move_traffic(self, share: float) -> None:
@@ -97,5 +97,5 @@ class Deployment:
                 raise RollbackRequired(f"The update was rolled back because it took more than {limit:g} seconds.")
             if time.monotonic() >= deadline:
                 return
-            if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
+            if self._close_event.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
                 raise RollbackRequired("drydock ended during the update.")

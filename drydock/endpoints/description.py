@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from drydock.endpoints.instances.fleet import Fleet
-from drydock.endpoints.records import EndpointRecord, Variant
+from drydock.endpoints.records import EndpointRecord, Plan, Variant
 
 
 class EndpointDescription:
@@ -48,6 +48,10 @@ class EndpointDescription:
     def tags(self) -> list[dict[str, str]]:
         """The tags, for moto's ListTags."""
         return self.record.tags
+
+    def list_plans(self) -> list[Plan]:
+        """Return what the endpoint serves, and what it serves after the update in progress."""
+        return [plan for plan in (self.record.plan, self.record.next_plan) if plan]
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeEndpoint."""

@@ -53,7 +53,7 @@ class Endpoint(EndpointDescription):
         self._lock = threading.RLock()
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
-        self._closed = threading.Event()
+        self._close_event = threading.Event()
         if record.status not in NOT_SERVING:  # stored by an earlier server: requests wait until its instances start
             self._fleet = make_fleet(record.plan, self._count_restart)
 
@@ -112,14 +112,14 @@ class Endpoint(EndpointDescription):
     def begin_deletion(self) -> bool:
         """Refuse new requests. Return False if the endpoint is being deleted already."""
         with self._lock:
-            if self._closed.is_set() or self.record.status is EndpointStatus.DELETING:
+            if self._close_event.is_set() or self.record.status is EndpointStatus.DELETING:
                 return False
             self._set_status(EndpointStatus.DELETING)
             return True
 
     def abandon(self) -> None:
         """Store the record no more, because it was deleted. The caller closes the endpoint later."""
-        self._closed.set()
+        self._close_event.set()
         with self._lock:  # a change that is being stored ends first
             pass
 
@@ -145,7 +145,7 @@ class Endpoint(EndpointDescription):
 
     def close(self) -> None:
         """Stop all instances, and end the deployment in progress. Idempotent."""
-        self._closed.set()
+        self._close_event.set()
         with self._lock:
             fleets = self.list_fleets()
             self._fleet = self._next_fleet = None
@@ -154,7 +154,7 @@ class Endpoint(EndpointDescription):
 
     @property
     def _is_in_service(self) -> bool:
-        return not self._closed.is_set() and self.record.status is EndpointStatus.IN_SERVICE
+        return not self._close_event.is_set() and self.record.status is EndpointStatus.IN_SERVICE
 
     def _run_in_background(self, action: Callable[[], None]) -> None:
         threading.Thread(target=self._run, args=(action,), name=self.record.name, daemon=True).start()
@@ -163,7 +163,7 @@ class Endpoint(EndpointDescription):
         try:
             action()
         except Exception as error:  # without a final status, clients would wait forever
-            if not self._closed.is_set():
+            if not self._close_event.is_set():
                 log.exception("endpoint %s: internal error", self.record.name)
                 status = EndpointStatus.IN_SERVICE if self._fleet else EndpointStatus.FAILED
                 self._set_status(status, f"InternalServerError: {type(error).__name__}: {error}")
@@ -171,14 +171,14 @@ class Endpoint(EndpointDescription):
     def _set_status(self, status: EndpointStatus, reason: str | None = None) -> None:
         with self._lock:
             # After `close`, the next server resumes from the stored status. A deletion is never undone.
-            if self._closed.is_set() or self.record.status is EndpointStatus.DELETING:
+            if self._close_event.is_set() or self.record.status is EndpointStatus.DELETING:
                 return
             self.record.status, self.record.reason = status, reason
             self.save()
 
     def _count_restart(self) -> None:
         with self._lock:
-            if not self._closed.is_set():
+            if not self._close_event.is_set():
                 self.record.restarts += 1
                 self.save()
 
@@ -198,7 +198,7 @@ class Endpoint(EndpointDescription):
         fleet = self._make_fleet(plan, self._count_restart)
         with self._lock:
             self._next_fleet = fleet
-            if self._closed.is_set():
+            if self._close_event.is_set():
                 fleet.stop()
         return fleet
 
@@ -209,7 +209,7 @@ class Endpoint(EndpointDescription):
         new_fleet, old_fleet = self._make_next_fleet(plan), self._fleet
         traffic = build_traffic_plan(self.record.deployment, plan.count_instances())
         deployment = Deployment(
-            traffic, old_fleet, new_fleet, self._set_share, self._find_rollback_reason, self._closed
+            traffic, old_fleet, new_fleet, self._set_share, self._find_rollback_reason, self._close_event
         )
         try:
             deployment.run()
@@ -220,7 +220,7 @@ class Endpoint(EndpointDescription):
             reason = f"InternalServerError: {type(error).__name__}: {error}"
             return self._roll_back(deployment, new_fleet, JobFailed(reason))
         with self._lock:
-            if self._closed.is_set():
+            if self._close_event.is_set():
                 return
             self._fleet, self._next_fleet, self._next_share = new_fleet, None, 0.0
             self.record.plan, self.record.next_plan = plan, None
@@ -239,7 +239,7 @@ class Endpoint(EndpointDescription):
             self._next_fleet, self._next_share = None, 0.0
         _end_fleet(new_fleet)
         with self._lock:
-            if not self._closed.is_set():
+            if not self._close_event.is_set():
                 self.record.next_plan = None
                 self._set_status(EndpointStatus.IN_SERVICE, str(error))
 
@@ -259,13 +259,13 @@ class Endpoint(EndpointDescription):
 
     def _recover(self, fleet: Fleet, *, is_updating: bool, is_changing: bool) -> None:
         """Start the stored plan's instances, and retry until they answer. Then begin an interrupted update again."""
-        while fleet is self._fleet and not self._closed.is_set():
+        while fleet is self._fleet and not self._close_event.is_set():
             try:
                 fleet.scale()
                 break
             except JobFailed as error:
                 log.warning("endpoint %s: cannot start its instances: %s", self.record.name, error.reason)
-                self._closed.wait(RECOVERY_PAUSE_S)
+                self._close_event.wait(RECOVERY_PAUSE_S)
         if is_updating:
             self._update()
         elif is_changing:

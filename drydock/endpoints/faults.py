@@ -32,6 +32,10 @@ class VariantFault:
     latency_s: float
     ends_at: float
 
+    def matches(self, config_name: str) -> bool:
+        """Return whether a configuration has the fault."""
+        return fnmatchcase(config_name, self.config_name or "*")
+
 
 class VariantFaults:
     """The faults of one endpoint. A new fault replaces an earlier one of the same variant and configuration."""
@@ -46,7 +50,7 @@ class VariantFaults:
     def apply(self, variant: str, config_name: str) -> ModelResponse | None:
         """Delay a request to a variant by its faults. Return the error response if it must fail, else None."""
         for fault in self._faults.values():
-            is_match = fault.variant in ("", variant) and fnmatchcase(config_name, fault.config_name or "*")
+            is_match = fault.variant in ("", variant) and fault.matches(config_name)
             if not is_match or time.monotonic() > fault.ends_at:
                 continue
             time.sleep(fault.latency_s)

@@ -4,26 +4,29 @@ import http.client
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.instances.fleet_options import VariantBusy
+from drydock.endpoints.instances.logs import build_log_group
 from drydock.endpoints.instances.model_server import TIMEOUT_HEADER
 from drydock.endpoints.records import Variant
 from drydock.errors import DrydockError, JobFailed, truncate
+from drydock.resources import Owner
 from drydock.wsgi import Refusal
 
 MAX_BODY_BYTES = 6 * 1024**2
-"""SageMaker's limit for the body of a request."""
+"""SageMaker's limit for the body of a request, and for that of an answer."""
 TIMEOUT_S = 60.0
 """SageMaker's limit for the answer of a model. The option --invocation-timeout sets another one."""
 # A model may end its process at each request. So a request whose connection broke is sent only so many times.
 MAX_BROKEN_REQUESTS = 3
 RETRY_PAUSE_S = 0.05
 MESSAGE_MAX_CHARS = 1024
+ENDED_MESSAGE = "The model's process ended while it answered the request."
 TIMEOUT_MESSAGE = (
     "Your invocation timed out while waiting for a response from container primary. "
     "Review the latency metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
@@ -134,26 +137,37 @@ def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, reque
         refuse_invocation(f"Rate exceeded: {error}.", 429, "ThrottlingException")
 
 
-def check_response(response: ModelResponse, endpoint: str, account_id: str) -> None:
+def refuse_large_answer(result: InvocationResult) -> InvocationResult:
+    """Return the result of an invocation, or an error instead of an answer that SageMaker would not deliver."""
+    response, size = result.response, len(result.response.body)
+    if not response.is_success or size <= MAX_BODY_BYTES:
+        return result
+    text = f"The model's answer of {size} bytes is larger than the limit of {MAX_BODY_BYTES} bytes."
+    return replace(result, response=replace(response, status=500, body=text.encode(), content_type="text/plain"))
+
+
+def check_response(response: ModelResponse, endpoint: str, owner: Owner) -> None:
     """Check that a model has answered a request without an error.
 
     Args:
         response: The model's response.
         endpoint: The endpoint's name.
-        account_id: Id of the endpoint's account.
+        owner: The endpoint's account and region.
 
     Raises:
         InvocationError: The model answered with an error, or did not answer in time.
     """
-    if 200 <= response.status < 300:
+    if response.is_success:
         return
     text = truncate(response.body.decode(errors="replace"), MESSAGE_MAX_CHARS)
     side = "client" if 400 <= response.status < 500 else "server"
     message = (
         f'Received {side} error ({response.status}) from primary with message "{text}". '
-        f"See the log of the endpoint {endpoint} in account {account_id} for more information."
+        f"See the log of the endpoint {endpoint} in account {owner.account_id} for more information."
     )
-    details = (("OriginalStatusCode", response.status), ("OriginalMessage", text))
+    group = f"arn:aws:logs:{owner.region}:{owner.account_id}:log-group:{build_log_group(endpoint)}"
+    arn = f"{group}:log-stream:{response.log_stream}" if response.log_stream else group
+    details = (("OriginalStatusCode", response.status), ("OriginalMessage", text), ("LogStreamArn", arn))
     raise InvocationError(Refusal(424, "ModelError", message, details))
 
 
@@ -175,28 +189,27 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
 
 def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelResponse, float]:
     """Return the response of an instance, with status 0 if there is none in time, and the seconds that it took."""
-    deadline, broken = time.monotonic() + request.timeout_s, 0
+    deadline, broken_count, log_stream = time.monotonic() + request.timeout_s, 0, ""
     headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
     started_at = time.perf_counter()
-    while broken < MAX_BROKEN_REQUESTS:
+    while broken_count < MAX_BROKEN_REQUESTS:
         try:
             with fleet.use_instance(variant, deadline) as instance:
                 if instance is None:
                     break
                 if (pool := instance.pool) is None:
                     continue
-                sent_at = time.perf_counter()
+                log_stream, sent_at = instance.log_stream, time.perf_counter()
                 response = pool.post(request.body, headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
-                return response, time.perf_counter() - sent_at
+                return replace(response, log_stream=log_stream), time.perf_counter() - sent_at
         except JobFailed as error:
             return ModelResponse(500, error.reason.encode(), "text/plain"), 0.0
         except TimeoutError:
             break
         except (OSError, http.client.HTTPException) as error:
             # A refused connection has not reached the model: the process has just ended.
-            broken += not isinstance(error, ConnectionRefusedError)
+            broken_count += not isinstance(error, ConnectionRefusedError)
             time.sleep(RETRY_PAUSE_S)
-    duration_s = time.perf_counter() - started_at
-    if broken == MAX_BROKEN_REQUESTS:
-        return ModelResponse(500, b"The model's process ended while it answered the request.", "text/plain"), duration_s
-    return ModelResponse(0, TIMEOUT_MESSAGE.encode(), "text/plain"), duration_s
+    status, text = (500, ENDED_MESSAGE) if broken_count == MAX_BROKEN_REQUESTS else (0, TIMEOUT_MESSAGE)
+    response = ModelResponse(status, text.encode(), "text/plain", log_stream=log_stream)
+    return response, time.perf_counter() - started_at

@@ -1,6 +1,10 @@
-"""The CloudWatch metrics of endpoints, kept in moto: one datum a minute for each metric of a variant."""
+"""The CloudWatch metrics of endpoints: one datum a minute for each metric of a variant, in moto and on disk."""
 
+import logging
+import math
+import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,9 +13,15 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.cloudwatch.statistics import HistogramDatum
+from drydock.cloudwatch.stored_data import StoredData
 from drydock.host.usage import Usage
 from drydock.resources import Owner
+from drydock.store import Store
 
+log = logging.getLogger(__name__)
+
+FLUSH_S, COMPACT_S = 2.0, 3_600.0
+"""Seconds between two times of storing the metrics, and of merging the older ones."""
 NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
 # From a metric's name to its unit.
 UNITS = {
@@ -39,14 +49,50 @@ Key = tuple[Owner, str, str, str]
 
 
 class EndpointMetrics:
-    """Records values of metrics. Safe for several threads. The metrics are lost when the server ends."""
+    """Records values of metrics. Safe for several threads. A kill -9 loses those of the last two seconds.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    Args:
+        store: The server's storage.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._lock, self._stored_data = threading.Lock(), StoredData(store)
         self._data: dict[Key, HistogramDatum] = {}
+        self._changed_data: dict[tuple[Key, datetime], HistogramDatum] = {}
+        self._stopped, self._compacted_at = threading.Event(), -math.inf
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._counts: Counter[tuple[Owner, str, str]] = Counter()
         self.timeouts = 0
         """How many requests the models did not answer in time, since the server's start."""
+
+    def start(self) -> None:
+        """Start to store the metrics, every two seconds."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Store the last values, and store no more."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(FLUSH_S):
+            self._store()
+        self._store()
+
+    def _store(self) -> None:
+        """Store what has changed since the last call. If the disk is full, the metrics are only in memory."""
+        with self._lock:
+            changed_data, self._changed_data = self._changed_data, {}
+            rows = [self._stored_data.build_row(key[0], datum) for (key, _), datum in changed_data.items()]
+        try:
+            if rows:
+                self._stored_data.write(rows)
+            if time.monotonic() - self._compacted_at > COMPACT_S:
+                self._compacted_at = time.monotonic()
+                self._stored_data.compact(utcnow())
+        except sqlite3.Error as error:
+            log.warning("cannot store the metrics of endpoints: %s", error)
 
     def record_invocation(
         self,
@@ -144,9 +190,10 @@ class EndpointMetrics:
                 key = (owner, endpoint, variant, name)
                 datum = self._data.get(key)
                 if datum is None or datum.timestamp != minute:
-                    self._data[key] = _create_datum(key, value, minute)
+                    self._data[key] = datum = _create_datum(key, value, minute)
                 else:
                     datum.add(value)
+                self._changed_data[key, minute] = datum
 
 
 def _create_datum(key: Key, value: float, minute: datetime) -> HistogramDatum:

@@ -110,7 +110,7 @@ class EndpointRecord:
         reason: FailureReason of the last deployment.
         tags: The tags; AddTags and DeleteTags change them.
         next_plan: What it serves after the update in progress; None without one.
-        deployment: DeploymentConfig of the last update.
+        deployment: DeploymentConfig of the creation or the last update.
         restarts: Number of times that an instance was started again because its process had ended.
     """
 

@@ -48,7 +48,7 @@ class Endpoints:
         logs: ProcessLogs,
         find_rollback_reason: FindRollbackReason,
     ) -> None:
-        self.store, self.executor, self.metrics = store, executor, EndpointMetrics()
+        self.store, self.executor, self.metrics = store, executor, EndpointMetrics(store)
         self.capture, self.shadow = DataCapture(settings), ShadowRequests()
         self._utilization = Utilization(self.metrics, self.iterate)
         self.async_invocations = AsyncInvocations(store, settings, self.metrics, self._find, self.record)
@@ -105,6 +105,7 @@ class Endpoints:
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. Call this when the server answers already."""
         self.capture.start()
+        self.metrics.start()
         self._utilization.start()
         self.async_invocations.start()
         for endpoint in self._stored_endpoints:
@@ -139,6 +140,7 @@ class Endpoints:
         for thread in threads:
             thread.join()
         self.capture.close()
+        self.metrics.close()
 
     def remove_all(self, owner: Owner) -> None:
         """Delete all endpoints of an account and region now. Their instances are stopped in the background.

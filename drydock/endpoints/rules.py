@@ -47,8 +47,8 @@ def check_config(request: Mapping[str, Any]) -> None:
     if any("ServerlessConfig" in variant for variant in variants) and (len(variants) > 1 or capture):
         refuse("A serverless endpoint has one variant, no shadow variant, and no DataCaptureConfig.")
     names = [variant["VariantName"] for variant in variants]
-    if repeated := [name for name in names if names.count(name) > 1]:
-        refuse(f"The variant name {repeated[0]} is used more than once.")
+    if repeated_names := [name for name in names if names.count(name) > 1]:
+        refuse(f"The variant name {repeated_names[0]} is used more than once.")
     _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
     check_instance_count(sum(count_instances(variant) for variant in variants))

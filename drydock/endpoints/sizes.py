@@ -30,23 +30,23 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
         variant.weight, variant.count, variant.serverless = size.weight, size.count, size.serverless
 
 
-def retain_properties(plan: Plan, next_plan: Plan, excluded: Collection[str]) -> None:
+def retain_properties(plan: Plan, next_plan: Plan, excluded_properties: Collection[str]) -> None:
     """Copy sizes and data capture from the plan that serves to the next plan. Variants of equal names belong together.
 
     Args:
         plan: The plan that serves.
         next_plan: The plan that is changed.
-        excluded: What is not copied: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
+        excluded_properties: What is not copied: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
     """
     variants = {variant.name: variant for variant in plan.variants}
     for variant in next_plan.variants:
         if (old_variant := variants.get(variant.name)) is None:
             continue
-        if "DesiredWeight" not in excluded:
+        if "DesiredWeight" not in excluded_properties:
             variant.weight = old_variant.weight
-        if "DesiredInstanceCount" not in excluded and not variant.serverless:
+        if "DesiredInstanceCount" not in excluded_properties and not variant.serverless:
             variant.count = old_variant.count
-    if "DataCaptureConfig" not in excluded:
+    if "DataCaptureConfig" not in excluded_properties:
         next_plan.capture = plan.capture
 
 

@@ -23,7 +23,7 @@ class Utilization:
 
     def __init__(self, metrics: EndpointMetrics, iterate_endpoints: Callable[[], Iterable[Endpoint]]) -> None:
         self._metrics, self._iterate_endpoints = metrics, iterate_endpoints
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name="utilization", daemon=True)
 
     def start(self) -> None:
@@ -32,10 +32,10 @@ class Utilization:
 
     def close(self) -> None:
         """Stop measuring."""
-        self._stopped.set()
+        self._stop_event.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(SAMPLE_S):
+        while not self._stop_event.wait(SAMPLE_S):
             for endpoint in self._iterate_endpoints():
                 try:
                     self._measure(endpoint)

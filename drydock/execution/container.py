@@ -144,6 +144,10 @@ class Container:
         except JobFailed:  # the container has just ended
             return None
 
+    def list_process_ids(self) -> list[int]:
+        """Return nothing: drydock gives its containers no GPU."""
+        return []
+
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
         # Without the name of the exit file: a command that this signal ends has not ended by itself, so the next server

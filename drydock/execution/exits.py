@@ -1,10 +1,9 @@
-"""Read the exit codes of commands that ended while no server ran."""
+"""Read the exit codes that commands left: those of commands that ended while no server ran, and the first failure."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
@@ -18,6 +17,8 @@ class CommandExit:
 
     exit_code: int
     ended_at: datetime
+    by_itself: bool = True
+    """False if SIGKILL ended the command."""
 
 
 def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
@@ -30,7 +31,7 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
         If a host failed, the end of the host that failed first. Otherwise the end of the host that ended last. None if
         no host failed and at least one host has not ended by itself.
     """
-    exits = [_read_exit_file(tree.exit_file) for tree in trees]
+    exits = [host_exit if host_exit and host_exit.by_itself else None for host_exit in map(_read_exit_file, trees)]
     if failed_exits := [host_exit for host_exit in exits if host_exit and host_exit.exit_code]:
         return min(failed_exits, key=lambda host_exit: host_exit.ended_at)
     recorded_exits = [host_exit for host_exit in exits if host_exit]
@@ -39,11 +40,22 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
     return max(recorded_exits, key=lambda host_exit: host_exit.ended_at)
 
 
-def _read_exit_file(path: Path) -> CommandExit | None:
+def find_first_failure(trees: Sequence[HostTree]) -> str:
+    """Return the name of the host whose command failed first, whatever ended it; "" if no host recorded a failure.
+
+    When a host dies, the others often fail within milliseconds, since they wait for it.
+    """
+    exits = {tree.host: _read_exit_file(tree) for tree in trees}
+    moments = {host: host_exit.ended_at for host, host_exit in exits.items() if host_exit and host_exit.exit_code}
+    return min(moments, key=lambda host: moments[host], default="")
+
+
+def _read_exit_file(tree: HostTree) -> CommandExit | None:
     """Return the exit that a launcher or an executor recorded; None if the file does not exist or is not a record."""
     try:
-        with open_regular_file(path) as file:
+        with open_regular_file(tree.exit_file) as file:
             content = json.loads(file.read(MAX_BYTES))
-        return CommandExit(int(content["exit_code"]), datetime.fromtimestamp(content["ended_at"], UTC))
+        ended_at = datetime.fromtimestamp(content["ended_at"], UTC)
+        return CommandExit(int(content["exit_code"]), ended_at, bool(content.get("by_itself", True)))
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None

@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,11 @@ log = logging.getLogger(__name__)
 
 REPOSITORY = "drydock-training"
 BUILD_TIMEOUT_S = 1800.0
+COMPATIBLE = {("386", "amd64"), ("arm", "arm64")}
+"""Pairs of architectures, in Docker's names: programs of the first also run on machines of the second."""
+EMULATORS = {"amd64": ("qemu-x86_64", "rosetta"), "arm64": ("qemu-aarch64",)}
+"""The names under which Linux registers emulators of an architecture."""
+EMULATORS_FOLDER = Path("/proc/sys/fs/binfmt_misc")
 
 
 class Images:
@@ -38,9 +44,11 @@ class Images:
             image: The requested image; "" if the request names an algorithm instead.
 
         Raises:
-            JobFailed: The engine does not have the image and there is no Dockerfile, or the build failed.
+            JobFailed: The engine does not have the image and there is no Dockerfile, the build failed, or the image is
+                for machines of another architecture.
         """
-        if image and _has_image(image):
+        if image and (architecture := _read_architecture(image)) is not None:
+            _check_architecture(image, architecture)
             return image
         if self._dockerfile is None:
             missing_image = image or "for a request that names only an algorithm"
@@ -50,7 +58,7 @@ class Images:
             )
         with self._lock:  # several jobs that need the image wait for one build
             tag = f"{REPOSITORY}:{self._compute_digest(self._dockerfile)}"
-            if not _has_image(tag):
+            if _read_architecture(tag) is None:
                 self._build(self._dockerfile, tag)
             return tag
 
@@ -74,14 +82,34 @@ class Images:
             raise JobFailed(f"ClientError: cannot build an image from {dockerfile}: {' / '.join(last_lines)}")
 
 
-def _has_image(image: str) -> bool:
+def _read_architecture(image: str) -> str | None:
+    """Return the architecture of an image of the engine, such as amd64; None if the engine does not have the image."""
     try:
-        run_docker("image", "inspect", "--format", "{{.Id}}", "--", image)
+        return run_docker("image", "inspect", "--format", "{{.Architecture}}", "--", image)
     except JobFailed as error:
         if not any(text in error.reason.lower() for text in ("no such image", "invalid reference")):
             raise
-        return False
-    return True
+        return None
+
+
+def _check_architecture(image: str, architecture: str) -> None:
+    """Check that the engine's machine can run programs of an architecture, if need be in an emulator.
+
+    Raises:
+        JobFailed: It cannot: its kernel would refuse the first program with "exec format error".
+    """
+    machine = run_docker("version", "--format", "{{.Server.Arch}}")
+    if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE:
+        return
+    # Engines of other systems run in a virtual machine, which has emulators. On Linux, the engine has this kernel.
+    names = EMULATORS.get(architecture, ())
+    if sys.platform != "linux" or any((EMULATORS_FOLDER / name).exists() for name in names):
+        log.warning("the image %s is for %s, and is emulated on this machine's %s", image, architecture, machine)
+        return
+    raise JobFailed(
+        f"ClientError: the image {image} is for {architecture}, and this machine's architecture is {machine}: "
+        f"build or pull it for linux/{machine}."
+    )
 
 
 def _run_and_log(command: list[str]) -> tuple[int, list[str]]:

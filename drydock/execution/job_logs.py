@@ -102,7 +102,7 @@ class JobLogs:
             return [forwarder for forwarder in self._forwarders if forwarder.job is job and not forwarder.is_done]
 
     def end(self, forwarders: Sequence[LogForwarder], closing_lines: Sequence[str] = ()) -> None:
-        """Tell forwarders that the commands of their run have ended, so that the last lines can be moved. Idempotent.
+        """Notify forwarders that the commands of their run have ended, so that the last lines can be moved. Idempotent.
 
         Args:
             forwarders: The forwarders; the first gets the closing lines.

@@ -14,8 +14,8 @@ of the standard library as possible, since every start of a job waits for it. It
 
 The launcher is the command's parent, in the same process group, and runs until the command ends. Only a parent gets an
 exit code from the system. So the exit code is recorded even if the command ends while the server is down. It is not
-recorded if a signal ended the command (SIGKILL, or a signal to the group): then the command did not end by itself. The
-launcher exits with the command's exit code.
+recorded if a signal to the group ended the command. If SIGKILL ended the command alone (the system was out of memory),
+the record says that the command did not end by itself. The launcher exits with the command's exit code.
 
 The socket has two purposes. First, the command does not start before the server has stored the process's id: the
 launcher waits for one byte, and exits if the server is killed before it sends that byte. Second, the server learns
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
 def wait_for_exit(child: int, folder: int, name: str) -> int:
     """Wait for the end of the command, and return its exit code, or 128 + N if signal N ended it.
 
-    If the command ended by itself, its exit code is also written to a file.
+    Unless a signal ended the launcher, too, the exit code is also written to a file.
 
     Args:
         child: The command's process id.
@@ -93,16 +93,16 @@ def wait_for_exit(child: int, folder: int, name: str) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = result if result >= 0 else 128 - result
-    if not received_signals and result != -signal.SIGKILL:
+    if not received_signals:
         try:
-            record_exit(code, folder, name)
+            record_exit(code, result != -signal.SIGKILL, folder, name)
         except OSError:
             pass  # the disk is full; a running server gets the code from the launcher's own exit
     return code
 
 
-def record_exit(code: int, folder: int, name: str) -> None:
-    """Write the exit code and the time to a file atomically.
+def record_exit(code: int, by_itself: bool, folder: int, name: str) -> None:
+    """Write the exit code, the time, and whether the command ended by itself, to a file atomically.
 
     Raises:
         OSError: The disk is full or not writable. A retry can help.
@@ -110,7 +110,8 @@ def record_exit(code: int, folder: int, name: str) -> None:
     new_name = f"{name}.new"
     file = os.open(new_name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
     try:
-        os.write(file, f'{{"exit_code": {code}, "ended_at": {time.time()}}}'.encode())
+        content = f'{{"exit_code": {code}, "ended_at": {time.time()}, "by_itself": {str(by_itself).lower()}}}'
+        os.write(file, content.encode())
     finally:
         os.close(file)
     os.rename(new_name, name, src_dir_fd=folder, dst_dir_fd=folder)

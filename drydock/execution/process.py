@@ -21,7 +21,7 @@ from drydock.execution import host_processes
 from drydock.execution.spawn import find_opt_ml_problem, release_process, start_paused_process
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
-from drydock.host.usage import Usage, UsageMeter
+from drydock.host.usage import Usage, UsageMeter, list_processes
 
 
 class ProcessExecutor:
@@ -129,6 +129,13 @@ class ProcessGroup:
     def measure_usage(self) -> Usage | None:
         """Return the usage since the last call; None for the first one, or if the process has ended."""
         return self._meter.measure(self.pid)
+
+    def list_process_ids(self) -> list[int]:
+        """Return the ids of the host's processes."""
+        try:
+            return [process.pid for process in list_processes(self._process)]
+        except psutil.Error:  # it has just ended
+            return []
 
     def terminate(self) -> None:
         """Send SIGTERM to every process of the group."""

@@ -52,8 +52,8 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
         How the job's command ended, if its results must still be uploaded. None if the job has ended now, or waits for
         its next run.
     """
-    if job.record.exited is not None:
-        cause, exit_code = job.record.exited
+    if job.record.command_end is not None:
+        cause, exit_code = job.record.command_end
         return RunEnd(Cause(cause), exit_code)
     if job.status is Status.STOPPING:
         if job.phase is Phase.STOPPING and job.run_count:

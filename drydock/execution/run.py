@@ -4,15 +4,16 @@ import contextlib
 import logging
 import shutil
 import threading
-import zlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from drydock.errors import JobFailed
+from drydock.execution.exits import find_first_failure
 from drydock.execution.job_logs import JobLogs
 from drydock.execution.supervise import Cause, RunEnd, Supervision
 from drydock.faults.spot_market import SpotMarket
+from drydock.host.addresses import build_name_variables, choose_addresses
 from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.tree import CONTAINER_BASE, HostTree, list_host_names
 from drydock.jobs.failure import read_log_end
@@ -20,6 +21,7 @@ from drydock.jobs.job import Job
 from drydock.jobs.kinds import get_work_class
 from drydock.jobs.record import get_now
 from drydock.jobs.states import Phase, Status
+from drydock.jobs.usage_sampler import record_usage
 from drydock.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -122,8 +124,9 @@ class Run:
             for tree, command in zip(self._trees, commands, strict=True):
                 hosts.append(self._executor.start(self._plan_host(tree, command)))
             log.info("job %s: running as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
-            supervision = Supervision(self._job, hosts, self._settings, self._market, self._shutdown)
-            run_end = supervision.wait_for_end(self._work.sync)
+            supervision = Supervision(self._job, hosts, self._trees, self._settings, self._market, self._shutdown)
+            with record_usage(self._job, hosts, self._trees, self._settings):
+                run_end = supervision.wait_for_end(self._work.sync)
         finally:
             _finish_all(hosts)
         if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:
@@ -132,15 +135,18 @@ class Run:
 
     def _plan_host(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
         job, settings = self._job, self._settings
-        block = _choose_address_block(job)
+        addresses = choose_addresses(job.arn, [host_tree.host for host_tree in self._trees])
+        env = self._work.build_environment(tree)
+        if not self._executor.has_opt_ml:
+            env |= build_name_variables(tree.host, addresses, env.get("PYTHONPATH", ""))
         return HostPlan(
             name=job.name,
             host=tree.host,
-            addresses={host_tree.host: f"127.{block}.{number}" for number, host_tree in enumerate(self._trees, 1)},
+            addresses=addresses,
             root=tree.root,
             command=command,
             arguments=job.arguments,
-            env=self._work.build_environment(tree),
+            env=env,
             cwd=self._work.get_working_folder(tree),
             log=tree.log,
             process_file=tree.process_file,
@@ -160,7 +166,9 @@ class Run:
         # A stop never waits for a long log.
         self._max_log_wait_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
-            raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_log_end(), command))
+            # Where an earlier server saw the end of the command, only the files of the hosts say which one failed.
+            host = run_end.failed_host or find_first_failure(self._trees) or self._trees[0].host
+            raise JobFailed(self._work.handle_failure(run_end.exit_code, host, self._read_log_end(host), command))
         closing_lines = self._work.upload_results(run_end.exit_code)
         # Decided before the wait for the log: a stop that is requested during the wait comes too late.
         status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
@@ -181,8 +189,10 @@ class Run:
         self._max_log_wait_s = 0.0  # the next call does not wait again
         return moment
 
-    def _read_log_end(self) -> str:
-        return next(filter(None, (read_log_end(tree.log) for tree in self._trees)), "")
+    def _read_log_end(self, failed_host: str) -> str:
+        """Return the end of the log of the host that failed; if it is empty, that of the first host that has one."""
+        trees = sorted(self._trees, key=lambda tree: tree.host != failed_host)
+        return next(filter(None, (read_log_end(tree.log) for tree in trees)), "")
 
     def _end_at_shutdown(self, exit_code: int) -> None:
         if not self._job.is_spot:
@@ -202,10 +212,3 @@ def _finish_all(hosts: Sequence[RunningHost]) -> None:
     for host in hosts:
         with contextlib.suppress(JobFailed):  # the container engine does not answer; still finish the other hosts
             host.finish()
-
-
-def _choose_address_block(job: Job) -> str:
-    # Computed from the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out, because other
-    # programs use it.
-    block_number = zlib.crc32(job.arn.encode()) % (254 * 254)
-    return f"{block_number // 254 + 1}.{block_number % 254 + 1}"

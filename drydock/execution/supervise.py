@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from drydock.execution.exits import find_first_failure
 from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import RunningHost
+from drydock.host.tree import HostTree
 from drydock.jobs.job import Job
 from drydock.settings import Settings
 
@@ -41,6 +43,8 @@ class RunEnd:
 
     cause: Cause
     exit_code: int
+    failed_host: str = field(default="", compare=False)
+    """Name of the host that failed first; "" if none failed, or if only the host's files say it."""
 
 
 class Supervision:
@@ -52,20 +56,28 @@ class Supervision:
     Args:
         job: The job. Its stop_requested and its limits end the run.
         hosts: The running hosts, algo-1 first.
+        trees: The trees of the hosts, in the same order.
         settings: The grace periods.
         market: Decides whether the run is interrupted.
         shutdown: Set when the server shuts down.
     """
 
     def __init__(
-        self, job: Job, hosts: Sequence[RunningHost], settings: Settings, market: SpotMarket, shutdown: threading.Event
+        self,
+        job: Job,
+        hosts: Sequence[RunningHost],
+        trees: Sequence[HostTree],
+        settings: Settings,
+        market: SpotMarket,
+        shutdown: threading.Event,
     ) -> None:
-        self._job, self._hosts, self._settings, self._market, self._shutdown = job, hosts, settings, market, shutdown
+        self._job, self._hosts, self._trees = job, hosts, trees
+        self._settings, self._market, self._shutdown = settings, market, shutdown
         self._started_at = time.monotonic()
         self._runtime_ends_at = self._started_at + job.remaining_runtime_s
         self._wait_ends_at = self._started_at + job.remaining_wait_s
         self._cause, self._kill_at = Cause.EXIT, float("inf")
-        self._failed_exit_code = 0
+        self._failed_exit_code, self._failed_host = 0, ""
         self.notice_s = float("inf")
         """Seconds between SIGTERM and SIGKILL of the interruption that ended the run; infinity without one."""
 
@@ -82,12 +94,14 @@ class Supervision:
                     host.kill()
             on_tick()
             time.sleep(TICK_S)
-        exit_codes = [host.finish() for host in self._hosts]
-        exit_code = self._failed_exit_code or next((code for code in exit_codes if code), 0)
+        for host in self._hosts:
+            host.finish()
+        self._find_failure()
+        exit_code = self._failed_exit_code
         # A SIGTERM that the server did not send is the script's own failure, or the beginning of the server's end.
         if self._cause is Cause.EXIT and exit_code == EXIT_CODE_SIGTERM and self._shutdown.wait(SHUTDOWN_DELAY_S):
             self._cause = Cause.SHUTDOWN
-        return RunEnd(self._cause, exit_code)
+        return RunEnd(self._cause, exit_code, self._failed_host)
 
     def _check_causes(self) -> None:
         if self._cause is not Cause.SHUTDOWN and self._shutdown.is_set():
@@ -116,10 +130,23 @@ class Supervision:
         return [host for host in self._hosts if not host.has_exited()]
 
     def _end_hosts_of_failed_job(self) -> None:
-        for host in self._hosts:
-            if host.has_exited() and (code := host.finish()):
-                self._failed_exit_code = code
-                return self._terminate(Cause.EXIT, self._settings.stop_grace_s)
+        self._find_failure()
+        if self._failed_exit_code:
+            self._terminate(Cause.EXIT, self._settings.stop_grace_s)
+
+    def _find_failure(self) -> None:
+        """Set the exit code and the name of the host that failed first, unless that is known or no host has failed."""
+        if self._failed_exit_code:
+            return
+        codes = {
+            tree.host: code
+            for host, tree in zip(self._hosts, self._trees, strict=True)
+            if host.has_exited() and (code := host.finish())
+        }
+        if codes:
+            first_host = find_first_failure([tree for tree in self._trees if tree.host in codes])
+            self._failed_host = first_host or next(iter(codes))
+            self._failed_exit_code = codes[self._failed_host]
 
     def _find_stop_cause(self) -> Cause | None:
         """Return STOP, RUNTIME or WAIT if the job must be stopped now; None if not."""

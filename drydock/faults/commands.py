@@ -29,20 +29,20 @@ def interrupt_job(
     after: Annotated[
         float, typer.Option(min=0, help="Seconds from now until the interruption, while the job runs.")
     ] = 0.0,
-    back_after: Annotated[
-        float | None, typer.Option(min=0, help="Seconds from the interruption until there is capacity again.")
+    no_capacity: Annotated[
+        float | None, typer.Option(min=0, help="Seconds after the interruption without capacity for the job.")
     ] = None,
     notice: Annotated[float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: at once.")] = None,
     url: Url = "",
 ) -> None:
     """Interrupt the current run of a spot job, or else its next run."""
-    body = {"job": job, "after_s": after, "capacity_back_after_s": back_after, "notice_s": notice}
+    body = {"job": job, "after_s": after, "no_capacity_s": no_capacity, "notice_s": notice}
     _post(url, "interrupt", body)
 
 
 def set_capacity(
     instance_type: Annotated[str, typer.Argument(help="Instance type or pattern, such as 'ml.m5.*'.")],
-    available: Annotated[bool, typer.Option("--back/--gone", help="Whether spot instances are available.")],
+    available: Annotated[bool, typer.Option("--available/--unavailable", help="Whether spot instances are available.")],
     for_s: Duration = None,
     url: Url = "",
 ) -> None:

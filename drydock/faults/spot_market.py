@@ -23,12 +23,12 @@ class Interruption:
 
     Attributes:
         after_s: Seconds from the start of the run until the interruption.
-        back_after_s: Seconds from the interruption until there is capacity again.
+        no_capacity_s: Seconds after the interruption in which there is no capacity for the job.
         notice_s: Seconds from SIGTERM to SIGKILL; with 0 the job is killed at once, without a last checkpoint upload.
     """
 
     after_s: float
-    back_after_s: float
+    no_capacity_s: float
     notice_s: float
 
 
@@ -56,7 +56,7 @@ class Policy:
         seed: Seed of the random interruptions: equal seeds interrupt the same runs after the same seconds.
         interruption_probability: Probability that a run is interrupted within one minute, at least 0 and below 1.
         notice_s: Seconds from SIGTERM to SIGKILL at an interruption (SageMaker: 120).
-        capacity_back_after_s: Seconds from an interruption until there is capacity for that job again.
+        no_capacity_s: Seconds after an interruption in which there is no capacity for that job.
         billable_fraction: Billable seconds per training second of a spot job, above 0 and at most 1.
         without_capacity: Shell patterns of instance types without spot capacity.
         interruptions: Schedules; the first one that matches a job's name is used.
@@ -65,7 +65,7 @@ class Policy:
     seed: int = 0
     interruption_probability: float = 0.0
     notice_s: float = 120.0
-    capacity_back_after_s: float = 5.0
+    no_capacity_s: float = 5.0
     billable_fraction: float = 0.3
     without_capacity: Sequence[str] = ()
     interruptions: Sequence[Schedule] = ()
@@ -80,16 +80,16 @@ class Policy:
             raise InvalidSetting(f"interruption_probability must be in [0, 1), not {self.interruption_probability}")
         if not 0 < self.billable_fraction <= 1:
             raise InvalidSetting(f"billable_fraction must be in (0, 1], not {self.billable_fraction}")
-        if not all(0 <= seconds < math.inf for seconds in (self.notice_s, self.capacity_back_after_s)):
-            raise InvalidSetting("notice_s and capacity_back_after_s must be finite and not negative")
+        if not all(0 <= seconds < math.inf for seconds in (self.notice_s, self.no_capacity_s)):
+            raise InvalidSetting("notice_s and no_capacity_s must be finite and not negative")
 
 
 @dataclass
 class _JobState:
-    """The market's state of one job: requested interruptions, and when it gets capacity again (`time.monotonic`)."""
+    """The market's state of one job: requested interruptions, and until when it gets no capacity (`time.monotonic`)."""
 
     requested_interruptions: list[Interruption] = field(default_factory=list)
-    capacity_back_at: float = 0.0
+    no_capacity_until: float = 0.0
 
 
 class SpotMarket:
@@ -132,16 +132,16 @@ class SpotMarket:
         with self._lock:
             if not job.is_spot:
                 return True
-            is_capacity_back = now >= self._get_state(job).capacity_back_at
+            has_capacity = now >= self._get_state(job).no_capacity_until
             for pattern, available, ends_at in reversed(self._capacity_rules):  # the newest rule has precedence
                 if now < ends_at and fnmatchcase(job.instance_type, pattern):
-                    return available and is_capacity_back
-            return is_capacity_back
+                    return available and has_capacity
+            return has_capacity
 
     def take_due_interruption(self, job: Job, running_s: float) -> Interruption | None:
         """Return an interruption of the job's current run that is due now; None if there is none.
 
-        If an interruption is due, the job has no capacity for the interruption's back_after_s seconds from now on. All
+        If an interruption is due, the job has no capacity for the interruption's no_capacity_s seconds from now on. All
         requested interruptions that are due are removed, so that they do not interrupt the next run.
 
         Args:
@@ -157,7 +157,7 @@ class SpotMarket:
             due_interruption = next((item for item in interruptions if item.after_s <= running_s), None)
             if due_interruption is not None:
                 state.requested_interruptions = [item for item in requests if item.after_s > running_s]
-                state.capacity_back_at = time.monotonic() + due_interruption.back_after_s
+                state.no_capacity_until = time.monotonic() + due_interruption.no_capacity_s
             return due_interruption
 
     def describe(self) -> dict[str, Any]:
@@ -185,4 +185,4 @@ class SpotMarket:
             generator = random.Random(f"{policy.seed}/{job.name}/{run_index}")  # noqa: S311  a simulation, not a secret
             # Exponential distribution with P(T < 60 s) = interruption_probability.
             running_times_s.append(generator.expovariate(-math.log1p(-policy.interruption_probability) / 60))
-        return [Interruption(after_s, policy.capacity_back_after_s, policy.notice_s) for after_s in running_times_s]
+        return [Interruption(after_s, policy.no_capacity_s, policy.notice_s) for after_s in running_times_s]

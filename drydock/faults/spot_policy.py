@@ -8,7 +8,7 @@ from drydock.errors import InvalidSetting
 from drydock.faults.spot_market import Policy, Schedule
 
 SCHEDULES_KEY = "interrupt"
-NUMBER_KEYS = ("interruption_probability", "notice_s", "capacity_back_after_s", "billable_fraction")
+NUMBER_KEYS = ("interruption_probability", "notice_s", "no_capacity_s", "billable_fraction")
 """Keys whose value is a number."""
 KEYS = ("seed", *NUMBER_KEYS, "without_capacity", SCHEDULES_KEY)
 """All keys of the table."""

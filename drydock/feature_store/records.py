@@ -75,13 +75,13 @@ class FeatureRecords:
                 where = f"{_KEY} AND identifier = ? AND event_time < ?"
                 db.execute(f"DELETE FROM feature_records WHERE {where}", (*key, identifier, event_time))  # noqa: S608
                 return False
-            changed = db.execute(
+            cursor = db.execute(
                 "INSERT INTO feature_records VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "event_time = excluded.event_time, expires_at = excluded.expires_at, content = excluded.content "
                 "WHERE excluded.event_time > event_time",
                 (*key, identifier, event_time, expires_at, content),
             )
-            return changed.rowcount > 0
+            return cursor.rowcount > 0
 
     def erase(self, owner: Owner, group: str, identifier: str, event_time: int) -> bool:
         """Delete a record and its event time. Idempotent.

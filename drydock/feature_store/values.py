@@ -42,7 +42,7 @@ def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tu
             raise InvalidRecord(f"Validation Error: the record has the feature {name} more than once.")
         if "ValueAsString" not in feature:
             raise InvalidRecord(
-                f"Validation Error: the feature {name} needs a ValueAsString, since it is no collection."
+                f"Validation Error: the feature {name} needs a ValueAsString, since it is not a collection."
             )
         values[name] = feature["ValueAsString"]
         _check_value(name, types[name], values[name])
@@ -96,5 +96,7 @@ def _check_value(name: str, kind: str, text: str) -> None:
         if kind == "Fractional":
             float(text)
     except ValueError:
-        shown = text[:MAX_VALUE_CHARS]
-        raise InvalidRecord(f"Validation Error: the value {shown!r} of the feature {name} is not {kind}.") from None
+        short_text = text[:MAX_VALUE_CHARS]
+        raise InvalidRecord(
+            f"Validation Error: the value {short_text!r} of the feature {name} is not {kind}."
+        ) from None

@@ -68,6 +68,9 @@ class RunningHost(Protocol):
     def measure_usage(self) -> Usage | None:
         """Return the CPU and memory that the host uses; None if that cannot be said yet."""
 
+    def list_process_ids(self) -> Sequence[int]:
+        """Return the ids of the host's processes on this machine; none for a container, which gets no GPU here."""
+
     def terminate(self) -> None:
         """Send SIGTERM to the host: to its process group, or to the container's command."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 # Hyperparameters with this prefix are settings of the training toolkit; the script does not get them.
 TOOLKIT_PREFIX = "sagemaker_"
+# A tuning job adds this hyperparameter to its training jobs. It is a setting of the toolkit, too.
+TUNING_METRIC = "_tuning_objective_metric"
 
 
 def decode_hyperparameters(request: Mapping[str, Any], *, include_toolkit_settings: bool = False) -> dict[str, Any]:
@@ -18,7 +20,7 @@ def decode_hyperparameters(request: Mapping[str, Any], *, include_toolkit_settin
     return {
         name: _decode(text)
         for name, text in request.get("HyperParameters", {}).items()
-        if include_toolkit_settings or not name.startswith(TOOLKIT_PREFIX)
+        if include_toolkit_settings or not (name.startswith(TOOLKIT_PREFIX) or name == TUNING_METRIC)
     }
 
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from types import ModuleType
 
 
-def write_imports(path: Path, known: Collection[str], folder: Path) -> None:
+def write_imports(path: Path, known_names: Collection[str], folder: Path) -> None:
     """Write the names of the modules that were imported, in this order. Write nothing if no library is among them.
 
     The file is complete when it exists.
 
     Args:
         path: The file.
-        known: Names of the modules that were imported when the program began.
+        known_names: Names of the modules that were imported when the program began.
         folder: The folder of the program's own code, whose modules are left out.
     """
     names = [
         name
         for name, module in sys.modules.copy().items()
-        if name not in known and name != "__main__" and _is_outside(module, str(folder))
+        if name not in known_names and name != "__main__" and _is_outside(module, str(folder))
     ]
     standard_names = getattr(sys, "stdlib_module_names", ())
     if all(name.partition(".")[0] in standard_names for name in names):

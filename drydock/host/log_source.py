@@ -48,7 +48,7 @@ class ProcessLogs(Protocol):
         """Begin to follow the log files of a source's hosts, whose commands have not started; return forwarders."""
 
     def end(self, forwarders: Sequence[Any]) -> None:
-        """Tell forwarders that the commands have ended, so that the last lines can be moved. Idempotent."""
+        """Notify forwarders that the commands have ended, so that the last lines can be moved. Idempotent."""
 
     def wait(self, forwarders: Sequence[Any], max_wait_s: float) -> None:
         """Wait until the last lines of forwarders are stored; if there are many, at most max_wait_s seconds."""

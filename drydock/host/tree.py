@@ -100,9 +100,10 @@ class HostTree:
         folder.mkdir(parents=True, exist_ok=True)
 
     def delete(self) -> None:
-        """Delete the tree and its logs, ignoring errors."""
+        """Delete the tree, its logs and its exit code, ignoring errors."""
         shutil.rmtree(self.root, ignore_errors=True)
         with contextlib.suppress(OSError):
+            self.exit_file.unlink(missing_ok=True)
             for log in self.root.parent.glob(f"{self.log.name}*"):  # also those of earlier runs
                 log.unlink(missing_ok=True)
 

@@ -1,9 +1,17 @@
 """The CPU and the memory that a host uses, and their measurement for the processes of this machine."""
 
+import contextlib
+import os
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import psutil
+
+ProcessKey = tuple[int, float]
+"""Id and creation time of a process. An id alone can belong to another process later."""
+MIN_SHARING_PROCESSES = 3
+"""Number of processes from which on shared memory is divided among them: the launcher and the command share nothing."""
 
 
 @dataclass(frozen=True)
@@ -12,6 +20,16 @@ class Usage:
 
     cpu_percent: float
     memory_percent: float
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The CPU seconds of the processes of a host at a moment, with those of their ended children."""
+
+    moment: float
+    cpu_s: Mapping[ProcessKey, float]
+    orphans: frozenset[ProcessKey]
+    """Processes whose parent is none of the host's."""
 
 
 class UsageMeter:
@@ -23,25 +41,83 @@ class UsageMeter:
 
     def __init__(self, memory_mib: int) -> None:
         self._memory_mib = memory_mib
-        self._last: tuple[int, float, float] | None = None  # process id, moment, CPU seconds
+        self._leader: ProcessKey | None = None
+        self._last: _Sample | None = None
 
     def measure(self, pid: int) -> Usage | None:
         """Return the usage since the last measurement; None for the first one of a process, or if it has ended.
 
+        The CPU includes that of processes that began and ended between two measurements, if their parent has waited
+        for them. Memory that several processes share is counted once, where the system can tell (Linux).
+
         Args:
-            pid: The process. Its descendants are measured, too.
+            pid: The process. Its descendants and its process group are measured, too.
         """
         try:
-            process = psutil.Process(pid)
-            processes = [process, *process.children(recursive=True)]
-            times = [item.cpu_times() for item in processes]
-            memory_bytes = sum(item.memory_info().rss for item in processes)
+            leader = psutil.Process(pid)
+            leader_key = (pid, leader.create_time())
+            if leader.status() == psutil.STATUS_ZOMBIE:
+                return None
+            processes = list_processes(leader)
         except psutil.Error:
             return None
-        last, now = self._last, time.monotonic()
-        cpu_s = sum(item.user + item.system for item in times)
-        self._last = (pid, now, cpu_s)
-        if last is None or last[0] != pid or now <= last[1]:
+        sample = _sample_cpu(processes)
+        last, self._last = (self._last if self._leader == leader_key else None), sample
+        self._leader = leader_key
+        if last is None or sample.moment <= last.moment or leader_key not in sample.cpu_s:
             return None
-        memory_percent = 100 * memory_bytes / (self._memory_mib * 2**20)
-        return Usage(max(100 * (cpu_s - last[2]) / (now - last[1]), 0.0), memory_percent)
+        is_sharing = len(processes) >= MIN_SHARING_PROCESSES
+        memory_bytes = sum(_measure_memory(process, is_sharing=is_sharing) for process in processes)
+        cpu_percent = 100 * _compute_cpu_s(last, sample) / (sample.moment - last.moment)
+        return Usage(cpu_percent, 100 * memory_bytes / (self._memory_mib * 2**20))
+
+
+def list_processes(leader: psutil.Process) -> list[psutil.Process]:
+    """Return a process, its descendants, and the other processes of its group, whose parents have ended.
+
+    Raises:
+        psutil.Error: The process has ended.
+    """
+    processes = {process.pid: process for process in (leader, *leader.children(recursive=True))}
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error, OSError):
+            if pid not in processes and os.getpgid(pid) == leader.pid:
+                processes[pid] = psutil.Process(pid)
+    return list(processes.values())
+
+
+def _sample_cpu(processes: list[psutil.Process]) -> _Sample:
+    values = dict(_read_processes(processes))
+    pids = {pid for pid, _ in values}
+    orphans = frozenset(key for key, (_, parent) in values.items() if parent not in pids)
+    return _Sample(time.monotonic(), {key: cpu_s for key, (cpu_s, _) in values.items()}, orphans)
+
+
+def _read_processes(processes: list[psutil.Process]) -> Iterator[tuple[ProcessKey, tuple[float, int]]]:
+    """Yield each process with its CPU seconds and the id of its parent."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error), process.oneshot():  # it has just ended
+            times = process.cpu_times()
+            # An ended child's seconds are in its parent's `children` as soon as the parent has waited for it.
+            cpu_s = times.user + times.system + times.children_user + times.children_system
+            yield (process.pid, process.create_time()), (cpu_s, process.ppid())
+
+
+def _compute_cpu_s(last: _Sample, sample: _Sample) -> float:
+    """Return the CPU seconds between two samples.
+
+    The seconds of an orphan that has ended are in no other process, so they are not expected in the second sample.
+    """
+    lost = {key for key in last.orphans if key not in sample.cpu_s}
+    before_s = sum(cpu_s for key, cpu_s in last.cpu_s.items() if key not in lost)
+    return max(sum(sample.cpu_s.values()) - before_s, 0.0)
+
+
+def _measure_memory(process: psutil.Process, *, is_sharing: bool) -> int:
+    """Return the memory of a process in bytes; of a page that it shares with others, its part only."""
+    with contextlib.suppress(psutil.Error):
+        if is_sharing:
+            with contextlib.suppress(psutil.AccessDenied, AttributeError):  # macOS has no such number
+                return int(process.memory_full_info().pss)
+        return int(process.memory_info().rss)
+    return 0

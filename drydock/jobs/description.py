@@ -36,8 +36,12 @@ class JobDescription(ABC):
 
     @property
     def log_group(self) -> str:
-        """Name of the CloudWatch log group that the job logs to."""
+        """Name of the CloudWatch log group that the job logs to, and of the namespace of its hosts' metrics."""
         return f"/aws/sagemaker/{self.api_name}Jobs"
+
+    def build_metrics_host(self, host: str) -> str:
+        """Return the value of the dimension Host of the metrics of one host, such as algo-1."""
+        return f"{self.name}/{host}"
 
     @property
     def arn(self) -> str:

@@ -6,26 +6,39 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
+from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
 
 COMMAND_MAX_CHARS = 200
+LAST_LINES = 5
 # A character has at most 4 bytes in UTF-8.
 MESSAGE_MAX_BYTES = 4 * FAILURE_REASON_MAX_CHARS
 
 
-def describe_algorithm_error(exit_code: int, failure_file: Path, log_end: str, command: Sequence[str]) -> str:
-    """Return the FailureReason, at most 1,024 characters: the exit code, the script's message and the command.
+def describe_algorithm_error(
+    exit_code: int,
+    trees: Sequence[HostTree],
+    host: str,
+    log_end: str,
+    command: Sequence[str],
+    message_file: str = "failure",
+) -> str:
+    """Return the FailureReason, at most 1,024 characters: exit code, host, the script's message and the command.
 
     Args:
         exit_code: The exit code, as a shell reports it.
-        failure_file: /opt/ml/output/failure; for a processing job /opt/ml/output/message. If the script has written it,
-            its content is the message.
-        log_end: The end of the log (stdout and stderr merged). Without a failure_file, it is the message.
+        trees: The trees of the job's hosts.
+        host: Name of the host that failed first. It is named if there are several.
+        log_end: The end of this host's log (stdout and stderr merged).
         command: The command that was executed.
+        message_file: Name of the file in /opt/ml/output that the script may have written on this host. Its content is
+            the message. Without it, log_end is the message.
     """
-    head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\nErrorMessage "'
+    names_host = f"Host {host}\n" if len(trees) > 1 else ""
+    head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\n{names_host}ErrorMessage "'
     tail = f'"\nCommand "{truncate(shlex.join(command), COMMAND_MAX_CHARS)}", exit code: {exit_code}'
-    failure_text = read_beginning(failure_file)
+    tree = next((tree for tree in trees if tree.host == host), trees[0])
+    failure_text = read_beginning(tree.output / message_file)
     max_chars = FAILURE_REASON_MAX_CHARS - len(head) - len(tail)
     # The end of the log is kept, not its beginning: a traceback has its error at the end.
     message = truncate(failure_text, max_chars) if failure_text else log_end.strip()[-max_chars:]
@@ -40,6 +53,12 @@ def read_log_end(path: Path) -> str:
             return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").replace("\r\n", "\n")
     except OSError:
         return ""
+
+
+def list_last_lines(text: str, count: int = LAST_LINES) -> list[str]:
+    """Return the last lines of a log, stripped, without empty ones and those that mark a column of a traceback."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line.strip("^~ ")][-count:]
 
 
 def read_beginning(path: Path) -> str:

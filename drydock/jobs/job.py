@@ -114,7 +114,7 @@ class Job(JobDescription):
             exit_code: The exit code, as a shell reports it.
         """
         with self._lock:
-            self.record.exited = (cause, exit_code)
+            self.record.command_end = (cause, exit_code)
             self.save()
 
     def set_model_uri(self, uri: str) -> None:

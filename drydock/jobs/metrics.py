@@ -1,4 +1,4 @@
-"""Find the values of FinalMetricDataList: for each metric definition, the last value in the log that matches it."""
+"""Find the values of metrics in the lines of a job's log."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 class FinalMetrics:
-    """The last value of each metric so far. One thread writes; other threads may read.
+    """The last value of each metric so far, for FinalMetricDataList. One thread writes; other threads may read.
 
     Args:
         definitions: The request's MetricDefinitions.
@@ -31,6 +31,24 @@ class FinalMetrics:
                 value = _parse_number(match)
                 if value is not None and (name not in self.last_values or printed_at >= self.last_values[name][1]):
                     self.last_values = {**self.last_values, name: (value, printed_at)}
+
+
+def read_series(regex: str, lines: Iterable[str]) -> list[float | None]:
+    """Return the values of one metric in lines of the log, in order; None for a value that is not finite, such as nan.
+
+    Args:
+        regex: The Regex of the metric's definition.
+        lines: Lines of the log.
+    """
+    values: list[float | None] = []
+    for line in lines:
+        for match in re.finditer(regex, line):
+            try:
+                value = float(match.group(1))
+            except (IndexError, TypeError, ValueError):
+                continue
+            values.append(value if math.isfinite(value) else None)
+    return values
 
 
 def _parse_number(match: re.Match[str]) -> float | None:

@@ -38,6 +38,19 @@ class Transition:
         return entry if self.end is None else {**entry, "EndTime": self.end}
 
 
+@dataclass(frozen=True)
+class TrialOf:
+    """The tuning job that a training job belongs to.
+
+    Attributes:
+        arn: ARN of the tuning job.
+        metric: Name of the metric that is the tuning job's objective.
+    """
+
+    arn: str
+    metric: str
+
+
 @dataclass
 class Record:
     """Everything that is stored of one job. The field names are the keys of the stored JSON.
@@ -53,11 +66,14 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        exited: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set when the
-            command has ended and only the results must still be uploaded; None before.
+        command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set once
+            the command has ended and only the results must still be uploaded; None before.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of the model, as it was when the job was created; None for a job that is not a transform
             job.
+        tuning: The tuning job that started the training job; None for other jobs.
+        objective_values: All values of the tuning job's objective in the log, in order; None for one that is not a
+            finite number. Empty for jobs that no tuning job started.
     """
 
     request: dict[str, Any]
@@ -70,9 +86,11 @@ class Record:
     reason: str | None = None
     message: str | None = None
     artifacts: str | None = None
-    exited: tuple[str, int] | None = None
+    command_end: tuple[str, int] | None = None
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     model: dict[str, Any] | None = None
+    tuning: TrialOf | None = None
+    objective_values: list[float | None] = field(default_factory=list)
 
     def dump(self) -> str:
         """Return the record as JSON."""
@@ -85,10 +103,11 @@ class Record:
         content["transitions"] = [_load_transition(entry) for entry in content["transitions"]]
         content["modified"] = datetime.fromisoformat(content["modified"])
         content["status"] = Status(content["status"])
-        content["exited"] = tuple(content["exited"]) if content["exited"] else None
+        content["command_end"] = tuple(content["command_end"]) if content["command_end"] else None
         content["metrics"] = {
             name: (value, datetime.fromisoformat(logged_at)) for name, (value, logged_at) in content["metrics"].items()
         }
+        content["tuning"] = TrialOf(**content["tuning"]) if content.get("tuning") else None
         return cls(**content)
 
 

@@ -73,12 +73,13 @@ class Work(Protocol):
             JobFailed: S3 does not accept the upload.
         """
 
-    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
         """Upload what this kind of job keeps after a failure, ignoring errors of S3, and return the FailureReason.
 
         Args:
             exit_code: How the command ended, as a shell reports it.
-            log_end: The end of the job's log.
+            host: Name of the host that failed first.
+            log_end: The end of this host's log.
             command: The command that failed.
         """
 

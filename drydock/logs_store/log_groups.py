@@ -1,4 +1,4 @@
-"""A group of CloudWatch Logs whose settings and streams are in the store."""
+"""Keep the settings and the streams of a group of CloudWatch Logs in the store."""
 
 import heapq
 from typing import Any

@@ -1,4 +1,4 @@
-"""The entries of a folder that a job fills: files, folders, and entries that must not be followed or read."""
+"""List the entries of a folder to which a job writes: files, folders, and entries that must not be followed or read."""
 
 import os
 import stat

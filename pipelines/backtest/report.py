@@ -76,7 +76,7 @@ def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any
     return {
         "name": strategy.name,
         "trainings": len(strategy.trained_models),
-        "refused": sum(not model.passed for model in strategy.trained_models),
+        "refused": sum(not model.has_passed for model in strategy.trained_models),
         "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
         "mean": fmean(values),
         "gain": _compare_with_never(strategy, backtest),
@@ -112,7 +112,7 @@ def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
     (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER]
     if strategy is never_strategy:
         return None
-    values = [compared.list_monthly_values(backtest.months) for compared in (strategy, never_strategy)]
+    values = [item.list_monthly_values(backtest.months) for item in (strategy, never_strategy)]
     return compare_values(backtest.metric, *values)
 
 

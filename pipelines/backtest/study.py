@@ -40,7 +40,7 @@ class BackfilledModel:
 
     version: str
     as_of: dt.date
-    passed: bool
+    has_passed: bool
     """Whether the model passed the gate. A model that did not pass never serves."""
     holdout_value: float
     """The primary metric on the holdout."""
@@ -117,10 +117,10 @@ def list_models(
     for version in registry.list_versions(name):
         value = registry.get_metrics(version).get(f"holdout_{metric.name}")
         if "leeway.as_of" in version.tags and value is not None:
-            passed = version.tags.get("leeway.verdict") == "passed"
+            has_passed = version.tags.get("leeway.verdict") == "passed"
             cost = costs.get(version.tags.get("leeway.dag_run", ""))
             models[read_as_of(version)] = BackfilledModel(
-                str(version.version), read_as_of(version), passed, value, cost
+                str(version.version), read_as_of(version), has_passed, value, cost
             )
     return [models[as_of] for as_of in sorted(models)]
 
@@ -148,7 +148,7 @@ def run_backtest(
     refuse_months(dataset, "the backtest")
     registry, lake, metric = Registry.open(), Lake.open(), PRIMARY_METRICS[dataset.task]
     models = list_models(registry, name, Ledger.open().read_rows(), metric)
-    passed_models = [model for model in models if model.passed]
+    passed_models = [model for model in models if model.has_passed]
     if not passed_models:
         raise DataError(f"the registry has no version of {name} that passed the gate.", NO_MODEL_HINT)
     first_as_of = passed_models[0].as_of
@@ -220,14 +220,14 @@ def _retrain_on_drift(
         value = previous_month.known_values.get(serving_model.version)
         if newer_models and value is not None and metric.compute_loss(value, serving_model.holdout_value) > drop:
             trained_models.append(newer_models[-1])
-            serving_model = newer_models[-1] if newer_models[-1].passed else serving_model
+            serving_model = newer_models[-1] if newer_models[-1].has_passed else serving_model
         serving_models.append(serving_model)
     return serving_models, trained_models
 
 
 def _find_newest_passed(models: Sequence[BackfilledModel], day: dt.date) -> BackfilledModel:
     """Return the newest model that passed the gate and was trained as of the day or before."""
-    return [model for model in models if model.passed and model.as_of <= day][-1]
+    return [model for model in models if model.has_passed and model.as_of <= day][-1]
 
 
 def _list_month_spans(row_counts: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:

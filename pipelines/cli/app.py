@@ -55,6 +55,7 @@ GROUPS = (
     "loop",
     "quarantine",
     "registry",
+    "tuning",
 )
 """Groups of commands for people, each in the module cli/NAME.py."""
 COMMANDS = ("check", "metrics", "new", "serve", "skew_history", "status")

@@ -45,7 +45,10 @@ def report_costs(
     png: Annotated[str, typer.Option(metavar="FILE", help="Also draw a chart of the months.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost."""
+    """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
+
+    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue.
+    """
     from pipelines.costs import report as cost_report
     from pipelines.costs.endpoints import report as endpoint_report
     from pipelines.costs.endpoints.ledger import EndpointLedger
@@ -74,25 +77,29 @@ def _build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[
     """Return the groups and totals of jobs and of endpoints, as JSON values."""
     from pipelines.costs.endpoints.report import group_endpoint_rows, sum_endpoint_rows
     from pipelines.costs.report import group_rows, sum_rows
+    from pipelines.costs.usage.report import summarize_usage
 
     total, endpoint_total = sum_rows(rows), sum_endpoint_rows(endpoint_rows)
     return {
         "groups": group_rows(rows, keys),
         "total": total,
+        "usage": {"groups": group_rows(rows, keys, summarize_usage), "total": summarize_usage(rows)},
         "endpoints": {"groups": group_endpoint_rows(endpoint_rows, keys), "total": endpoint_total},
         "total_usd": total["cost_usd"] + endpoint_total["cost_usd"],
     }
 
 
 def _print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
-    """Print a table of jobs and one of endpoints, where there are any, and the sum if there are both."""
+    """Print two tables of jobs and one of endpoints, where there are any, and the sum if there are both."""
     from pipelines.costs.charges import format_usd
     from pipelines.costs.endpoints.report import build_endpoint_table
     from pipelines.costs.report import build_table, describe_price_dates, group_rows, sum_rows
+    from pipelines.costs.usage.report import build_usage_table, summarize_usage
 
     console = make_console()
     if rows:
         console.print(build_table(group_rows(rows, keys), keys, sum_rows(rows), describe_price_dates(rows)))
+        console.print(build_usage_table(group_rows(rows, keys, summarize_usage), keys, summarize_usage(rows)))
     if endpoint_rows:
         console.print(build_endpoint_table(endpoint_rows, keys))
     if rows and endpoint_rows:
@@ -178,6 +185,26 @@ def forecast_deployment(
     }
     result = step.run(step.ForecastDeploymentSpec.parse(spec, "the deployment"))
     _write_forecast(result.model_dump(mode="json") if as_json else result.format_lines())
+
+
+@app.command("advice")
+def list_advice(as_json: JsonOption = False) -> None:
+    """Say what could cost less: jobs on demand, failed jobs, instances of the wrong size, endpoints without requests.
+
+    Leeway's page shows the same sentences.
+    """
+    from pipelines.costs.endpoints.ledger import EndpointLedger
+    from pipelines.costs.ledger import Ledger
+    from pipelines.serving.metering.running import list_running_fleets
+    from pipelines.status import advice
+
+    rows, endpoint_rows = Ledger.open().read_rows(), EndpointLedger.open().read_rows()
+    sentences = advice.list_advice(rows, endpoint_rows, list_running_fleets(), dt.datetime.now(dt.UTC))
+    if as_json:
+        write_json(sentences)
+        return
+    for sentence in sentences or ["Nothing was found."]:
+        write_line(sentence)
 
 
 @app.command("sweep")

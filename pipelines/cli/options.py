@@ -37,8 +37,8 @@ def find_dataset_of_model(model: str, dataset: str) -> Dataset:
     """Load the dataset of a model: the one that its parameters name, or else the one of the option --dataset.
 
     Raises:
-        SpecError: the parameters name another dataset than the option, or `find_dataset` raises it. A retry cannot
-            help.
+        SpecError: the parameters name another dataset than the option, there is no such dataset, or none is named and
+            the project has several. A retry cannot help.
     """
     return find_dataset(params.choose_dataset(params.load(settings().project, model), model, dataset))
 

@@ -69,7 +69,7 @@ class Checkpoints:
         if keep < 1 or not every_s >= 0:
             raise ValueError(f"keep is at least 1 and every_s at least 0, not {keep} and {every_s}")
         self.folder, self.keep, self.every_s = folder.absolute(), keep, every_s
-        self._digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+        self._digest = compute_digest(identity)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._temporary = _choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
         self._saved_at_s = self._checked_at_s = time.monotonic()
@@ -165,6 +165,11 @@ class Checkpoints:
     def _is_own(self, path: Path) -> bool:
         header = _read_header(path)
         return header is not None and header[0] == self._digest
+
+
+def compute_digest(identity: Mapping[str, Any]) -> str:
+    """Return the digest of everything that determines a training, 16 hex digits."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _choose_temporary_folder(folder: Path) -> Path:

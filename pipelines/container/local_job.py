@@ -79,8 +79,8 @@ def train(script: Script, features: Path, hyperparameters: Hyperparameters, mode
     job_folder = settings().home / "training" / job
     # The script inherits the lock, because it may run longer than this process.
     with hold_lock(job_folder.with_suffix(".lock"), f"another process runs the training {job}.") as lock:
-        command = _build_command(script, hyperparameters)
-        environment = _build_environment(script, job, job_folder, channels)
+        command = build_command(script, hyperparameters)
+        environment = build_environment(script, job, job_folder, channels)
         _run_script(command, environment, job_folder, lock)
         for name, target in (("model", model), ("output/data", output)):
             # The files are copied, not moved: LEEWAY_HOME may be on another file system, and a failed move would leave
@@ -97,12 +97,13 @@ def _name_job(script: Script, channels: Sequence[Path], hyperparameters: Hyperpa
     return f"local-{script.dataset}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}"
 
 
-def _build_command(script: Script, hyperparameters: Hyperparameters) -> list[str]:
+def build_command(script: Script, hyperparameters: Hyperparameters) -> list[str]:
+    """Return the command that runs the script, with each hyperparameter as --NAME VALUE."""
     arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     return [sys.executable, "-u", str(script.path), *arguments]
 
 
-def _build_environment(script: Script, job: str, job_folder: Path, channels: Mapping[str, Path]) -> dict[str, str]:
+def build_environment(script: Script, job: str, job_folder: Path, channels: Mapping[str, Path]) -> dict[str, str]:
     """Return the environment variables of SageMaker's script mode, added to those of this process."""
     return {
         **os.environ,
@@ -135,10 +136,10 @@ def _run_script(command: Sequence[str], environment: Mapping[str, str], job_fold
         relay.attach(child)
         tail = deque((_write_line(line) for line in child.stdout or ()), TAIL_LINES)
     if child.returncode:
-        raise _explain_failure(Path(command[2]).name, child.returncode, job_folder / "output" / "failure", tail)
+        raise explain_failure(Path(command[2]).name, child.returncode, job_folder / "output" / "failure", tail)
 
 
-def _explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
+def explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
     """Return the error for an exit code, with the text of the script's failure file, or else its last lines."""
     text = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
     text = text or " | ".join(line.strip() for line in tail)  # the file is empty if the disk was full

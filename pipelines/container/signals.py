@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_S = 120.0
@@ -49,9 +50,9 @@ class StopSignal:
 
 
 class SignalRelay:
-    """Pass SIGTERM and SIGINT to a child, as SIGTERM, while the `with` block runs.
+    """Pass SIGTERM and SIGINT to the children, as SIGTERM, while the `with` block runs.
 
-    The child can thus save its work before this process ends: after the block, the last signal is sent to this process.
+    A child can thus save its work before this process ends: after the block, the last signal is sent to this process.
     A child that does not end is killed `grace_s` seconds after the signal, or at a second Ctrl-C. Only the main thread
     can use the relay.
     """
@@ -59,7 +60,7 @@ class SignalRelay:
     def __init__(self, grace_s: float = GRACE_S) -> None:
         self._grace_s = grace_s
         self._signal = 0
-        self._child: subprocess.Popen[str] | None = None
+        self._children: list[subprocess.Popen[Any]] = []
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> SignalRelay:
@@ -76,24 +77,35 @@ class SignalRelay:
         if self._signal:
             os.kill(os.getpid(), self._signal)
 
-    def attach(self, child: subprocess.Popen[str]) -> None:
+    @property
+    def has_signal(self) -> bool:
+        """Whether a signal was received."""
+        return bool(self._signal)
+
+    def attach(self, child: subprocess.Popen[Any]) -> None:
         """Pass every signal from now on to the child, and a signal that was received before."""
-        self._child = child
+        self._children = [other for other in self._children if other.returncode is None]
+        self._children.append(child)
         if self._signal:
-            self._terminate(child)
+            self._terminate()
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         # Only a second Ctrl-C counts: a stop of the whole process group sends SIGTERM more than once.
         is_second_interrupt = number == self._signal == signal.SIGINT
         self._signal = number
-        if self._child and is_second_interrupt:
-            self._child.kill()
-        elif self._child:
-            self._terminate(self._child)
+        if is_second_interrupt:
+            self._kill()
+        else:
+            self._terminate()
 
-    def _terminate(self, child: subprocess.Popen[str]) -> None:
-        child.terminate()
-        if not self._timer:
-            self._timer = threading.Timer(self._grace_s, child.kill)
+    def _terminate(self) -> None:
+        for child in self._children:
+            child.terminate()
+        if self._children and not self._timer:
+            self._timer = threading.Timer(self._grace_s, self._kill)
             self._timer.daemon = True
             self._timer.start()
+
+    def _kill(self) -> None:
+        for child in self._children:
+            child.kill()

@@ -81,6 +81,23 @@ class Tracker:
         (self.folder / name).write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
+class SilentTracker(Tracker):
+    """Keep the metrics of the rounds without a record: of several hosts, only the first writes one."""
+
+    def __init__(self, folder: Path, job: str, experiment: str) -> None:
+        """Take the arguments of a Tracker, and use none of them."""
+        self.rounds = []
+
+    def start(self, params: dict[str, Any]) -> None:
+        """Record nothing."""
+
+    def flush(self) -> None:
+        """Write nothing."""
+
+    def finish(self, results: dict[str, float]) -> None:
+        """Record nothing."""
+
+
 class _MlflowRun:
     """The MLflow run of a job. An error of the server never stops the training."""
 
@@ -174,8 +191,13 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
 
 
 def describe_environment() -> dict[str, str]:
-    """Return the git commit, the versions of Python and of `PACKAGES`, the platform and the number of cores."""
+    """Return the git commit, the versions of Python and of `PACKAGES`, the platform and the number of cores.
+
+    If there are several hosts, also their number.
+    """
+    host_count = len(json.loads(os.environ.get("SM_HOSTS") or "[]"))
     return {
+        **({"hosts": str(host_count)} if host_count > 1 else {}),
         "git_commit": os.environ.get("LEEWAY_GIT_COMMIT", "unknown"),
         "python": platform.python_version(),
         "platform": platform.platform(),

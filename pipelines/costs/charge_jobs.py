@@ -10,6 +10,7 @@ from pipelines.costs.budgets import find_paying_project
 from pipelines.costs.charges import Charge, Job, compute_charge, format_usd, sum_charges
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.prices import find_price
+from pipelines.costs.usage.columns import flatten_usage
 from pipelines.system.log import log
 
 
@@ -48,6 +49,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
     rows = [
         job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
         | compute_charge(job, prices[job.instance_type]).model_dump()
+        | flatten_usage(job)
         | {"price_source": prices[job.instance_type].source}
         | purpose_fields
         for job in jobs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -25,6 +25,8 @@ HOUR_S = 3_600
 DIGITS = 6
 """Decimals of an amount in USD. They are needed, since a second of the cheapest instance costs 0.000014 USD."""
 
+Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
+"""Resource of an instance. `usage.job_metrics` has the names of the metrics."""
 # SageMaker and the log give an empty string for a time that is not known.
 _Moment = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 
@@ -51,6 +53,15 @@ class RestoredCheckpoint(_Record):
     """Time at which the script restored a checkpoint, or started without one."""
     saved_at: _Moment = None
     """Time at which the checkpoint was saved; none if the script started without a checkpoint."""
+
+
+class ResourceUse(_Record):
+    """What a job used of a resource, over all of its instances."""
+
+    peak: float = Field(ge=0, allow_inf_nan=False)
+    """Highest value, percent."""
+    mean: float = Field(ge=0, allow_inf_nan=False)
+    """Mean value, percent."""
 
 
 class Job(_Record):
@@ -86,6 +97,9 @@ class Job(_Record):
     """One entry for each start of the training script, in any order."""
     failure_reason: str | None = None
     """SageMaker's reason, if the job failed."""
+    usage: dict[Resource, ResourceUse] = Field(default_factory=dict)
+    """Resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the instance, or
+    its whole disk. A resource that is missing is not known."""
 
 
 class Price(_Record):

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
+from pipelines.costs.usage.columns import COLUMNS
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
@@ -34,6 +35,8 @@ SCHEMA = pa.schema(
         ("interruptions", pa.int64()),
         # Seconds of training that interruptions lost, seconds of all waits for instances, and of the first wait.
         *((name, pa.float64()) for name in ("lost_s", "capacity_s", "first_capacity_s")),
+        # What the job used of its instances, percent: cpu_peak, cpu_mean ... Null if it is not known.
+        *((name, pa.float64()) for name in COLUMNS),
     ]
 )
 

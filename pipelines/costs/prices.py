@@ -82,6 +82,20 @@ def find_price(instance_type: str, region: str, component: Component = "Training
     raise DataError(f"no price is known for {subject}.", _format_hint())
 
 
+def list_prices(region: str) -> dict[str, float]:
+    """List the instance types with a price in the tables, and the price of each, USD per hour; AWS is not requested.
+
+    Raises:
+        DataError: a table is not valid. A retry cannot help.
+    """
+    prices: dict[str, float] = {}
+    for _, table in _read_tables():
+        for group in table.prices:
+            if region in group.regions:
+                prices = group.usd_per_hour | prices
+    return prices
+
+
 def find_serverless_price(region: str) -> Price:
     """Find the price of a serverless endpoint in a region, USD per hour of work with 1 GB of memory.
 
@@ -104,7 +118,8 @@ def find_serverless_price(region: str) -> Price:
 def _read_tables() -> Iterator[tuple[Path, _Table]]:
     """Yield the user's table, if there is one, then the table of this package."""
     own_path = os.environ.get(PRICES_VARIABLE, "")
-    for path in (*([Path(own_path).expanduser()] if own_path else []), DEFAULT_TABLE):
+    has_table = own_path not in ("", API_VALUE)
+    for path in (*([Path(own_path).expanduser()] if has_table else []), DEFAULT_TABLE):
         yield path, _read_table(path)
 
 

@@ -50,7 +50,7 @@ def parse_keys(text: str) -> list[str]:
 
 
 def group_rows(
-    rows: Iterable[Row], keys: Sequence[str], sum_group: Callable[[Sequence[Row]], dict[str, float]] | None = None
+    rows: Iterable[Row], keys: Sequence[str], sum_group: Callable[[Sequence[Row]], dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
     """Group the rows by the keys, and sum the figures of each group. The groups are sorted by the keys.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import boto3
@@ -17,11 +18,21 @@ from pipelines.costs import job_records
 from pipelines.costs.charge_jobs import JobPurpose, charge_jobs
 from pipelines.costs.charges import FINAL_STATUSES, Charge, Job
 from pipelines.costs.ledger import Ledger
+from pipelines.costs.usage.job_metrics import read_usage
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.system.log import log
 
 DAG_TAG = "leeway:dag"
 """Tag of every job that an operator of Leeway started; its value is the DAG's ID."""
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The boto3 clients of the services that know something of a job."""
+
+    sagemaker: Any
+    logs: Any
+    cloudwatch: Any
 
 
 def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
@@ -43,13 +54,15 @@ def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
     if not boto3.Session().region_name:  # botocore builds an incomplete address if an .env file sets the region to ""
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
     try:
-        uncharged_jobs = list(_find_uncharged_jobs(boto3.client("sagemaker"), boto3.client("logs"), since))
+        clients = Clients(*(boto3.client(name) for name in ("sagemaker", "logs", "cloudwatch")))
+        uncharged_jobs = list(_find_uncharged_jobs(clients, since))
     except (ClientError, BotoCoreError) as error:
         raise ServiceError(f"SageMaker does not answer: {error}.", "Check AWS_ENDPOINT_URL, then try again.") from None
     return _charge_each(uncharged_jobs)
 
 
-def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, JobPurpose]]:
+def _find_uncharged_jobs(clients: Clients, since: dt.datetime) -> Iterator[tuple[Job, JobPurpose]]:
+    sagemaker = clients.sagemaker
     charged_arns = {row["arn"] for row in Ledger.open().read_rows() if row["created"] >= since}
     for kind in job_records.KINDS:
         for summary in _list_ended_jobs(sagemaker, kind, since):
@@ -58,7 +71,7 @@ def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Itera
                 continue
             tags = _read_tags(sagemaker, arn)
             if DAG_TAG in tags:
-                yield _describe_job(sagemaker, logs, kind, summary), _build_purpose(tags, sagemaker.meta.region_name)
+                yield _describe_job(clients, kind, summary), _build_purpose(tags, sagemaker.meta.region_name)
 
 
 def _charge_each(jobs: Sequence[tuple[Job, JobPurpose]]) -> list[Charge]:
@@ -87,12 +100,23 @@ def _read_tags(sagemaker: Any, arn: str) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
 
-def _describe_job(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, Any]) -> Job:
+def _describe_job(clients: Clients, kind: str, summary: Mapping[str, Any]) -> Job:
     name = summary[f"{kind}JobName"]
-    job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**{f"{kind}JobName": name})
+    job = getattr(clients.sagemaker, f"describe_{kind.lower()}_job")(**{f"{kind}JobName": name})
+    usage = _read_usage(clients.cloudwatch, job, name)
     if kind != "Training":
-        return Job(**job_records.to_on_demand_record(job))
-    return Job(**job_records.to_training_record(job, job_records.list_restored_checkpoints(logs, name)))
+        return Job(**job_records.to_on_demand_record(job), **usage)
+    restored = job_records.list_restored_checkpoints(clients.logs, name)
+    return Job(**job_records.to_training_record(job, restored), **usage)
+
+
+def _read_usage(cloudwatch: Any, job: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the field `usage` of a job; no field, and a warning, if CloudWatch does not answer."""
+    try:
+        return {"usage": read_usage(cloudwatch, job)}
+    except Exception as error:  # a job must be charged whatever CloudWatch answers
+        log.warning("the use of the instances of %s is not known: %s", name, " ".join(str(error).split()))
+        return {}
 
 
 def _build_purpose(tags: Mapping[str, str], region: str) -> JobPurpose:

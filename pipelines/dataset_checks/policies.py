@@ -30,7 +30,8 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
     window_days = int(drift.get("window_days", DRIFT_WINDOW_DAYS))
     delay_days = int(snapshot.get("label_delay_days", LABEL_DELAY_DAYS))
     needed_days = int(snapshot.get("min_train_days", MIN_TRAIN_DAYS)) + delay_days + holdout_days
-    limits = {
+    # Text of a problem to the required and the available number. It is a problem if more is required than available.
+    numbers = {
         "gate: min_rows {0:,}, and a holdout has about {1:,} rows": (
             gate_policy.min_rows,
             int(rows_per_day * holdout_days),
@@ -42,8 +43,8 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
         "snapshot: the shortest window has {0} days, and {1} are published": (needed_days, days),
     }
     if gate_policy.group_by:
-        limits["gate: min_groups {0}, and a holdout has about {1} days with rows"] = (
+        numbers["gate: min_groups {0}, and a holdout has about {1} days with rows"] = (
             gate_policy.min_groups,
             int(holdout_days * day_share),
         )
-    return [text.format(required, available) for text, (required, available) in limits.items() if required > available]
+    return [text.format(required, available) for text, (required, available) in numbers.items() if required > available]

@@ -42,12 +42,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
     parse_count, parse_positive, parse_amount = map(_make_number_parser, (int, int, float), (0, 1, 0))
     parser.add_argument("--num_round", type=parse_positive, default=400, help="largest number of rounds")
-    parser.add_argument(
-        "--early_stopping_rounds",
-        type=parse_count,
-        default=30,
-        help="training stops after more than this many rounds without a lower loss on validation",
-    )
+    stopping_help = "training stops after more than this many rounds without a lower loss on validation"
+    parser.add_argument("--early_stopping_rounds", type=parse_count, default=30, help=stopping_help)
     parser.add_argument("--max_depth", type=parse_count, default=6)
     parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
     parser.add_argument("--min_child_weight", type=parse_amount, default=20.0)
@@ -63,6 +59,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: each round")
     parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
     parser.add_argument("--keep_checkpoints", type=parse_positive, default=2)
+    parser.add_argument(
+        "--folds", type=parse_count, default=0, help="walk-forward folds to measure the loss on; 0: train"
+    )
+    parser.add_argument("--fold_days", type=parse_positive, default=7, help="days that each fold validates on")
     parser.add_argument("--verbose_eval", type=parse_positive, default=10, help="rounds between two lines of the log")
     for name, variable, default in FOLDERS:
         parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))

@@ -58,11 +58,12 @@ class Schema:
         classes = list_classes(frame[label]) if description.get("task") == "multiclass" else []
         return cls(kinds, label, categories, classes, list(quantiles))
 
-    def to_matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
+    def to_matrix(self, frame: pd.DataFrame, bins_of: xgb.DMatrix | None = None) -> xgb.DMatrix:
         """Convert the features to xgboost's matrix. A category that is not in the training data counts as missing.
 
         Args:
             frame: has the feature columns; other columns are ignored. If it has the label column, so has the matrix.
+            bins_of: matrix whose bins of the features count for the new matrix, too; None: xgboost makes bins itself.
 
         Raises:
             KeyError: a feature column is missing.
@@ -72,7 +73,10 @@ class Schema:
         label = self._convert_label(frame[self.label]) if self.label in frame else None
         # The columns go into a new frame with its own index. `frame`, which may be a slice, is not changed.
         # One thread: idle threads would spin, and take CPU time from other processes.
-        return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True, nthread=1)
+        data, options = pd.DataFrame(columns), {"label": label, "enable_categorical": True, "nthread": 1}
+        if bins_of is None:
+            return xgb.DMatrix(data, **options)
+        return xgb.QuantileDMatrix(data, ref=bins_of, **options)
 
     def to_array(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Convert the features to an array for `inplace_predict`, with the same values as `to_matrix`.
@@ -93,7 +97,7 @@ class Schema:
                 values[:, number] = [codes.get(value, np.nan) for value in values[:, number]]
         return _convert_to_32_bits(values.astype(np.float64))
 
-    def columns_to_array(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any]:
+    def build_array(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any]:
         """Convert the features, given as lists of Python values by name, to the array of `to_array`.
 
         For one row it takes a tenth of the time of a frame and `to_array`.
@@ -171,7 +175,7 @@ class Model:
 
         For one row, pandas would take longer than the model. A missing value is None or NaN.
         """
-        scores = np.asarray(self._serial_booster.inplace_predict(self.schema.columns_to_array(columns)))
+        scores = np.asarray(self._serial_booster.inplace_predict(self.schema.build_array(columns)))
         return self._name_scores(scores, pd.RangeIndex(len(scores)))
 
     def _name_scores(self, scores: np.ndarray[Any, Any], index: pd.Index[Any]) -> np.ndarray[Any, Any] | pd.DataFrame:

@@ -5,46 +5,39 @@ SM_MODEL_DIR and SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/op
 A training that was stopped at any moment resumes from its last checkpoint when it is started again. Its model is
 byte-identical to the model of a training without a stop.
 
+On several hosts (SM_HOSTS), each host reads all rows and trains on its share of them; the first host writes the
+checkpoints, the record and the model.
+
 The script runs in the training container, so it imports only xgboost, pandas, pyarrow and the files of its bundle.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import xgboost as xgb
 
 from pipelines.classes import tabulate_scores
-from pipelines.container.checkpoints import Checkpoints
+from pipelines.container.checkpoints import Checkpoint, Checkpoints, compute_digest
+from pipelines.container.hosts import Hosts, HostsError, read_hosts
 from pipelines.container.signals import Stopped, StopSignal
-from pipelines.container.tracking import Tracker
+from pipelines.container.tracking import SilentTracker, Tracker
+from pipelines.defaults import collective
 from pipelines.defaults.arguments import InvalidInput, get_folder, parse_arguments
+from pipelines.defaults.channels import DATA_FILE, check_distribution, read_channel, read_description
+from pipelines.defaults.folds import FoldTraining, split_by_day
 from pipelines.defaults.model import Model, Schema
+from pipelines.defaults.objectives import choose_objective, list_parameters
 from pipelines.system.files import sha256
 from pipelines.system.traces import record_span
 
-DATA_FILE = "data.parquet"
-OBJECTIVES = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
-"""Task to xgboost's objective."""
-METRICS: dict[str, tuple[str, ...]] = {
-    "binary": ("logloss", "auc"),
-    "multiclass": ("mlogloss", "merror"),
-    "regression": ("rmse", "mae"),
-}
-"""Task to the metrics of each round. The first metric decides when to stop; less is better."""
-XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
-"""Hyperparameters that are passed to xgboost."""
 SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
@@ -53,59 +46,27 @@ CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpo
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 
 
-def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the rows of a channel, and the description of its columns.
-
-    Raises:
-        InvalidInput: the file does not exist, is damaged, or has no description.
-    """
-    with _open_channel(folder) as file:
-        return file.read().to_pandas(), _parse_description(file)
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """Return `dataset`, `task`, `features` and `label` of a channel. Errors: see `read_channel`."""
-    with _open_channel(folder) as file:
-        return _parse_description(file)
-
-
-@contextmanager
-def _open_channel(folder: Path) -> Iterator[pq.ParquetFile]:
-    path = folder / DATA_FILE
-    try:
-        # Not read_table: it would read the files of a folder, and add columns that are named in the path.
-        with pq.ParquetFile(path) as file:
-            yield file
-    except (OSError, pa.ArrowException, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
-        raise InvalidInput(f"{path} cannot be read: {reason}. The step `preprocess` writes it.") from None
-
-
-def _parse_description(file: pq.ParquetFile) -> dict[str, Any]:
-    description: dict[str, Any] = json.loads((file.schema_arrow.metadata or {}).get(b"leeway", b""))
-    return description
-
-
 class Training:
-    """Train a booster round by round, save checkpoints, and report the metrics of each round to the tracker."""
+    """Train a booster round by round, save checkpoints, and report the metrics of each round to the tracker.
 
-    def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
-        self.args, self.tracker, self.stop_signal = args, tracker, stop_signal
+    On several hosts, all hosts train the same booster, each on its share of the rows; all of them measure it on all
+    validation rows, so that the metrics are those of one host. Only the first host has checkpoints.
+    """
+
+    def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal, hosts: Hosts) -> None:
+        self.args, self.tracker, self.stop_signal, self.hosts = args, tracker, stop_signal, hosts
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
-        task = description.get("task", "binary")
-        self.objective, self.metrics = OBJECTIVES[task], METRICS[task]
-        if args.quantiles:
-            if task != "regression":
-                raise InvalidInput(
-                    f"hyperparameter quantiles: models of the task {task} have no quantiles. Leave it out."
-                )
-            self.objective, self.metrics = "reg:quantileerror", ("quantile",)
-        self.checkpoints = Checkpoints(
-            args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
+        self.objective, self.metrics = choose_objective(args, description)
+        self.inputs = _list_inputs(args)
+        self.checkpoints = (
+            Checkpoints(args.checkpoint_dir, self.inputs, args.keep_checkpoints, args.checkpoint_s)
+            if hosts.is_first
+            else None
         )
         try:
             self.schema = Schema.fit(rows, description, args.quantiles)
-            self.train_matrix, self.validation_matrix = map(self.schema.to_matrix, (rows, validation_rows))
+            self.train_matrix = self._make_train_matrix(rows)
+            self.validation_matrix = self.schema.to_matrix(validation_rows)
         except KeyError as error:
             raise InvalidInput(f"a channel lacks {error}. The step `preprocess` writes the channels.") from None
 
@@ -115,27 +76,58 @@ class Training:
         Raises:
             Stopped: a signal requested a stop; all rounds so far are in a checkpoint.
         """
-        booster, state = self._restore_or_create()
+        group = collective.find_group(self.hosts, compute_digest(self.inputs))
         self.stop_signal.defer()
-        while state["round"] < self.args.num_round and not self._has_stopped_improving(state):
-            self._run_round(booster, state)
-            if self._is_checkpoint_due(state):
-                self._save_checkpoint(booster, state)
-            if self.stop_signal.exit_code:
-                raise Stopped
+        with collective.join(group):
+            booster, state = self._restore_or_create()
+            self._run_rounds(booster, state)
         self._save_checkpoint(booster, state)
         best_metrics = ", ".join(
             f"{name} {value:g}" for name, value in self.tracker.rounds[state["best_round"]].items()
         )
-        sys.stdout.write(f"trained {state['round']} rounds; the best on validation: {best_metrics}\n")
+        if self.hosts.is_first:
+            sys.stdout.write(f"trained {state['round']} rounds; the best on validation: {best_metrics}\n")
         return Model(booster[: state["best_round"] + 1], self.schema)
 
+    def _run_rounds(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
+        while state["round"] < self.args.num_round and not self._has_stopped_improving(state):
+            self._run_round(booster, state)
+            # If one host is to stop, all hosts stop after the same round.
+            exit_code = collective.find_largest(self.hosts, self.stop_signal.exit_code)
+            if exit_code or self._is_checkpoint_due(state):
+                self._save_checkpoint(booster, state)
+            if exit_code:
+                self.stop_signal.exit_code = exit_code
+                raise Stopped
+
+    def _make_train_matrix(self, rows: pd.DataFrame) -> xgb.DMatrix:
+        """Return the matrix of this host's share of the rows. It is made before the hosts are connected.
+
+        The bins of the features are those of all rows. If xgboost made them from the shares, they would be approximate,
+        and the model would be another one than that of one host.
+        """
+        matrix = self.schema.to_matrix(rows)
+        if self.hosts.count == 1:
+            return matrix
+        share = rows.iloc[self.hosts.index :: self.hosts.count]
+        if len(rows) < self.hosts.count:
+            raise InvalidInput(f"the channel train has {len(rows)} rows for {self.hosts.count} hosts: use fewer hosts.")
+        sys.stdout.write(f"host {self.hosts.current} has {len(share)} of {len(rows)} rows\n")
+        return self.schema.to_matrix(share, bins_of=matrix)
+
     def _restore_or_create(self) -> tuple[xgb.Booster, dict[str, Any]]:
-        """Return the booster and the state of the last checkpoint; if there is none, return new ones."""
-        checkpoint = self.checkpoints.restore()
+        """Return the booster and the state of the last checkpoint; if there is none, return new ones.
+
+        On several hosts, the checkpoint of the first host counts, whatever the others have.
+
+        Raises:
+            InvalidInput: the checkpoint is that of another model. A retry cannot help.
+        """
+        checkpoint = collective.share_from_first(self.hosts, self.checkpoints.restore() if self.checkpoints else None)
         if checkpoint is None:
             booster = xgb.Booster(self._list_parameters(), [self.train_matrix, self.validation_matrix])
             return booster, {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
+        self._check_checkpoint(checkpoint)
         sys.stderr.write(f"resuming from the checkpoint after round {checkpoint.step}\n")
         if checkpoint.state["xgboost"] != xgb.__version__:
             versions = f"saved by xgboost {checkpoint.state['xgboost']}, not by {xgb.__version__}"
@@ -145,13 +137,23 @@ class Training:
         self.tracker.rounds = list(checkpoint.state["rounds"])
         return booster, checkpoint.state
 
+    def _check_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Check that a checkpoint is that of a model with the same objective and the same features."""
+        for name, own_value in self._describe_model().items():
+            if checkpoint.state.get(name, own_value) != own_value:
+                raise InvalidInput(
+                    f"the checkpoint after round {checkpoint.step} is of a model with other {name}: "
+                    f"{str(checkpoint.state[name])[:200]}, not {str(own_value)[:200]}. Use another checkpoint folder."
+                )
+
     def _run_round(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
         number = state["round"]
         booster.update(self.train_matrix, number)
         line = booster.eval_set([(self.train_matrix, "train"), (self.validation_matrix, "validation")], number)
+        line = collective.share_from_first(self.hosts, line)
         metrics = {name: float(value) for name, value in (part.split(":") for part in line.split("\t")[1:])}
         self.tracker.add_round(number, metrics)
-        if number % self.args.verbose_eval == 0:
+        if number % self.args.verbose_eval == 0 and self.hosts.is_first:
             sys.stdout.write(f"{line}\n")
         loss = metrics[f"validation-{self.metrics[0]}"]
         if loss < state["best"]:
@@ -161,23 +163,26 @@ class Training:
     def _is_checkpoint_due(self, state: dict[str, Any]) -> bool:
         interval = self.args.checkpoint_rounds
         is_interval_over = interval and state["round"] % interval == 0
-        return self.checkpoints.is_due() or bool(self.stop_signal.exit_code or is_interval_over)
+        is_due = self.checkpoints is not None and self.checkpoints.is_due()
+        return is_due or bool(is_interval_over)
 
     def _save_checkpoint(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
-        content = {**state, "rounds": self.tracker.rounds, "xgboost": xgb.__version__}
+        if self.checkpoints is None:
+            return
+        content = {**state, **self._describe_model(), "rounds": self.tracker.rounds, "xgboost": xgb.__version__}
         self.checkpoints.save(state["round"], booster.save_raw("ubj"), content)
         self.tracker.flush()  # after the checkpoint, so that a slow MLflow server does not delay it
         sys.stdout.flush()
+
+    def _describe_model(self) -> dict[str, Any]:
+        """Return what a checkpoint must have in common with this training."""
+        return {"objective": self.objective, "features": self.schema.features}
 
     def _has_stopped_improving(self, state: dict[str, Any]) -> bool:
         return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
     def _list_parameters(self) -> list[tuple[str, Any]]:
-        parameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
-        parameters += [("objective", self.objective), ("tree_method", "hist")]
-        parameters += [("num_class", len(self.schema.classes))] if self.schema.classes else []
-        parameters += [("quantile_alpha", self.args.quantiles)] if self.args.quantiles else []
-        return [*parameters, *(("eval_metric", metric) for metric in self.metrics)]
+        return list_parameters(self.args, self.objective, self.metrics, self.schema)
 
 
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
@@ -194,7 +199,7 @@ def _describe_error(error: Exception) -> str:
     The text names the file and line of the code, unless the input is wrong.
     """
     text = " ".join(str(error).split("Stack trace")[0].split())
-    if isinstance(error, InvalidInput):
+    if isinstance(error, (InvalidInput, HostsError)):
         return text
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}:{frame.lineno})"
@@ -227,20 +232,47 @@ def main() -> int:
 
 
 def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
+    hosts = read_hosts()
+    check_distribution(hosts)
     experiment = read_description(args.train).get("dataset", "local")
-    tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
-    tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
+    tracker_class = Tracker if hosts.is_first else SilentTracker
+    tracker = tracker_class(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
+    unused_names = () if args.folds else ("folds", "fold_days")
+    tracker.start(
+        {name: value for name, value in vars(args).items() if not isinstance(value, Path) and name not in unused_names}
+    )
+    if args.folds:
+        if hosts.count > 1:
+            raise InvalidInput("hyperparameter folds: folds are trained on one host. Set instance_count to 1.")
+        _train_on_folds(args, tracker, stop_signal)
+        return
     with record_span("training.read"):
-        training = Training(args, tracker, stop_signal)
+        training = Training(args, tracker, stop_signal, hosts)
     with record_span("training.fit") as attributes:
         model = training.run()
         attributes["leeway.rounds"] = model.booster.num_boosted_rounds()
+    if not hosts.is_first:
+        return
     with record_span("training.save"):
         model.save(args.model_dir)
         rows = read_channel(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
         rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
     best_metrics = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best_metrics.items()})
+
+
+def _train_on_folds(args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
+    """Measure the hyperparameters on walk-forward folds of both channels; write the record, and no model."""
+    with record_span("training.read"):
+        (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
+        objective, metrics = choose_objective(args, description)
+        folds = split_by_day(pd.concat([rows, validation_rows], ignore_index=True), description, args)
+        checkpoints = Checkpoints(args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s)
+        parameters = [list_parameters(args, objective, metrics[:1], fold.schema) for fold in folds]
+        training = FoldTraining(args, folds, parameters, checkpoints, tracker, stop_signal)
+    with record_span("training.fit") as attributes:
+        attributes["leeway.rounds"] = training.run()
+    tracker.finish(training.summarize())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -15,42 +16,52 @@ import pyarrow.parquet as pq
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME, METADATA_KEY
-from pipelines.features.label_column import build_label, find_label_type
+from pipelines.features.columns import HIDDEN_LABEL, compute_columns, select_feature, select_keys
+from pipelines.features.earlier_values import read_earlier_values
+from pipelines.features.engines import GROUP_ROWS
+from pipelines.features.label_column import find_label_type
 from pipelines.features.prefetch import prefetch
+from pipelines.lake import DATE_COLUMN
 from pipelines.lookups import Lookup
 
-GROUP_ROWS = 128 * 1024
-"""Rows of a row group in the files. The number is fixed, so that equal rows give equal bytes, although the batches of
-the engines have different sizes."""
 PREFETCHED_BATCHES = 4
 """Number of batches that the engine computes in advance, while the writer uses another core."""
-KEY_PREFIX = "leeway.key."
-"""Prefix of the columns of a lookup's key, beside the features."""
-HIDDEN_LABEL = "leeway.label"
-"""Name of the label's column while the features are built, so that no feature can use the label by its own name."""
 
 
-def build_labelled_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
-    """Return the features of the rows with a label, sorted by key.
+def build_labelled_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None = None) -> ibis.Table:
+    """Return the features of the rows with a label, sorted by key; with `since`, only of partitions from then on.
 
     Rows whose label never became known are removed only at the end, because features of other rows may depend on them.
     """
-    features = build_features(dataset, rows)
+    features = _build_known_features(dataset, rows, since)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
 
 
-def build_sorted_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
-    """Return the features of all rows, sorted by key. Scoring uses them; they are built exactly as for training."""
-    return build_features(dataset, rows).order_by(*dataset.key)
+def build_sorted_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None = None) -> ibis.Table:
+    """Return the features of all rows, sorted by key; with `since`, only of partitions from then on.
+
+    Scoring uses them. They are built exactly as for training.
+    """
+    return _build_known_features(dataset, rows, since).order_by(*dataset.key)
 
 
 def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the key, the features and the label of every row; the label is null if it never became known.
 
+    Features of lookups are those of the row's own partition.
+
     Raises:
         DataError: as `compute_columns` does. A retry cannot help.
     """
-    columns = compute_columns(dataset, rows)
+    return _select_features(dataset, compute_columns(dataset, rows))
+
+
+def _build_known_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
+    """Return what `build_features` does, but features of lookups as they are known before the row's partition."""
+    return _select_features(dataset, read_earlier_values(dataset, compute_columns(dataset, rows), since))
+
+
+def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:
     keys = [columns[name] for name in dataset.key]
     features = [select_feature(dataset, columns, name) for name in dataset.features if name not in dataset.key]
     return columns.select(*keys, *features, columns[HIDDEN_LABEL].name(dataset.label))
@@ -63,46 +74,13 @@ def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
     return columns.select(*select_keys(columns, lookup.key), *features).distinct()
 
 
-def select_keys(columns: ibis.Table, names: Iterable[str]) -> list[ibis.Column]:
-    """Return the columns of a key, with the prefix `KEY_PREFIX`, because a feature may have the same name."""
-    return [columns[name].name(f"{KEY_PREFIX}{name}") for name in names]
-
-
-def compute_columns(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
-    """Return the rows with all columns that the dataset's `features` adds, and the label as `HIDDEN_LABEL`.
-
-    The columns of `dataset.known_later` are removed first, so that a feature that uses one of them raises an error.
-
-    Raises:
-        DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
-            computed. A retry cannot help.
-    """
-    label = build_label(dataset, rows)
-    hidden_columns = set(dataset.known_later) | ({dataset.label} & set(rows.columns))
-    visible_rows = rows.mutate(**{HIDDEN_LABEL: label}).drop(*sorted(hidden_columns))
-    features = dataset.load_feature_function()(visible_rows)
-    required_columns = (*dataset.key, *dataset.features, HIDDEN_LABEL)
-    missing_columns = [name for name in required_columns if name not in features.columns]
-    if missing_columns:
-        raise DataError(
-            f"the features of {dataset.name} lack {', '.join(missing_columns)}.",
-            "Its `features` must return all columns of `rows`, and the features.",
-        )
-    return features
-
-
-def select_feature(dataset: Dataset, columns: ibis.Table, name: str) -> ibis.Column:
-    """Return the column of a feature: a number as float64, a category unchanged."""
-    column: ibis.Column = columns[name]
-    return column.cast("float64").name(name) if dataset.features[name] == "number" else column
-
-
-def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
+def build_feature_schema(dataset: Dataset, row_schema: pa.Schema, label_delay_days: int = 0) -> pa.Schema:
     """Return the schema of the feature file, the same for all engines.
 
     Args:
         dataset: dataset whose features are written.
         row_schema: schema of the rows that the features are computed from; it gives the types of key and label.
+        label_delay_days: days until the label of a row is known. A training that splits the rows by day needs it.
     """
     feature_types = {name: pa.float64() if kind == "number" else pa.string() for name, kind in dataset.features.items()}
     key_types = {name: row_schema.field(name).type for name in dataset.key}
@@ -113,6 +91,9 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
         "label": dataset.label,
         "task": dataset.task,
         "features": dict(dataset.features),
+        "day": DATE_COLUMN if DATE_COLUMN in dataset.key else "",
+        "unit": dataset.partition,
+        "label_delay_days": label_delay_days,
     }
     fields = [*columns.items(), (dataset.label, find_label_type(dataset, row_schema))]
     return pa.schema(fields, {METADATA_KEY: json.dumps(description).encode()})

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
-from pipelines.features.building import build_features, compute_columns
+from pipelines.features.building import build_features
+from pipelines.features.columns import compute_columns
 from pipelines.lookups import Lookup
 
 OTHER_ROWS = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery)

@@ -6,6 +6,7 @@ the columns, without rows) and rows/NUMBER.parquet. Equal data gives equal files
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.features.pinned_window import PinnedWindow
 
@@ -36,14 +38,18 @@ class PinnedRows:
 def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
     """Yield the window that the file `snapshot` pins; its files are valid until the block ends.
 
+    The files also have the rows of the days before the window that the lookups of its first rows need.
+
     Raises:
         DataError: the file does not exist, or the lake does not have the snapshot any more. A retry cannot help.
     """
+    from pipelines.features.earlier_values import find_first_day
     from pipelines.lake import Lake
 
     pin = PinnedWindow.read(snapshot)
     days = pin.get_window().all_days
-    with Lake.open().open_files(pin.table, days.first, days.last, pin.snapshot_id) as (paths, schema):
+    first = find_first_day(load_dataset(pin.dataset), dt.datetime.combine(days.first, dt.time(), dt.UTC))
+    with Lake.open().open_files(pin.table, first, days.last, pin.snapshot_id) as (paths, schema):
         yield PinnedRows(pin, paths, schema)
 
 

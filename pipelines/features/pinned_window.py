@@ -89,6 +89,11 @@ class PinnedWindow(Result):
         except ValidationError as error:
             raise DataError(f"{path} is not a snapshot ({describe_errors(error.errors())}): {origin}.") from None
 
+    @property
+    def label_delay_days(self) -> int:
+        """Days until a label is known: the gap between training and holdout. Whole months may make it longer."""
+        return (self.holdout_first - self.train_last).days - 1
+
     def get_window(self) -> Window:
         """Return the days of training and holdout as a window."""
         train, holdout = Days(self.train_first, self.train_last), Days(self.holdout_first, self.holdout_last)

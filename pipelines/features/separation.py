@@ -31,12 +31,12 @@ def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
         return None
     if node.find(UNKNOWN_VALUES) or not all(number in relation.schema for relation in node.find(ops.Relation)):
         return None
-    separated = node.replace(lambda node, values: _separate(node, values, number))
-    windows = separated.find(ops.WindowFunction)
+    new_node = node.replace(lambda node, values: _separate(node, values, number))
+    windows = new_node.find(ops.WindowFunction)
     functions = {window.func for window in windows}
     has_number = all(any(_is_field(column, number) for column in window.group_by) for window in windows)
-    is_known = has_number and all(function in functions for function in separated.find((ops.Reduction, ops.Analytic)))
-    return separated.to_expr() if is_known else None
+    is_known = has_number and all(function in functions for function in new_node.find((ops.Reduction, ops.Analytic)))
+    return new_node.to_expr() if is_known else None
 
 
 def _separate(node: Any, values: dict[str, Any] | None, number: str) -> Any:

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import DATE_COLUMN, retry_conflicts
+from pipelines.lake.evolution import plan_new_columns
 from pipelines.lake.history import expire_old_snapshots
 from pipelines.lake.named_file import write_named_file
 from pipelines.lake.new_files import build_properties, commit_new_files
@@ -116,7 +117,13 @@ class MonthTable:
         if table is None:
             names = self.schema.names if tuple(columns) == ALL_COLUMNS else columns
             return self.schema.empty_table().select(list(names))
-        return table.scan(row_filter=where or AlwaysTrue(), selected_fields=tuple(columns)).to_arrow()
+        # An earlier version of the code may have created the table with fewer columns.
+        names = columns if tuple(columns) == ALL_COLUMNS else [name for name in columns if name in _list_columns(table)]
+        rows = table.scan(row_filter=where or AlwaysTrue(), selected_fields=tuple(names)).to_arrow()
+        for column in self.schema:
+            if column.name not in rows.column_names and (tuple(columns) == ALL_COLUMNS or column.name in columns):
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        return rows
 
     def update(self, change: Callable[[TableVersion], T]) -> T:
         """Call `change` with the current version of the table; call it again if another writer committed first.
@@ -126,7 +133,8 @@ class MonthTable:
                 effect, because it may be called several times.
 
         Returns:
-            The result of the last call.
+            The result of the last call. Columns of the schema that the table lacked are added; they are null in its
+            rows.
 
         Raises:
             ConflictError: other writers committed first in every attempt. A retry can help.
@@ -134,11 +142,28 @@ class MonthTable:
         self.create()
         for attempt in retry_conflicts():
             with attempt:
+                self._add_new_columns()
                 version = self._load()
                 result = change(version)
         if version.has_committed and not self._keeps_snapshots:
             version.expire_old_snapshots()
         return result
 
+    def _add_new_columns(self) -> None:
+        """Add the columns that the table lacks, because an earlier version of the code created it. Idempotent.
+
+        Raises:
+            CommitFailedException: another writer committed first.
+        """
+        table = load_table(self.catalog, self.name)
+        evolution = plan_new_columns(table, self.schema)
+        if evolution.added:
+            with table.transaction() as transaction:
+                evolution.apply(transaction)
+
     def _load(self) -> TableVersion:
         return TableVersion(load_table(self.catalog, self.name), self.schema)
+
+
+def _list_columns(table: Table) -> list[str]:
+    return [column.name for column in table.schema().fields]

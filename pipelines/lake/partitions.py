@@ -55,12 +55,14 @@ def build_range_filter(first: Partition, last: Partition) -> BooleanExpression:
     first_day, last_day = get_date(first).isoformat(), get_date(last).isoformat()
     if first == last:
         return build_filter(first)
-    between: BooleanExpression = And(GreaterThanOrEqual(DATE_COLUMN, first_day), LessThanOrEqual(DATE_COLUMN, last_day))
+    is_in_range: BooleanExpression = And(
+        GreaterThanOrEqual(DATE_COLUMN, first_day), LessThanOrEqual(DATE_COLUMN, last_day)
+    )
     if isinstance(first, Hour) and isinstance(last, Hour):
         after_first = Or(GreaterThan(DATE_COLUMN, first_day), GreaterThanOrEqual(HOUR_COLUMN, first.hour))
         before_last = Or(LessThan(DATE_COLUMN, last_day), LessThanOrEqual(HOUR_COLUMN, last.hour))
-        return And(between, after_first, before_last)
-    return between
+        return And(is_in_range, after_first, before_last)
+    return is_in_range
 
 
 def build_days_filter(partitions: Iterable[Partition]) -> BooleanExpression:

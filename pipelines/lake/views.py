@@ -113,7 +113,7 @@ def build_sort_key(location: str) -> tuple[str, str]:
 def _copy_file(io: FileIO, location: str, folder: Path) -> str:
     """Copy a data file to `folder`; return the path of the copy.
 
-    The path ends with the last three parts of `location`, so that an error that names the copy tells which file it is.
+    The path ends with the last three parts of `location`, so that an error that names the copy identifies the file.
     """
     path = folder.joinpath(*location.split("/")[-3:])
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,16 @@ class Lookup:
     """Feature to its default, which the server uses if there is no value, or if it is too old or cannot be read. If the
     default is None, the feature is then missing."""
     key: Sequence[str]
-    """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them."""
+    """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them. With
+    the column of the partition, `date`, a row gets the value of its own partition. Without it, a row gets the newest
+    value of an earlier partition, in training and scoring, too: that is what a request can know."""
     max_age: dt.timedelta
     """Largest age of a value: the time from the begin of its partition to the begin of the row's partition."""
+
+    def is_of_earlier_partition(self, unit: str) -> bool:
+        """Return whether a row gets a value of an earlier partition, because the key does not name the row's own.
+
+        Args:
+            unit: unit of the dataset's partitions: hour, day or month.
+        """
+        return not {"date", "hour"} <= set(self.key) if unit == "hour" else "date" not in self.key

@@ -147,8 +147,8 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
 def count_training_days(model: str, dataset: Dataset, as_of: dt.date) -> int:
     """Count the training days of a window as of a date, without those before the first published day; at least 1."""
     window = load_training_window(model, dataset.name, as_of).compute_window()
-    first_published = min(Lake.open().count_rows_by_day(dataset.table), default=window.train.first)
-    return max(len(window.clip_to(first_published).train), 1)
+    first_published_day = min(Lake.open().count_rows_by_day(dataset.table), default=window.train.first)
+    return max(len(window.clip_to(first_published_day).train), 1)
 
 
 def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:

@@ -78,7 +78,7 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
         "name": strategy.name,
         "rule": strategy.rule,
         "trainings": len(strategy.runs),
-        "versions": ", ".join(f"version {served.version} from {served.since}" for served in strategy.serving_versions),
+        "versions": ", ".join(f"version {period.version} from {period.since}" for period in strategy.serving_versions),
         "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
         "mean": fmean(values),
         "worst": values[worst_index],

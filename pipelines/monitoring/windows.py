@@ -247,7 +247,11 @@ def _build_score_and_label_columns(
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
     """Select the reference's days in the weeks of the window a year before; all its days if these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
-    return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
+    return {
+        day: profile
+        for (day, profile), is_day_selected in zip(reference.items(), is_selected, strict=True)
+        if is_day_selected
+    }
 
 
 def _build_column(

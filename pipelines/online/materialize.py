@@ -19,6 +19,7 @@ from pipelines.container.serving.values import format_values, iterate_identifier
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features import building, engines
+from pipelines.features.columns import KEY_PREFIX
 from pipelines.lake import Lake
 from pipelines.lake.catalog import load_table
 from pipelines.lake.history import find_oldest_equal_snapshot
@@ -53,18 +54,22 @@ def materialize(
         ServiceError: the store does not answer. Records that were written stay. A retry can help.
     """
     group, records = store.create_group(dataset, lookup), read_records(lake, dataset, lookup, partition)
-    written = 0
+    written_count = 0
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="materialize") as pool:
         for begin in range(0, len(records), BATCH):
             identifiers = list(records)[begin : begin + BATCH]
-            stored = store.read({group: identifiers})
-            changed = [name for name in identifiers if not _is_as_new(stored.get((group, name)), records[name])]
-            written += len(list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed)))
-    return Count(len(records), written)
+            stored_records = store.read({group: identifiers})
+            changed_identifiers = [
+                name for name in identifiers if not _is_as_new(stored_records.get((group, name)), records[name])
+            ]
+            written_count += len(
+                list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed_identifiers))
+            )
+    return Count(len(records), written_count)
 
 
-def _is_as_new(stored: Record | None, record: Record) -> bool:
-    return stored is not None and stored.event_time >= record.event_time
+def _is_as_new(stored_record: Record | None, record: Record) -> bool:
+    return stored_record is not None and stored_record.event_time >= record.event_time
 
 
 def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition) -> dict[str, Record]:
@@ -110,7 +115,7 @@ def _read_values(
         lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        day, key_columns = get_date(partition), [f"{building.KEY_PREFIX}{name}" for name in lookup.key]
+        day, key_columns = get_date(partition), [f"{KEY_PREFIX}{name}" for name in lookup.key]
         for batch in engine(partial(building.build_lookup_values, dataset, lookup), Days(day, day)):
             values = batch.select(list(lookup.features)).to_pylist()
             for identifier, row in zip(iterate_identifiers(key_columns, batch), values, strict=True):
@@ -118,8 +123,8 @@ def _read_values(
                     yield identifier, format_values(row)
 
 
-def list_newest_partitions(published: Sequence[Partition], lookup: Lookup) -> list[Partition]:
+def list_newest_partitions(published_partitions: Sequence[Partition], lookup: Lookup) -> list[Partition]:
     """List the published partitions whose values are not too old for rows of the newest partition, the newest first."""
-    newest = max(published, key=get_begin)
+    newest = max(published_partitions, key=get_begin)
     begin = get_begin(newest) - lookup.max_age
-    return sorted((item for item in published if get_begin(item) >= begin), key=get_begin, reverse=True)
+    return sorted((item for item in published_partitions if get_begin(item) >= begin), key=get_begin, reverse=True)

@@ -38,7 +38,7 @@ class Report:
     reason: str
     """Why, in a sentence."""
     details: str = ""
-    """What else tells this report from the others, such as the version's as_of."""
+    """Further text that identifies the report, such as the version's as_of."""
 
     @property
     def folder(self) -> Path:

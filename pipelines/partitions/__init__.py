@@ -13,7 +13,15 @@ from pipelines.partitions.keys import (
     parse_partition,
     refuse_months,
 )
-from pipelines.partitions.ranges import get_begin, get_end, get_last_day, list_partitions, list_range, shift
+from pipelines.partitions.ranges import (
+    find_partition,
+    get_begin,
+    get_end,
+    get_last_day,
+    list_partitions,
+    list_range,
+    shift,
+)
 
 __all__ = [
     "HOUR_COLUMN",
@@ -23,6 +31,7 @@ __all__ = [
     "PartitionKey",
     "PartitionT",
     "check_partition",
+    "find_partition",
     "get_begin",
     "get_date",
     "get_end",

@@ -22,6 +22,13 @@ def get_end(partition: Partition) -> dt.datetime:
     return dt.datetime.combine(get_last_day(partition) + DAY, dt.time(), dt.UTC)
 
 
+def find_partition(moment: dt.datetime, unit: Unit) -> Partition:
+    """Return the partition of this unit that a moment, in UTC, belongs to."""
+    if unit == "hour":
+        return Hour(moment.date(), moment.hour)
+    return Month(get_month_start(moment.date())) if unit == "month" else moment.date()
+
+
 def shift(partition: PartitionT, count: int) -> PartitionT:
     """Return the partition `count` months after a month, `count` days after a day, or at the same hour of that day."""
     if isinstance(partition, Hour):

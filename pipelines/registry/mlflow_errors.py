@@ -43,14 +43,14 @@ def write_with_retries(write: Callable[..., object], *args: str) -> None:
     Raises:
         ServiceError: MLflow failed. A retry can help.
     """
-    retrying = Retrying(
+    retryer = Retrying(
         retry=retry_if_exception(_is_collision),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random(0, 0.2),
         reraise=True,
     )
     with translate_mlflow_errors():
-        retrying(write, *args)
+        retryer(write, *args)
 
 
 def is_transient(error: Exception) -> bool:

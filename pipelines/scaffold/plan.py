@@ -159,7 +159,7 @@ def _ask_for_order(column: Column, ask: Ask) -> list[str]:
     """
     if not (column.time and column.time.ambiguous):
         return []
-    reason = f"{column.name}: day and month cannot be told apart."
+    reason = f"{column.name}: it is not clear which number is the day and which the month."
     answer = ask("time_format", reason, column.time.ambiguous)
     return [answer if format in column.time.ambiguous else format for format in column.time.formats]
 

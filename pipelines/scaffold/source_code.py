@@ -89,10 +89,10 @@ def find_secret_variable(plan: Plan) -> str:
 
 def list_columns(plan: Plan) -> dict[str, pa.DataType]:
     """Return the columns that are read and their types, in the order of the source."""
-    used = {plan.time, plan.label.name, *plan.key, *plan.features, *plan.later} - {""}
+    used_names = {plan.time, plan.label.name, *plan.key, *plan.features, *plan.later} - {""}
     columns = {}
     for name in plan.sample.table.column_names:
-        if name not in used or name not in plan.columns:
+        if name not in used_names or name not in plan.columns:
             continue
         column = plan.columns[name]
         columns[name] = plan.label.type if name == plan.label.name else column.type
@@ -118,8 +118,8 @@ def _list_file_arguments(plan: Plan) -> dict[str, str]:
         arguments["decimal_point"] = quote(sample.decimal_point)
     if not sample.has_final_newline:
         arguments["final_newline"] = "False"
-    used = list_columns(plan)
-    nulls = dict.fromkeys(text for name in used for text in plan.columns[name].null_texts)
+    used_names = list_columns(plan)
+    nulls = dict.fromkeys(text for name in used_names for text in plan.columns[name].null_texts)
     if nulls:
         arguments["nulls"] = format_tuple(["", *nulls])
     return arguments

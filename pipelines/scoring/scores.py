@@ -6,7 +6,6 @@ import datetime as dt
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,16 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 from pipelines.features import building, engines
+from pipelines.features.earlier_values import find_first_read, run_features
 from pipelines.lake import Commit, Lake
-from pipelines.partitions import Partition, get_date
+from pipelines.partitions import Partition, get_begin, get_date
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.scored_rows import append_scores, list_score_fields, list_stored_scores
 from pipelines.scoring.predictions import MODEL, SCORED_AT, VERSION
 from pipelines.settings import settings
 from pipelines.system.temporary_folders import make_temporary_folder
-from pipelines.window import DAY, Days
+from pipelines.window import DAY
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes a frame of features, shape (rows, features); returns one score for each row, shape (rows,), or a frame with the
@@ -97,12 +97,14 @@ def read_rows(
     Yields:
         The schema, and the batches.
     """
+    first = find_first_read(dataset, partition)
     with (
-        lake.open_files(dataset.table, partition, partition) as (paths, columns),
+        lake.open_files(dataset.table, first, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        schema, days = building.build_feature_schema(dataset, columns), Days(get_date(partition), get_date(partition))
-        yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), days))
+        schema = building.build_feature_schema(dataset, columns)
+        batches = run_features(engine, dataset, _build_features, get_begin(partition), get_date(partition))
+        yield schema, (batch.cast(schema) for batch in batches)
 
 
 @contextmanager
@@ -147,9 +149,9 @@ def store_scores(
     return commit, path
 
 
-def _build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
+def _build_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
     try:
-        return building.build_sorted_features(dataset, rows)
+        return building.build_sorted_features(dataset, rows, since)
     except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
         raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
 

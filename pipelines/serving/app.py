@@ -46,7 +46,7 @@ class Endpoint:
     """The two calls of the app."""
 
     def __init__(self, model: ServedModel) -> None:
-        self._model, self._queue, self._pending = model, ScoringQueue(model), 0
+        self._model, self._queue, self._pending_count = model, ScoringQueue(model), 0
 
     async def ping(self, _: HttpRequest) -> Response:
         """Answer with the loaded version, and with the counts of the lookups so far."""
@@ -59,16 +59,16 @@ class Endpoint:
         """Answer with the scores of the rows, or with one line that says what is wrong."""
         request_id = choose_id(map(request.headers.get, ID_HEADERS))
         headers = {"x-request-id": request_id}
-        if self._pending >= MAX_PENDING:
+        if self._pending_count >= MAX_PENDING:
             message = f"the server has {MAX_PENDING} requests in progress: try again"
             return _answer_error(message, 503, {**headers, "retry-after": "1"})
-        self._pending += 1
+        self._pending_count += 1
         try:
             return await self._score(request, request_id, headers)
         except Exception as error:  # a model can raise anything; the server continues
             return _answer_error(*_describe_failure(error, request_id), headers)
         finally:
-            self._pending -= 1
+            self._pending_count -= 1
 
     async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
         _check_accept(request.headers.get("accept", ""))

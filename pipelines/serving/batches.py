@@ -108,11 +108,11 @@ def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: di
     if len(group) > 1:
         with suppress(Exception):  # below, each request is computed alone, so that only the wrong ones fail
             rows = model.row_features.compute_together(list(group.values()))
-            yield Batch(list(group), [checked.count for checked in group.values()], rows)
+            yield Batch(list(group), [checked_rows.count for checked_rows in group.values()], rows)
             return
-    for number, checked in group.items():
+    for number, checked_rows in group.items():
         try:
-            yield Batch([number], [checked.count], model.row_features.compute_checked(checked))
+            yield Batch([number], [checked_rows.count], model.row_features.compute_checked(checked_rows))
         except Exception as error:
             errors[number] = error
 

@@ -16,7 +16,15 @@ from pipelines.container.serving.compiled_features import CompiledFeatures, Comp
 from pipelines.container.serving.feature_query import POSITION, ROWS, FeatureQuery, connect
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.building import KEY_PREFIX, build_feature_schema, compute_columns, select_feature, select_keys
+from pipelines.features.building import build_feature_schema
+from pipelines.features.columns import (
+    KEY_PREFIX,
+    build_default,
+    compute_columns,
+    list_earlier_lookups,
+    select_feature,
+    select_keys,
+)
 from pipelines.features.dependencies import (
     find_columns,
     find_key_types,
@@ -52,7 +60,9 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
             key=list(dataset.key),
             partition=dataset.partition,
             features=dict(dataset.features),
-            changed_features=list_changed_features(dataset, row_schema, looked_up),
+            changed_features=list_changed_features(
+                dataset, row_schema, looked_up | _build_earlier_defaults(dataset).keys()
+            ),
             features_of_other_rows=list_features_of_other_rows(dataset, row_schema),
             query=_compile_query(dataset, row_schema, ()),
             lookups=[_compile_lookup(dataset, lookup) for lookup in lookups],
@@ -78,20 +88,22 @@ def _compile_lookup(dataset: Dataset, lookup: Lookup) -> CompiledLookup:
         key_columns=[f"{KEY_PREFIX}{name}" for name in lookup.key],
         features=dict(lookup.features),
         max_age_s=lookup.max_age.total_seconds(),
+        is_of_earlier_partition=lookup.is_of_earlier_partition(dataset.partition),
     )
 
 
 def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lookup]) -> Query:
     """Compile the features that no lookup has, and the keys of the lookups."""
     looked_up = {name for lookup in lookups for name in lookup.features}
-    computed = [name for name in dataset.features if name not in looked_up]
+    computed_names = [name for name in dataset.features if name not in looked_up]
     keys = {name: kind for lookup in lookups for name, kind in find_key_types(dataset, lookup, row_schema).items()}
     # The row's number becomes the first key column, so that the features have the order of the request.
-    keyed = replace(dataset, key=(POSITION, *dataset.key))
+    dataset_with_position = replace(dataset, key=(POSITION, *dataset.key))
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
-    table = compute_columns(keyed, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
-    selected = [select_feature(dataset, table, name) for name in computed]
-    features = _select_instead_of_drop(table.select(POSITION, *selected, *select_keys(table, keys)))
+    table = compute_columns(dataset_with_position, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
+    defaults = _build_earlier_defaults(dataset)
+    feature_columns = [defaults.get(name, select_feature(dataset, table, name)) for name in computed_names]
+    features = _select_instead_of_drop(table.select(POSITION, *feature_columns, *select_keys(table, keys)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
     if lookups:  # the age of a looked-up value is measured from the begin of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
@@ -103,9 +115,15 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         column_types=[types[name] for name in columns],
         sql=_write_sql(features.order_by(POSITION)),
         one_row_sql=_write_one_row_sql(_write_sql(features), columns, types),
-        outputs=_build_output_schema(dataset, row_schema, computed, keys),
+        outputs=_build_output_schema(dataset, row_schema, computed_names, keys),
         separate_sql=None if separate_features is None else _write_sql(separate_features.order_by(POSITION)),
     )
+
+
+def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
+    """Return the default of each feature whose value is that of an earlier partition, which no request has."""
+    lookups = list_earlier_lookups(dataset)
+    return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 
 def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
@@ -121,16 +139,16 @@ def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
             return node
         return ops.Project(node.parent, {name: ops.Field(node.parent, name) for name in node.schema.names})
 
-    selected: ibis.Table = table.op().replace(replace_node).to_expr()
-    return selected
+    new_table: ibis.Table = table.op().replace(replace_node).to_expr()
+    return new_table
 
 
 def _build_output_schema(
-    dataset: Dataset, row_schema: pa.Schema, computed: Sequence[str], keys: Mapping[str, pa.DataType]
+    dataset: Dataset, row_schema: pa.Schema, computed_names: Sequence[str], keys: Mapping[str, pa.DataType]
 ) -> pa.Schema:
     feature_schema = build_feature_schema(dataset, row_schema)
     key_fields = [pa.field(f"{KEY_PREFIX}{name}", kind) for name, kind in keys.items()]
-    return pa.schema([*(feature_schema.field(name) for name in computed), *key_fields])
+    return pa.schema([*(feature_schema.field(name) for name in computed_names), *key_fields])
 
 
 def _find_duckdb_types(schema: pa.Schema) -> dict[str, str]:

@@ -111,7 +111,7 @@ def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[s
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
     key, member, arn = LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
-    # drydock ignores NameContains for models, and reading the tags of each model is a request.
+    # The text may be anywhere in a name, and reading the tags of each resource is a request.
     summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]
     return (item for item in summaries if read_tags(sagemaker, item[arn]).get(ENDPOINT_TAG) == endpoint)
 

@@ -88,13 +88,13 @@ class ReleasePolicy(Spec):
             )
         if self.serverless_load > self.serverless_max_concurrency:
             raise ValueError("serverless_load must not be larger than serverless_max_concurrency")
-        refused = {
+        unsupported_settings = {
             f"traffic {self.traffic}": "traffic" in self.model_fields_set and self.traffic != AT_ONCE["traffic"],
             "rollback by alarms": "rollback" in self.model_fields_set and self.rollback,
             "capture_percent": self.capture_percent > 0,
             "shadow_minutes": self.shadow_minutes > 0,
         }
-        if names := [name for name, is_given in refused.items() if is_given]:
+        if names := [name for name, is_given in unsupported_settings.items() if is_given]:
             raise ValueError(f"a serverless endpoint of SageMaker cannot have {', '.join(names)}")
         return self
 

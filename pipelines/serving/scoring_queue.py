@@ -31,7 +31,11 @@ class ScoringQueue:
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
-        self._waiting, self._tasks, self._is_computing = deque[WaitingRequest](), set[asyncio.Task[None]](), False
+        self._waiting_requests, self._tasks, self._is_computing = (
+            deque[WaitingRequest](),
+            set[asyncio.Task[None]](),
+            False,
+        )
         # Features and scores have one thread each: a model need not be thread-safe, and DuckDB's connection is not. So
         # features are computed while other requests are scored, and the event loop reads and answers meanwhile.
         self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")
@@ -47,7 +51,7 @@ class ScoringQueue:
             Exception: anything else that computing or scoring raised.
         """
         result: asyncio.Future[RequestScores] = asyncio.get_running_loop().create_future()
-        self._waiting.append(WaitingRequest(request, result))
+        self._waiting_requests.append(WaitingRequest(request, result))
         if not self._is_computing:
             self._is_computing = True
             self._start(self._compute_waiting())
@@ -57,7 +61,7 @@ class ScoringQueue:
         """Compute features until no request waits."""
         loop = asyncio.get_running_loop()
         try:
-            while self._waiting:
+            while self._waiting_requests:
                 requests, batches, errors = await loop.run_in_executor(self._feature_worker, self._compute_next)
                 for number, error in errors.items():
                     _resolve(requests[number], error)
@@ -68,13 +72,13 @@ class ScoringQueue:
 
     def _compute_next(self) -> tuple[list[WaitingRequest], list[Batch], dict[int, Exception]]:
         """Take waiting requests from the queue, and compute their features."""
-        requests = [self._waiting.popleft()]
+        requests = [self._waiting_requests.popleft()]
         size_bytes = len(requests[0].request.body)
-        while self._waiting and size_bytes + len(self._waiting[0].request.body) <= MAX_BATCH_BYTES:
-            requests.append(self._waiting.popleft())
+        while self._waiting_requests and size_bytes + len(self._waiting_requests[0].request.body) <= MAX_BATCH_BYTES:
+            requests.append(self._waiting_requests.popleft())
             size_bytes += len(requests[-1].request.body)
         try:
-            return requests, *compute_batches(self._model, [waiting.request for waiting in requests])
+            return requests, *compute_batches(self._model, [waiting_request.request for waiting_request in requests])
         except Exception as error:  # otherwise the requests would wait for ever
             return requests, [], dict.fromkeys(range(len(requests)), error)
 
@@ -88,8 +92,8 @@ class ScoringQueue:
             results = await loop.run_in_executor(self._score_worker, score_batch, model, batch, looked_up)
         except Exception as error:
             results = [error] * len(requests)
-        for waiting, result in zip(requests, results, strict=True):
-            _resolve(waiting, result)
+        for waiting_request, result in zip(requests, results, strict=True):
+            _resolve(waiting_request, result)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task, and keep a reference to it until it ends: the event loop keeps only a weak one."""
@@ -98,10 +102,10 @@ class ScoringQueue:
         task.add_done_callback(self._tasks.discard)
 
 
-def _resolve(waiting: WaitingRequest, result: RequestScores | Exception) -> None:
-    if waiting.result.done():  # the client is gone
+def _resolve(waiting_request: WaitingRequest, result: RequestScores | Exception) -> None:
+    if waiting_request.result.done():  # the client is gone
         return
     if isinstance(result, Exception):
-        waiting.result.set_exception(result)
+        waiting_request.result.set_exception(result)
     else:
-        waiting.result.set_result(result)
+        waiting_request.result.set_result(result)

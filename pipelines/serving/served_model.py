@@ -170,8 +170,8 @@ def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> Compiled
 
 
 def _require_features(compiled: CompiledFeatures, label: str, names: Iterable[str]) -> None:
-    if missing := sorted(set(names) - set(compiled.features)):
-        message = f"{label} needs features that its dataset does not have: {', '.join(missing)}."
+    if missing_names := sorted(set(names) - set(compiled.features)):
+        message = f"{label} needs features that its dataset does not have: {', '.join(missing_names)}."
         raise DataError(message, "Serve it with the code that trained it.")
 
 

@@ -13,7 +13,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.errors import DataError, ServiceError, SpecError
-from pipelines.registry.lifecycle import Kind
+from pipelines.registry.lifecycle import Kind, State
 from pipelines.registry.lifecycle.deployments import record_deployment
 from pipelines.serving import endpoint_resources
 from pipelines.system.log import log
@@ -53,20 +53,27 @@ class Endpoints:
             raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
         self.sagemaker, self.cloudwatch = boto3.client("sagemaker"), boto3.client("cloudwatch")
 
-    def undeploy(self, name: str, why: str) -> bool:
+    def undeploy(self, name: str, why: str, model: str = "") -> bool:
         """Delete an endpoint with its configurations, models and alarms, and wait until it is deleted. Idempotent.
+
+        Args:
+            name: name of the endpoint.
+            why: the reason, for the event in the model's history.
+            model: registered model that the endpoint must serve; empty: any.
 
         Returns:
             Whether the endpoint existed.
 
         Raises:
-            DataError: Leeway did not make the endpoint, or it is being changed. A retry cannot help.
+            DataError: Leeway did not make the endpoint, it serves another model, or it is being changed. A retry cannot
+                help.
             ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
         """
         with _translate_errors():
             endpoint = self._find(name)
             if endpoint:
                 _require_created_by_leeway(endpoint)
+                _require_model(endpoint, model)
                 endpoint_resources.delete_endpoint(self.sagemaker, name)
                 self._wait_for_deletion(name)
             endpoint_resources.delete_unused(self.sagemaker, name)
@@ -74,7 +81,7 @@ class Endpoints:
         if endpoint and endpoint.model:
             evidence = {"config": "", "region": self.sagemaker.meta.region_name}
             record_deployment(Kind.UNDEPLOYED, endpoint.model, endpoint.version, name, why, evidence)
-        log.info("endpoint %s: %s", name, f"deleted: {why}" if endpoint else "there is none")
+        log.info("endpoint %s: %s", name, f"deleted: {why}" if endpoint else "there is none, so nothing to delete")
         return endpoint is not None
 
     def list_created_by_leeway(self) -> list[Endpoint]:
@@ -88,9 +95,11 @@ class Endpoints:
     def list_idle(self, hours: int, now: dt.datetime) -> list[Endpoint]:
         """List the endpoints of `list_created_by_leeway` that got no request and no change for some hours."""
         begin = (now - dt.timedelta(hours=hours)).replace(second=0, microsecond=0)  # metrics have whole minutes
-        unchanged = [item for item in self.list_created_by_leeway() if item.description["LastModifiedTime"] < begin]
+        unchanged_endpoints = [
+            item for item in self.list_created_by_leeway() if item.description["LastModifiedTime"] < begin
+        ]
         with _translate_errors():
-            return [item for item in unchanged if not self._count_invocations(item, begin, now)]
+            return [item for item in unchanged_endpoints if not self._count_invocations(item, begin, now)]
 
     def _count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
         variants = endpoint.description.get("ProductionVariants", [])
@@ -129,6 +138,40 @@ def _require_created_by_leeway(endpoint: Endpoint) -> None:
     if endpoint_resources.ENDPOINT_TAG not in endpoint.tags:
         hint = f"It has no tag {endpoint_resources.ENDPOINT_TAG}: delete it where it was made."
         raise DataError(f"Leeway did not make the endpoint {endpoint.name}, so it is not deleted.", hint)
+
+
+def _require_model(endpoint: Endpoint, model: str) -> None:
+    if model and endpoint.model and endpoint.model != model:
+        raise DataError(
+            f"endpoint {endpoint.name} serves the model {endpoint.model}, not {model}, so it is not deleted.",
+            f"Give --model {endpoint.model}, or another endpoint.",
+        )
+
+
+def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
+    """Check that an endpoint that does not exist may have existed, so that a misspelled name is no success.
+
+    Args:
+        state: the model's state.
+        model: name of the model.
+        endpoint: name of the endpoint.
+
+    Raises:
+        DataError: the model has no history; or the endpoint is neither in it nor the model's by default. A retry cannot
+            help.
+    """
+    if not state.events:
+        raise DataError(
+            f"there is no model {model}: its history has no event; nor is there an endpoint {endpoint}.",
+            "`python -m pipelines status` lists the models.",
+        )
+    names = {str(event.evidence["endpoint"]) for event in state.events if event.evidence.get("endpoint")}
+    names.add(endpoint_resources.build_endpoint_name(model))
+    if endpoint not in names:
+        raise DataError(
+            f"there is no endpoint {endpoint}, and {model} was never deployed to one of that name.",
+            f"Its endpoints are or were: {', '.join(sorted(names))}.",
+        )
 
 
 @contextmanager

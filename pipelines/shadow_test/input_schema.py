@@ -1,4 +1,4 @@
-"""Check that two versions take the same requests."""
+"""Check that two versions have the same features, so that both can answer the same requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlflow.entities.model_registry import ModelVersion
 from pipelines.errors import DataError
 
 MAX_NAMES = 5
-"""Most features that the error names."""
+"""Largest number of features that the error names."""
 
 
 def require_same_features(version: tuple[ModelVersion, Path], other: tuple[ModelVersion, Path]) -> None:

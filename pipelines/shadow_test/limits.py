@@ -1,4 +1,4 @@
-"""Define what a version must show as a shadow variant: section `shadow` of params.yaml."""
+"""Define the limits by which the answers of a shadow variant are judged: section `shadow` of params.yaml."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The state of each model, collected for people."""
+"""Collect the state of the models, of their data and of their costs, and write it as JSON documents."""

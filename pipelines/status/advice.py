@@ -1,4 +1,4 @@
-"""Say what could cost less, by what the ledgers show of the last month."""
+"""Advise on what could cost less, from the rows of the last month in the ledgers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.costs.endpoints.ledger import get_fleet, get_key
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.report import sum_rows
+from pipelines.costs.usage.right_sizing import list_size_advice
 
 DAYS = 30
 """Number of days whose jobs are examined."""
 IDLE_DAYS = 7
-"""Number of days without a request after which an endpoint is named."""
+"""Number of days without a request after which the advice names an endpoint."""
 MIN_USD = 0.01
-"""Smallest amount that is named, USD."""
+"""Smallest cost that the advice names, USD."""
 MIN_WAIT_SHARE, MIN_WAIT_S = 0.2, 600
-"""Smallest share of the time, and smallest time, of waits for instances that is named."""
+"""The advice names waits for instances that took at least this share of the jobs' time, and at least these seconds."""
 MIN_LOST_SHARE = 0.1
-"""Smallest share of the training time that is named if interruptions lost it."""
+"""The advice names interruptions that lost at least this share of the training time."""
 
 Row = Mapping[str, Any]
 
@@ -28,10 +29,10 @@ Row = Mapping[str, Any]
 def list_advice(
     jobs: Sequence[Row], endpoint_rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime
 ) -> list[str]:
-    """List sentences that each name something that cost money without need; empty if nothing was found.
+    """List sentences, each about a cost that could be avoided; empty if nothing was found.
 
     Args:
-        jobs: rows of the ledger of jobs.
+        jobs: rows of the ledger of jobs, oldest first.
         endpoint_rows: rows of the ledger of endpoints, oldest first.
         fleets: endpoints that run.
         now: the current moment.
@@ -42,7 +43,7 @@ def list_advice(
         rows = [row for row in recent if (row["model"] or "") == model]
         spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
         sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
-    return [*sentences, *_list_idle_endpoints(endpoint_rows, fleets)]
+    return [*sentences, *list_size_advice(jobs, now), *_list_idle_endpoints(endpoint_rows, fleets)]
 
 
 def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row]) -> Iterator[str]:
@@ -53,17 +54,19 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
         rows: its jobs of the last `DAYS` days.
         spot_rows: its jobs on spot instances, of any time.
     """
-    on_demand = [row for row in rows if not row["spot"]]
-    saving = sum_rows(spot_rows)["saving"] if spot_rows else 0.0
-    less_usd = sum(row["cost_usd"] for row in on_demand) * saving
-    if less_usd >= MIN_USD:
+    on_demand_rows = [row for row in rows if not row["spot"]]
+    saving_share = sum_rows(spot_rows)["saving"] if spot_rows else 0.0
+    saving_usd = sum(row["cost_usd"] for row in on_demand_rows) * saving_share
+    if saving_usd >= MIN_USD:
         yield (
-            f"{len(on_demand)} job(s) of {subject} in the last {DAYS} days ran on demand; spot would have cost about "
-            f"{format_usd(less_usd)} less, at the {saving:.0%} that its spot jobs saved."
+            f"{len(on_demand_rows)} job(s) of {subject} in the last {DAYS} days ran on demand; spot would have cost "
+            f"about {format_usd(saving_usd)} less, at the {saving_share:.0%} that its spot jobs saved."
         )
-    failed = [row for row in rows if row["status"] == "Failed"]
-    if (failed_usd := sum(row["cost_usd"] for row in failed)) >= MIN_USD:
-        yield f"{len(failed)} job(s) of {subject} in the last {DAYS} days failed, and cost {format_usd(failed_usd)}."
+    failed_rows = [row for row in rows if row["status"] == "Failed"]
+    if (failed_usd := sum(row["cost_usd"] for row in failed_rows)) >= MIN_USD:
+        yield (
+            f"{len(failed_rows)} job(s) of {subject} in the last {DAYS} days failed, and cost {format_usd(failed_usd)}."
+        )
     waiting_s, training_s, lost_s = (
         sum(row[name] or 0 for row in rows) for name in ("capacity_s", "training_s", "lost_s")
     )

@@ -16,6 +16,7 @@ from pipelines.lake import DATE_COLUMN
 from pipelines.settings import settings
 from pipelines.status.advice import list_advice
 from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, ProjectBudget
+from pipelines.status.jobs.use import describe_use_of_row
 from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.window import subtract_months
@@ -51,10 +52,13 @@ def build_cost_document(data: PassData) -> CostDocument:
 
 
 def _describe_job(row: Row) -> JobCost:
-    texts = ("name", "model", "project", "instance_type", "status", "failure_reason")
-    numbers = ("instance_count", "training_s", "billable_s", "cost_usd", "on_demand_usd", "interruptions", "lost_s")
-    values: dict[str, Any] = {name: shorten(row[name] or "") for name in texts}
-    values |= {name: row[name] or 0 for name in numbers}
+    text_names = ("name", "model", "project", "instance_type", "status", "failure_reason")
+    number_names = (
+        *("instance_count", "training_s", "billable_s", "cost_usd", "on_demand_usd"),
+        *("interruptions", "lost_s"),
+    )
+    values: dict[str, Any] = {name: shorten(row[name] or "") for name in text_names}
+    values |= {name: row[name] or 0 for name in number_names}
     return JobCost(
         **values,
         run="/".join(filter(None, (row["dag_id"], row["run_id"]))),
@@ -62,6 +66,7 @@ def _describe_job(row: Row) -> JobCost:
         created=row["created"],
         ended=row["ended"],
         waiting_s=row["capacity_s"] or 0.0,
+        use=describe_use_of_row(row),
     )
 
 
@@ -75,19 +80,18 @@ def _describe_endpoint(item: RunningFleet) -> EndpointCost:
 def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[MonthCost]:
     """Sum the costs of the last `MONTHS` months by month, project and model, the oldest month first."""
     first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
-    sums: dict[tuple[str, str, str], list[float]] = {}
-    for row, place in (*((row, 0) for row in jobs), *((row, 1) for row in endpoint_rows)):
+    sums: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row, name in (*((row, "jobs_usd") for row in jobs), *((row, "endpoints_usd") for row in endpoint_rows)):
         if row[DATE_COLUMN] < first:
             continue
         key = f"{row[DATE_COLUMN]:%Y-%m}", row["project"] or "", row["model"] or ""
-        total = sums.setdefault(key, [0.0, 0.0, 0.0])
-        total[place] += row["cost_usd"] or 0.0
-        saved = row["saved_usd"] if place else (row["on_demand_usd"] or 0.0) - (row["cost_usd"] or 0.0)
-        total[2] += saved or 0.0
+        total = sums.setdefault(key, {"jobs_usd": 0.0, "endpoints_usd": 0.0, "saved_usd": 0.0})
+        cost_usd = row["cost_usd"] or 0.0
+        total[name] += cost_usd
+        saved_usd = (row["on_demand_usd"] or 0.0) - cost_usd if name == "jobs_usd" else row["saved_usd"]
+        total["saved_usd"] += saved_usd or 0.0
     return [
-        MonthCost(
-            month=month, project=project, model=model, jobs_usd=total[0], endpoints_usd=total[1], saved_usd=total[2]
-        )
+        MonthCost(month=month, project=project, model=model, **total)
         for (month, project, model), total in sorted(sums.items())
     ]
 
@@ -116,9 +120,9 @@ def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningF
 
 
 def _find_budgets(models: Iterable[str]) -> dict[str, float | None]:
-    """Map each project of the models to its budget of a month, USD; None if it has none.
+    """Map each project of the models to its monthly budget, USD; None if it has none.
 
-    If the parameters of several models name different budgets of a project, the smallest one counts.
+    If the parameters of several models give a project different budgets, the smallest one counts.
     """
     budgets: dict[str, float | None] = {}
     for model in models:
@@ -127,6 +131,6 @@ def _find_budgets(models: Iterable[str]) -> dict[str, float | None]:
             budget = params.load_section(settings().project, "budget", model).get("month_usd")
         except LeewayError:  # it is reported where the model's document is built
             continue
-        known = [value for value in (budget, budgets.get(project)) if value is not None]
-        budgets[project] = min(known, default=None)
+        known_budgets = [value for value in (budget, budgets.get(project)) if value is not None]
+        budgets[project] = min(known_budgets, default=None)
     return budgets

@@ -1,4 +1,4 @@
-"""Build the document of a dataset: what was validated, published and quarantined of each partition."""
+"""Build the document of a dataset: for each partition, its last validation, its published and its quarantined rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.status.validations import Failure, Validation, read_validations
 
-YEARS_DAYS = 3 * 365 + 1
+HISTORY_DAYS = 3 * 365 + 1
 """Days of data in the document: three years."""
 MAX_PARTITIONS = 3_000
 """Largest number of partitions in the document. Of partitions by hour, these are the last four months."""
@@ -25,7 +25,7 @@ State = Literal["published", "quarantined", "refused", "stale", "unjudged"]
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
-    """Build the document of a dataset. A dataset that uses the rows of another one has the partitions of that one.
+    """Build the document of a dataset. If it uses the rows of another dataset, these are the other one's partitions.
 
     Args:
         data: what is read in this pass.
@@ -36,20 +36,21 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
         DataError: a table of the lake is damaged. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    first = data.first_newest_day - dt.timedelta(YEARS_DAYS)
-    published = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
-    quarantined = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
+    first = data.first_newest_day - dt.timedelta(HISTORY_DAYS)
+    published_rows = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
+    quarantined_rows = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
     validations = read_validations(data.lake, dataset.table, dataset.partition, first)
-    partitions = _select_newest({*published, *quarantined, *validations})
+    partitions = _select_newest({*published_rows, *quarantined_rows, *validations})
     states = [
         _describe_partition(
-            dataset.table, item, published.get(item, 0), quarantined.get(item, 0), validations.get(item)
+            dataset.table, item, published_rows.get(item, 0), quarantined_rows.get(item, 0), validations.get(item)
         )
         for item in partitions
     ]
     return DatasetDetails(
         written_at=data.now,
         dataset=dataset.name,
+        rows_from=dataset.rows_from,
         models=sorted(models),
         newest_partition=find_newest_partition(data.lake, dataset),
         published_at=find_publication_time(data.lake, dataset),
@@ -62,11 +63,11 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
 
 def _select_newest(partitions: Iterable[Partition]) -> list[Partition]:
     """Select the partitions of the document, oldest first."""
-    ordered = sorted(partitions, key=lambda partition: partition.isoformat())
-    if not ordered:
+    sorted_partitions = sorted(partitions, key=lambda partition: partition.isoformat())
+    if not sorted_partitions:
         return []
-    last = get_date(ordered[-1])
-    return [item for item in ordered if get_date(item) > last - dt.timedelta(YEARS_DAYS)][-MAX_PARTITIONS:]
+    last = get_date(sorted_partitions[-1])
+    return [item for item in sorted_partitions if get_date(item) > last - dt.timedelta(HISTORY_DAYS)][-MAX_PARTITIONS:]
 
 
 def judge_partition(rows: int, quarantined_rows: int, validation: Validation | None) -> State:

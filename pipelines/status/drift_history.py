@@ -1,4 +1,4 @@
-"""Read the decisions about drift of all models, and the largest effects of each week."""
+"""Read the drift decisions about all models, and find the largest effects of each week."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pipelines.status.performance import get_week
 from pipelines.status.texts import shorten
 
 WEEKS = 53
+"""Number of weeks of data in the history."""
 QUERY = FileQuery(
     """
 SELECT filename, model_name AS model, model_version AS version, date AS day, any_value(outcome) AS outcome,
@@ -25,22 +26,22 @@ FROM files GROUP BY ALL
 """,
     ("date", "model_name", "model_version", "name", "effect", "bound", "drifted", "outcome", "reasons"),
 )
-"""Selects the decision of each day and version, with the effects of all measures as multiples of their bounds."""
+"""Selects a row for each day and version: the decision, and the effects of all measures as multiples of the bounds."""
 
 
 @dataclass(frozen=True)
 class DriftHistory:
-    """What was found about the drift of a model."""
+    """The drift decisions about one model."""
 
     decisions: Sequence[Record] = ()
-    """Results of `QUERY`, oldest day first."""
+    """Rows of `QUERY`, oldest day first."""
 
     def list_weeks(self, model: str, last: dt.date | None) -> list[DriftWeek]:
-        """List the weeks in which drift was decided, oldest first.
+        """List the weeks with a decision, oldest first, of the `WEEKS` weeks up to the newest day.
 
         Args:
             model: registered model.
-            last: newest day of the data; None: the last decision. The weeks are the last `WEEKS` up to it.
+            last: newest day of the data; None: the day of the last decision.
         """
         if not self.decisions:
             return []
@@ -66,7 +67,7 @@ class DriftHistory:
 
 
 def read_drift_histories(lake: RememberingLake, first: dt.date) -> dict[str, DriftHistory]:
-    """Read the drift of all models from a day on.
+    """Read the drift decisions about all models from a day on.
 
     Returns:
         Model to its history; models without a decision are left out.
@@ -75,7 +76,7 @@ def read_drift_histories(lake: RememberingLake, first: dt.date) -> dict[str, Dri
 
 
 def make_decision(model: str, row: Record) -> DriftDecision:
-    """Make the decision of a result of `QUERY`."""
+    """Convert a row of `QUERY` to a decision."""
     day = str(row["day"])
     page = settings().home / "docs" / "drift" / model / day / "drift.html"
     return DriftDecision(

@@ -20,7 +20,7 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
 READ_AT = "leeway_models_read_timestamp_seconds"
-"""Name of the metric that says when the states were read. An alert on it notices that nobody reads them any more."""
+"""Name of the metric with the time at which the states were read. An alert on its age shows that reading stopped."""
 
 
 class StatusCollector(Collector):
@@ -116,7 +116,7 @@ def _create(name: str, description: str, *labels: str) -> GaugeMetricFamily:
 
 
 def _add_status(metrics: Mapping[str, GaugeMetricFamily], status: ModelSummary) -> None:
-    """Add the values of a model. What is not known has no value: a 0 would be a statement about the model."""
+    """Add the values of a model. A value that is not known is left out, because 0 would have a meaning."""
     values = {
         "champion_since_timestamp_seconds": _get_seconds(status.champion_since),
         "drifted": float(status.drift.outcome == "drift") if status.drift else None,

@@ -6,7 +6,6 @@ from typing import Any
 
 from pipelines.costs.budgets import find_paying_project
 from pipelines.dataset import Dataset
-from pipelines.lake import Lake
 from pipelines.loop.events import History
 from pipelines.registry.lifecycle import Kind, State
 from pipelines.settings import settings
@@ -18,6 +17,7 @@ from pipelines.status.performance import measure_weeks
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import build_timeline, find_report_url, map_as_of
 from pipelines.status.trainings import ask_about_training
+from pipelines.status.versions.lineage import list_lineages
 
 SUMMARY_WEEKS = 12
 """Number of weeks of performance in the list of models."""
@@ -34,13 +34,15 @@ def build_details(data: PassData, model: str) -> ModelDetails:
     dataset = data.load_dataset(model)
     state, history = data.registry.read_state(model), data.loop.read_state(model)
     outlook = ask_about_training(data, model, dataset, history)
+    events = build_timeline(model, state, history, data.now)
     return ModelDetails(
         written_at=data.now,
         summary=build_summary(data, model),
-        events=build_timeline(model, state, history, data.now),
+        events=events,
         drift_weeks=data.read_drift_history(model).list_weeks(model, data.find_newest_day(dataset)),
         champion=_describe_version(model, state.champion, state, history),
         challenger=_describe_version(model, state.challenger, state, history),
+        lineages=list_lineages(data, model, dataset, state, events, map_as_of(history)),
         rollback_version=next(iter(state.rollback_versions), ""),
         guards_as_of=outlook.as_of,
         guards=outlook.guards,
@@ -69,7 +71,7 @@ def build_summary(data: PassData, model: str) -> ModelSummary:
         **_copy_fields(status),
         dataset=dataset.name,
         champion_as_of=as_of_by_version.get(state.champion),
-        performance=_measure(data, model, dataset, state, history),
+        performance=_measure_performance(data, model, dataset, state, history),
         drift=decision,
         last_training=_find_last_training(history),
         project=find_paying_project("", model),
@@ -85,27 +87,27 @@ def shorten_performance(summary: ModelSummary) -> ModelSummary:
 
 
 def _copy_fields(status: ModelStatus) -> dict[str, Any]:
-    """Return the fields that a summary has from the state of the model as they are."""
+    """Return the fields that a summary and the state of the model have in common, as a summary stores them."""
     names = ModelSummary.model_fields.keys() & ModelStatus.__dataclass_fields__.keys() - {"drift", "last_training"}
     fields = {name: getattr(status, name) for name in names}
     return {**fields, "reason": shorten(status.reason), "endpoints": dict(status.endpoints)}
 
 
 def _find_last_decision(data: PassData, model: str, version: str) -> DriftDecision | None:
-    """Return the last decision about the champion, also if it is older than the history that is read for all models."""
+    """Return the last decision about a version, even if it is older than the history that is read for all models."""
     if decision := data.read_drift_history(model).find_last_decision(model, version):
         return decision
-    old = _read_old_drift(data.lake, model, version)
-    if old is None:
+    drift = read_drift(data.lake, model, version) if version else None
+    if drift is None:
         return None
-    return DriftDecision(day=old.day, outcome=old.outcome, reasons=shorten(old.reasons), version=version, report_url="")
+    return DriftDecision(
+        day=drift.day, outcome=drift.outcome, reasons=shorten(drift.reasons), version=version, report_url=""
+    )
 
 
-def _read_old_drift(lake: Lake, model: str, version: str) -> DriftState | None:
-    return read_drift(lake, model, version) if version else None
-
-
-def _measure(data: PassData, model: str, dataset: Dataset, state: State, history: History) -> Performance | None:
+def _measure_performance(
+    data: PassData, model: str, dataset: Dataset, state: State, history: History
+) -> Performance | None:
     return measure_weeks(data.lake, model, dataset.task, state, map_as_of(history)) if dataset.label else None
 
 

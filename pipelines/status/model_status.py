@@ -57,7 +57,7 @@ class ModelStatus:
     challenger: str
     """Newest version that passed the gate after the champion; empty if there is none."""
     drift: DriftState | None
-    """None if drift of the champion was never decided."""
+    """Last drift decision about the champion; None if there is none."""
     newest_partition: str
     """Newest published partition of the model's dataset; empty if there is none."""
     published_at: dt.datetime | None
@@ -119,7 +119,7 @@ def read_status(
         drift=drift,
         newest_partition=find_newest_partition(lake, dataset),
         published_at=find_publication_time(lake, dataset),
-        last_training=f"{last_training.as_of} {last_training.outcome or 'runs'}" if last_training else "",
+        last_training=f"{last_training.as_of} {last_training.outcome or 'running'}" if last_training else "",
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served.items())},
         month_usd=_sum_cost_usd(lake, model),
@@ -131,8 +131,8 @@ def read_status(
 def _judge_health(state: State, history: loop_events.History, drift: DriftState | None) -> tuple[Health, str]:
     """Return the most serious finding about a model, and why."""
     if not state.champion:
-        judged = [event for event in state.events if event.kind is Kind.JUDGED]
-        last_verdict = f"; the last verdict, on version {judged[-1].version}: {judged[-1].why}" if judged else ""
+        verdicts = [event for event in state.events if event.kind is Kind.JUDGED]
+        last_verdict = f"; the last verdict, on version {verdicts[-1].version}: {verdicts[-1].why}" if verdicts else ""
         return "no champion", f"no version is champion{last_verdict}"
     deployments = [event for event in state.events if event.kind in (Kind.DEPLOYED, Kind.DEPLOYMENT_FAILED)]
     if deployments and deployments[-1].kind is Kind.DEPLOYMENT_FAILED:

@@ -1,4 +1,4 @@
-"""Hold what one pass over all models reads from the lake and from the project, each once."""
+"""Read from the lake and the project what the documents of all models need, each thing once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.status.model_status import find_newest_partition
 
 
 class PassData:
-    """What one pass over all models needs.
+    """The data for one writing of all documents. Each is read when it is first needed, and then kept in memory.
 
     Args:
         lake: lake to read.
@@ -62,12 +62,12 @@ class PassData:
 
     @cached_property
     def first_newest_day(self) -> dt.date:
-        """The oldest of the newest published days of the models' datasets; today if nothing is published."""
+        """Last day up to which every published dataset of the models has data; today if nothing is published."""
         days = [day for model in self.models if (day := self._find_newest_day_of_model(model))]
         return min(days, default=self.now.date())
 
     def read_drift_history(self, model: str) -> DriftHistory:
-        """Read what was found about the drift of a model in the last year of the data."""
+        """Read the drift decisions about a model in the last year of the data."""
         return read_drift_histories(self.lake, self.first_newest_day - dt.timedelta(weeks=WEEKS)).get(
             model, DriftHistory()
         )

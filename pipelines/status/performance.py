@@ -58,10 +58,10 @@ def measure_weeks(
 ) -> Performance | None:
     """Measure the primary metric of the task in each week that has labels; None if no week has.
 
-    The task decides about the metric: AUC, accuracy or mean absolute error. The interval is computed from the variance
-    between days, as the drift step does it. A week whose labels are all the same has no AUC, and is left out.
+    The metric depends on the task: AUC, accuracy or mean absolute error. The interval is computed from the variance
+    between days, as in the drift step. A week whose labels are all the same has no AUC, and is left out.
 
-    Each day counts with the rows of one version, the one that was champion for it: `choose_version` says which.
+    Of each day, only the rows of one version count: `choose_version` chooses it.
 
     Args:
         lake: lake with the table of profiles.
@@ -79,10 +79,10 @@ def measure_weeks(
 def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by_version: Mapping[str, dt.date]) -> str:
     """Choose the version that was champion for a day of data, of the versions that scored it.
 
-    The time of a promotion does not tell it, because past days may be scored and judged at any time. So it is the
-    version that was trained last before the day: of the versions that are or were champion, those with an as_of up to
-    the day; of these, the one with the latest as_of, and the newest of several. If there is no such version, those
-    whose as_of is not known are taken, and then all.
+    The time of a promotion cannot be used, because past days may be scored and judged at any time. Only versions that
+    are or were champion are candidates; if none is, all are. Of these, the version with the latest as_of up to the day
+    is chosen, and the newest one of several. If no candidate has such an as_of, the newest one without a known as_of is
+    chosen; if each as_of is known, the one with the latest as_of.
 
     Args:
         day: the day of data.
@@ -92,10 +92,13 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
     """
     champions = {event.to_version for event in state.events if event.changes_champion}
     versions = list(versions)
-    possible = [version for version in versions if version in champions] or versions
-    earlier = [version for version in possible if as_of_by_version.get(version, dt.date.max) <= day]
-    unknown = [version for version in possible if version not in as_of_by_version]
-    return max(earlier or unknown or possible, key=lambda version: (as_of_by_version.get(version, day), int(version)))
+    candidates = [version for version in versions if version in champions] or versions
+    earlier_versions = [version for version in candidates if as_of_by_version.get(version, dt.date.max) <= day]
+    undated_versions = [version for version in candidates if version not in as_of_by_version]
+    return max(
+        earlier_versions or undated_versions or candidates,
+        key=lambda version: (as_of_by_version.get(version, day), int(version)),
+    )
 
 
 def _read_days(lake: RememberingLake, model: str) -> list[LabelledDay]:
@@ -145,17 +148,21 @@ def _measure_week(week: dt.date, days: Sequence[LabelledDay], task: Task) -> Wee
 
 
 def _measure_errors(days: Sequence[LabelledDay]) -> Mapping[Measure, Any]:
-    rows, absolute, squared = np.asarray([(*day.counts, *day.sums) for day in days], dtype=np.float64).T
-    return measure_errors(rows, absolute, squared, ALPHA)
+    rows, absolute_sums, squared_sums = np.asarray([(*day.counts, *day.sums) for day in days], dtype=np.float64).T
+    return measure_errors(rows, absolute_sums, squared_sums, ALPHA)
 
 
 def _measure_counts(days: Sequence[LabelledDay], task: Task) -> Mapping[Measure, Any]:
-    """Measure the AUC of a binary model, or the accuracy of a multiclass model, whose label is whether it is right."""
+    """Measure the AUC of a binary model, or the accuracy of a multiclass model.
+
+    The label in the profile of a multiclass model is whether the model is right, so its rate is the accuracy.
+    """
     counts = np.asarray([day.counts for day in days], dtype=np.float64).reshape(len(days), 2, -1).swapaxes(1, 2)
     metrics: dict[Measure, Metric] = {"label_rate": _compute_label_rate}
     if task == "binary":
         metrics = {"auc": METRICS["auc"]}
-    return measure_performance(counts, np.zeros(counts.shape[1]), ALPHA, metrics)  # neither depends on the scores
+    # Neither metric uses the scores of the bins, only their order.
+    return measure_performance(counts, np.zeros(counts.shape[1]), ALPHA, metrics)
 
 
 def _compute_label_rate(counts: Array, scores: Array) -> Array:

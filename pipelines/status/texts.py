@@ -1,14 +1,14 @@
-"""Shorten texts of people and programs for the documents."""
+"""Shorten free text, such as reasons and error messages, for the documents."""
 
 from __future__ import annotations
 
 from pipelines.escaping import escape
 
 MAX_CHARS = 500
-"""Largest length of a text in a document."""
+"""Largest length of a text in a document, characters."""
 
 
 def shorten(text: str) -> str:
-    """Return the text without invisible characters, and cut to `MAX_CHARS`."""
-    visible = escape(text)
-    return visible if len(visible) <= MAX_CHARS else f"{visible[: MAX_CHARS - 1]}…"
+    """Escape invisible characters, and shorten the result to at most `MAX_CHARS` characters."""
+    escaped_text = escape(text)
+    return escaped_text if len(escaped_text) <= MAX_CHARS else f"{escaped_text[: MAX_CHARS - 1]}…"

@@ -19,7 +19,7 @@ MIN_EVENTS = 200
 
 
 def map_as_of(history: loop_events.History) -> dict[str, dt.date]:
-    """Map each version that a training of the loop gave to the as_of of this training."""
+    """Map each version that the loop trained to the as_of of its training."""
     return {training.version: training.as_of for training in history.trainings.values() if training.version}
 
 
@@ -36,8 +36,8 @@ def build_timeline(model: str, state: State, history: loop_events.History, now: 
     registry_events = [_convert_registry_event(model, event, as_of_by_version) for event in state.events]
     loop_timeline = [_convert_loop_event(model, event) for event in history.events]
     timeline = sorted([*registry_events, *loop_timeline], key=lambda event: event.at)
-    begin, last = now - dt.timedelta(DAYS), len(timeline) - MIN_EVENTS
-    return [event for place, event in enumerate(timeline) if place >= last or event.at >= begin]
+    begin, first_index = now - dt.timedelta(DAYS), len(timeline) - MIN_EVENTS
+    return [event for index, event in enumerate(timeline) if index >= first_index or event.at >= begin]
 
 
 def find_report_url(model: str, version: str) -> str:

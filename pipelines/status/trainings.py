@@ -1,4 +1,4 @@
-"""Answer what would happen if drift requested a training now: the guards, and the highest cost."""
+"""Find out what would happen if drift requested a training now: the answers of the guards, and the highest cost."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class TrainingOutlook:
 
 
 def ask_about_training(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
-    """Ask the guards as `loop status` does, as of the day after the newest published one.
+    """Find out what the guards would answer and what the training would cost, as of the day after the newest data.
 
-    If the price of an instance is not known, the guard of the budget answers with that: a training would fail there.
+    If the budget cannot be checked, for example because the price of an instance is not known, the guard of the budget
+    gives this as its reason, because the training would fail there.
     """
     verdict: BudgetVerdict | None = None
     problem = ""

@@ -58,7 +58,7 @@ class Validation:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it refused the partition: a critical expectation failed, or too many rows failed a warning.
+        """Whether it refused the partition: a critical expectation failed, or too many rows failed warnings.
 
         The latter is read from the evidence file of the validation; without the file, the partition counts as
         published.
@@ -71,15 +71,15 @@ class Validation:
 
 
 def read_validations(lake: RememberingLake, dataset: str, unit: Unit, first: dt.date) -> dict[Partition, Validation]:
-    """Read the last validation of each partition of a dataset from a day on.
+    """Read the last validation of each partition of a dataset.
 
-    The table is read once for all datasets.
+    The lake's table is read once for all datasets.
 
     Args:
         lake: lake with the table of validations.
         dataset: dataset that was validated.
         unit: unit of its partitions.
-        first: first day for which the table is read; the same for all datasets.
+        first: first day that is read; the same for all datasets.
     """
     newest = lake.remember(TABLE, ("newest", first), lambda: _find_newest(lake, first))
     validations: dict[Partition, Validation] = {}

@@ -1,4 +1,4 @@
-"""Write the documents of Leeway's page again whenever the lake or the parameters have changed."""
+"""Write the documents of Leeway's page when the lake or the parameters have changed, and somebody visits the page."""
 
 from __future__ import annotations
 
@@ -14,50 +14,62 @@ from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE
 from pipelines.errors import LeewayError
 from pipelines.lake.remembering import RememberingLake, read_table_locations
 from pipelines.settings import settings
+from pipelines.status.jobs.running import RunningJobsWriter
 from pipelines.status.writing import FOLDER, write_documents
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
 RETRY_S = 60.0
-"""Time after which a document that could not be written is tried again, although nothing changed, seconds."""
-ATTENTION_S = 300.0
-"""Time after somebody opened the page in which changes are written, seconds."""
+"""Seconds after which a document that could not be written is tried again, even if nothing has changed."""
+VISIT_S = 300.0
+"""Seconds after a request of the page for which changes are written."""
 MAX_PAUSE_S = 30.0
-"""Longest pause between two checks, seconds, unless the interval is longer."""
+"""Longest pause between two checks, seconds; the interval may be longer."""
 WATCHED_FILE, REQUESTED_FILE = "watched", "requested"
-"""Files beside the documents: this process touches the first when it has checked the lake, and Airflow's API server the
-second when somebody looks at the page."""
+"""Files beside the documents. This process touches the first when it has checked the lake. Airflow's API server touches
+the second when the page requests a document."""
 BUSY_FACTOR = 3
-"""Shortest pause after the documents were written, as a multiple of the time that this took. A lake that is written
-all the time takes a quarter of a CPU at most."""
+"""Shortest pause after the documents were written, as a multiple of the time that this took. So even a lake that
+changes all the time costs at most a quarter of a CPU."""
 
 
 def watch(interval_s: float) -> None:
-    """Write the documents until SIGTERM or SIGINT: when somebody looks at the page, and they may have changed.
+    """Write the documents when their contents may have changed and somebody visits the page, until SIGTERM or SIGINT.
 
-    A backfill commits hundreds of times. If nobody looks, that is not followed: reading the lake takes a second.
+    While nobody visits the page, nothing is written, because reading the lake takes a second, and a backfill commits
+    hundreds of times.
 
-    What may have changed is known from the locations of the tables' metadata, which one query reads, from the times of
-    the files of parameters, and from the day in UTC. A lake that does not answer is logged once, and tried again.
+    The contents may have changed if the location of a table's metadata, the modification time of a file of parameters
+    or the day in UTC has changed. One query reads all locations. An outage of the lake is logged once; the next check
+    tries again. Running jobs are read from SageMaker every
+    15 seconds.
 
     Args:
         interval_s: seconds between two checks.
 
     Raises:
-        SystemExit: a signal ended it; the code is 0.
+        SystemExit: the process got a signal; the exit code is 0.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
-    watcher = Watcher()
+    watcher, running_jobs = Watcher(), RunningJobsWriter()
     while True:
-        started = time.monotonic()
-        was_busy = watcher.check()
-        elapsed_s = time.monotonic() - started
-        time.sleep(max(interval_s, min(BUSY_FACTOR * elapsed_s, MAX_PAUSE_S) if was_busy else 0.0))
+        started_at = time.monotonic()
+        has_written = watcher.check()
+        _write_running_jobs(running_jobs)
+        elapsed_s = time.monotonic() - started_at
+        time.sleep(max(interval_s, min(BUSY_FACTOR * elapsed_s, MAX_PAUSE_S) if has_written else 0.0))
+
+
+def _write_running_jobs(writer: RunningJobsWriter) -> None:
+    """Write the jobs that run, if somebody looks at the page."""
+    with suppress(OSError):  # a full disk is reported where the other documents are written
+        if _is_requested():
+            writer.write_if_due()
 
 
 class Watcher:
-    """Writes the documents if something has changed since it last wrote them.
+    """Writes the documents if the lake, the parameters or the day have changed since it last wrote them.
 
     Args:
         write: writes the documents; returns those that could not be written, and the errors.
@@ -66,29 +78,31 @@ class Watcher:
     def __init__(self, write: Callable[[RememberingLake], Mapping[str, LeewayError]] = write_documents) -> None:
         self._write = write
         self._lake: RememberingLake | None = None
-        self._seen: Any = None
+        self._versions: Any = None
+        """Value of `_read_versions` when the documents were last written."""
         self._problems: Mapping[str, str] = {}
         """Document that could not be written, to the reason."""
         self._outage = ""
         self._retry_at = math.inf
 
     def check(self) -> bool:
-        """Write the documents if something has changed and somebody looks; return whether it was tried.
+        """Write the documents if they may have changed and somebody visits the page. The first check always writes.
 
-        The first check writes them anyway.
+        Returns:
+            Whether it wrote them, or failed while it wrote them.
         """
         try:
             lake = self._lake = self._lake or RememberingLake.open()
-            seen = _read_versions(lake)
+            versions = _read_versions(lake)
         except Exception as error:  # a lake that does not answer must not end the watcher
             self._lake = None  # the next check opens it again
             self._report_outage(error)
             return False
-        is_current = seen == self._seen and time.monotonic() < self._retry_at
-        if is_current or (self._seen is not None and not _is_requested()):
+        is_current = versions == self._versions and time.monotonic() < self._retry_at
+        if is_current or (self._versions is not None and not _is_requested()):
             _touch_watched_file()
             return False
-        self._seen = seen
+        self._versions = versions
         try:
             lake.refresh()
             problems = {name: error.message for name, error in self._write(lake).items()}
@@ -120,9 +134,9 @@ def _read_versions(lake: RememberingLake) -> tuple[Any, ...]:
 
 
 def _is_requested() -> bool:
-    """Return whether somebody has looked at the page lately."""
+    """Return whether the page requested a document in the last `VISIT_S` seconds."""
     try:
-        return time.time() - (settings().home / FOLDER / REQUESTED_FILE).stat().st_mtime < ATTENTION_S
+        return time.time() - (settings().home / FOLDER / REQUESTED_FILE).stat().st_mtime < VISIT_S
     except FileNotFoundError:
         return False
 

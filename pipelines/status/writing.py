@@ -32,47 +32,47 @@ LEFTOVER_S = 3_600
 
 
 def write_documents(lake: RememberingLake) -> dict[str, LeewayError]:
-    """Write the documents of all models and datasets, and of the costs; remove those of models that are gone.
+    """Write the documents of all models and datasets, and of the costs; remove those of models that no longer exist.
 
     The files are readable for others, because Airflow's API server may have another user. Each is replaced as a whole,
-    so a reader never sees a part of one, and two writers do no harm. A document that cannot be built keeps its old
-    file; the others are written.
+    so a reader never gets an incomplete one, even if two processes write. If a document cannot be built, its old file
+    stays, and the others are written.
 
     Args:
-        lake: lake to read; call its `refresh` before, if it was used before.
+        lake: lake to read. If it was used before, call its `refresh` first.
 
     Returns:
-        Document that could not be written, such as models/flights.json, to the error.
+        Each document that could not be written, such as models/flights.json, and the error.
 
     Raises:
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    started = time.monotonic()
+    started_at = time.monotonic()
     data, writer = PassData(lake), _Writer(settings().home / FOLDER)
     models_by_dataset: dict[str, list[str]] = {}
     datasets: dict[str, Dataset] = {}
     summaries: list[ModelSummary] = []
     for model in data.models:
-        if dataset := writer.attempt(_name(MODELS, model), partial(_load_dataset, data, model)):
+        if dataset := writer.attempt(_build_path(MODELS, model), partial(_load_dataset, data, model)):
             datasets[dataset.name] = dataset
             models_by_dataset.setdefault(dataset.name, []).append(model)
-        if details := writer.write(_name(MODELS, model), partial(build_details, data, model)):
+        if details := writer.write(_build_path(MODELS, model), partial(build_details, data, model)):
             summaries.append(shorten_performance(details.summary))
     for name, models in models_by_dataset.items():
-        writer.write(_name(DATA, name), partial(build_dataset_details, data, datasets[name], models))
+        writer.write(_build_path(DATA, name), partial(build_dataset_details, data, datasets[name], models))
     writer.write("costs.json", partial(build_cost_document, data))
     writer.write("models.json", partial(_build_list, data, summaries, writer.problems))
     writer.remove_others(MODELS, data.models)
     if len(data.models) == sum(map(len, models_by_dataset.values())):  # else the dataset of a model is not known
         writer.remove_others(DATA, models_by_dataset)
     writer.remove_leftovers()
-    elapsed_s = time.monotonic() - started
+    elapsed_s = time.monotonic() - started_at
     log.info("status: %d models, %d datasets, written in %.1f s", len(summaries), len(datasets), elapsed_s)
     return writer.problems
 
 
 class _Writer:
-    """Writes documents, and collects why some cannot be written.
+    """Writes documents, and collects the errors of those that cannot be written.
 
     Args:
         folder: folder of the documents.
@@ -84,7 +84,7 @@ class _Writer:
         """Document that could not be written, to the error."""
 
     def attempt(self, name: str, build: Callable[[], T]) -> T | None:
-        """Return what `build` returns; None if it raises an error, which is then the document's problem."""
+        """Return what `build` returns; None if it raises an error, which is then in `problems`."""
         try:
             return build()
         except Exception as error:  # one model that cannot be read must not hide the others
@@ -92,7 +92,7 @@ class _Writer:
             return None
 
     def write(self, name: str, build: Callable[[], D]) -> D | None:
-        """Build a document and write it; return it, or None if this is not possible.
+        """Build a document and write it; return it, or None if it could not be built.
 
         Args:
             name: path of the file in the folder.
@@ -127,13 +127,15 @@ def _load_dataset(data: PassData, model: str) -> Dataset:
     return data.load_dataset(model)
 
 
-def _name(folder: str, name: str) -> str:
+def _build_path(folder: str, name: str) -> str:
     return f"{folder}/{name}.json"
 
 
 def _build_list(data: PassData, summaries: list[ModelSummary], problems: Mapping[str, LeewayError]) -> ModelList:
     unreadable = {
-        model: shorten(problems[name].message) for model in data.models if (name := _name(MODELS, model)) in problems
+        model: shorten(problems[name].message)
+        for model in data.models
+        if (name := _build_path(MODELS, model)) in problems
     }
     unreadable_documents = {
         name: shorten(error.message) for name, error in problems.items() if not name.startswith(f"{MODELS}/")

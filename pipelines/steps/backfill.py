@@ -78,8 +78,8 @@ def run(spec: BackfillSpec) -> BackfillResult:
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
     source_days = days if spec.on_absent == "fail" else _list_source_partitions(source, days)
-    already_published = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
-    days_to_publish = [day for day in source_days if day not in already_published]
+    published_days = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
+    days_to_publish = [day for day in source_days if day not in published_days]
     validate_spec = _build_validate_spec(spec)
     with read_once(source, days_to_publish) as source_of_days:
         changed = _publish_days(lake, dataset, source_of_days, days_to_publish, validate_spec)

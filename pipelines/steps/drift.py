@@ -262,12 +262,14 @@ def _write_page(
         "reference": record.reference.digest,
     }
     decision = decisions[-1]
-    published = Report(
+    published_report = Report(
         *("drift", spec.model, str(spec.partition), report.PAGE),
         *(decision.outcome, "; ".join(decision.reasons), f"version {version}"),
     )
-    report.write_report(published.folder, report.DriftHistory(record, compared_windows, decisions, spec.policy, facts))
-    publish_report(published)
+    report.write_report(
+        published_report.folder, report.DriftHistory(record, compared_windows, decisions, spec.policy, facts)
+    )
+    publish_report(published_report)
 
 
 def _build_common_fields(spec: DriftSpec) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class EvaluateSpec(Spec):
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window that the features were built from."""
     evaluation: Path = Path("data/evaluation")
-    """Folder to write: metrics.json, predictions.parquet, reference.json, plots/."""
+    """Folder to write: metrics.json, predictions.parquet, reference.json, tuning.json, plots/."""
     model: Annotated[str, AfterValidator(_require_model_name)] = ""
     """Registered model that gets a version; empty: measure only."""
     training_job: str = ""
@@ -103,6 +103,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     from pipelines.scored_rows import append_scores
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
+    from pipelines.tuning.refit import write_refit
 
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     holdout, train = (_read_rows(spec.features, split, dataset) for split in ("holdout", "train"))
@@ -117,6 +118,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         predictions = holdout[[*dataset.key, dataset.label]].join(score_columns)
         predictions.to_parquet(output / "predictions.parquet")
         _write_reference(spec, dataset, model, append_scores(dataset, holdout, scores), output / "reference.json")
+        write_refit(output, spec.record, _load_train_section(spec), metrics)
     shown_metrics = ", ".join(f"{name} {metrics[name]:.4f}" for name in SHOWN_METRICS[dataset.task])
     log.info("holdout of %d rows: %s", metrics["rows"], shown_metrics)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
@@ -213,6 +215,16 @@ def _write_reference(
         ReferenceRecord(reference, *profiles).write(path)
 
 
+def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
+    """Return section `train` of the parameters of the model that gets a version; empty if none does.
+
+    In `dvc repro` there is no such model, so the parameters are no input of this stage: the record has all of it.
+    """
+    from pipelines import params
+
+    return params.load(find_project(spec.lock.parent), spec.model).get("train", {}) if spec.model else {}
+
+
 def _register_candidate(
     spec: EvaluateSpec, dataset: Dataset, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int
 ) -> EvaluateResult:
@@ -245,7 +257,7 @@ def _register_candidate(
             compiled_features=_compile_features(dataset),
         )
         version = register_candidate(registry, candidate, spec.model)
-        lifecycle.record_registration(version.name, str(version.version))
+        lifecycle.record_registration(version.name, str(version.version), lineage.select_origin(version.tags))
     metrics, tags = lineage.build_cost_metrics(spec.lineage), lineage.build_cost_tags(spec.lineage)
     log_costs(registry, version, metrics, tags)
     log.info("registered as %s version %s", version.name, version.version)

@@ -45,8 +45,8 @@ class GateSpec(Spec):
     version: str = ""
     """Version of the candidate."""
     approval: Approval = "none"
-    """When a person has to agree to a promotion: none (never), required (after a pass), when_undecided (after an
-    undecided verdict). In a backfill, nobody has to."""
+    """When a person must approve a promotion: none (never), required (after a passed verdict), when_undecided (after an
+    undecided verdict). A backfill needs no approval."""
     approval_timeout_h: float = Field(default=72.0, gt=0, allow_inf_nan=False)
     """Hours to wait for the person's answer."""
     approval_default: Literal["approve", "reject"] = "reject"
@@ -63,7 +63,7 @@ class GateResult(Result):
     """A verdict, as in its file."""
 
     passed: bool
-    """Whether the outcome is `passed`. If a person has to agree (`needs_approval`), this alone allows no promotion."""
+    """Whether the outcome is `passed`. If `needs_approval` is true, a person must also approve the promotion."""
     outcome: Outcome
     """passed, failed, or undecided: too little data to decide, which does not count as passed."""
     reason: str
@@ -168,7 +168,7 @@ def _make_result(
         package_digest=candidate.package_digest if candidate else "",
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,
-        facts=_describe_candidate(candidate, holdout),
+        facts=_describe_candidate(candidate, holdout) | _describe_tuning(spec),
         hyperparameters=candidate.registry.get_params(candidate.version) if candidate else {},
         differences=_compare_with_champion(candidate),
         champion=str(candidate.champion.version) if candidate and candidate.champion else "",
@@ -191,6 +191,14 @@ def _describe_candidate(candidate: RegisteredCandidate | None, holdout: Holdout)
     from pipelines.registry.description import describe_version
 
     return {**describe_version(candidate.version), **facts}
+
+
+def _describe_tuning(spec: GateSpec) -> dict[str, str]:
+    """Describe the tuning of the hyperparameters, beside the losses of this training; empty if there was none."""
+    from pipelines.tuning.refit import read_refit_text
+
+    text = read_refit_text(spec.evaluation)
+    return {"tuning": text} if text else {}
 
 
 def _compare_with_champion(candidate: RegisteredCandidate | None) -> dict[str, list[str]]:

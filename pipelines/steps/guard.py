@@ -42,7 +42,7 @@ class GuardSpec(Spec):
     as_of: dt.date
     """Moment of training (YYYY-MM-DD)."""
     trigger: Trigger = "manual"
-    """Source of the request: drift, the schedule, a person, or a backfill."""
+    """What requests the training: drift, the schedule, a person, or a backfill."""
     reason: str = ""
     """Why the training is requested, in words."""
     drifted_columns: Annotated[list[str], BeforeValidator(_parse_names)] = Field(default_factory=list)
@@ -61,7 +61,7 @@ class GuardResult(Result):
     as_of: dt.date
     """Moment of training."""
     trigger: Trigger
-    """What made the request."""
+    """What requested the training: drift, the schedule, a person, or a backfill."""
     outcome: Literal["started", "held_back"]
     """Whether the training may start."""
     guard: str
@@ -69,9 +69,10 @@ class GuardResult(Result):
     reason: str
     """The reasons of all guards that hold the training back, in one line; empty if it may start."""
     until: dt.date | None
-    """First as_of at which drift may start a training; null if that depends on more than the day."""
+    """First as_of at which drift may start a training; null if it depends on more than the as_of."""
     alert: bool
-    """Whether a person should act: data failed validation, or trainings failed the gate. True once for each cause."""
+    """Whether to alert a person, because data failed validation or trainings failed the gate. If the same guard holds
+    trainings back on consecutive days, it is true only on the first day."""
     window: dict[str, int | dt.date]
     """Window of the training, for the step `snapshot`: as_of, train_days, holdout_days, label_delay_days."""
 

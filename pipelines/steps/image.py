@@ -10,6 +10,10 @@ import re
 from pipelines.contract import Result, Spec
 from pipelines.errors import SpecError
 
+X86_TYPE = "ml.m5.large"
+ARM_FAMILY = re.compile(r"ml\.[a-z]+\d+g[a-z]*\.")
+"""Start of the instance types with Graviton processors: a g follows the generation, as in c7g, c6gn and im4gn."""
+
 
 class ImageSpec(Spec):
     """Which framework, in which region, on which instance type."""
@@ -37,22 +41,39 @@ def run(spec: ImageSpec) -> ImageResult:
     """Look up the image and the GPUs.
 
     Raises:
-        SpecError: the SDK knows no such framework, version or region, or the instance type is not valid. A retry
-            cannot help.
+        SpecError: the SDK knows no such framework, version or region, there is no image for the instance's
+            architecture, or the instance type is not valid. A retry cannot help.
     """
-    from sagemaker.core import image_uris, instance_types_gpu_info
+    from sagemaker.core import instance_types_gpu_info
 
     if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9]+", spec.instance_type):
         raise SpecError(f"{spec.instance_type!r} is not an instance type of SageMaker.", "For example ml.m5.large.")
+    name, is_arm = f"{spec.framework} {spec.framework_version}", ARM_FAMILY.match(spec.instance_type) is not None
+    try:
+        uri = _find_uri(spec, X86_TYPE if is_arm else spec.instance_type, "training")
+    except LookupError as error:
+        raise SpecError(f"no image of {name} in {spec.region}: {error}") from None
+    if is_arm:
+        try:
+            # The SDK would name the image for x86_64 for those arm64 instance types that it does not know.
+            uri = _find_uri(spec, spec.instance_type, "inference_graviton")
+        except LookupError:
+            raise SpecError(
+                f"no image of {name} for arm64, the architecture of {spec.instance_type}; there is one for x86_64.",
+                f"Take an instance type with x86_64 processors, such as {X86_TYPE}, or give an image for arm64.",
+            ) from None
+    gpus = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
+    return ImageResult(image_uri=uri, gpus=int(gpus.get("Count", 0)))
+
+
+def _find_uri(spec: ImageSpec, instance_type: str, scope: str) -> str:
+    """Return the URI of the SDK's image for an instance type; raise LookupError, with the SDK's text, without one."""
+    from sagemaker.core import image_uris
+
     try:
         uri = image_uris.retrieve(
-            spec.framework,
-            spec.region,
-            version=spec.framework_version,
-            instance_type=spec.instance_type,
-            image_scope="training",
+            spec.framework, spec.region, version=spec.framework_version, instance_type=instance_type, image_scope=scope
         )
     except (ValueError, KeyError, FileNotFoundError) as error:  # FileNotFoundError: the SDK has no such framework
-        raise SpecError(f"no image of {spec.framework} {spec.framework_version} in {spec.region}: {error}") from None
-    gpus = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
-    return ImageResult(image_uri=str(uri), gpus=int(gpus.get("Count", 0)))
+        raise LookupError(str(error)) from None
+    return str(uri)

@@ -57,10 +57,10 @@ def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -
     if partition is not None:
         require_published(lake, dataset, partition)
         return [partition]
-    published = list(lake.count_rows_by_partition(dataset.table, dataset.partition))
-    if not published:
+    partitions = list(lake.count_rows_by_partition(dataset.table, dataset.partition))
+    if not partitions:
         raise DataError(f"{dataset.table} has no partitions.", "Publish one first: `ingest`, then `validate`.")
-    return published
+    return partitions
 
 
 def run(spec: MaterializeSpec) -> MaterializeResult:
@@ -79,11 +79,11 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     lookups = require_lookups(dataset)
-    published = _list_published(lake, dataset, spec.partition)
+    published_partitions = _list_published(lake, dataset, spec.partition)
     row_schema, store = lake.read_schema(dataset.table), OnlineStore.open()
     for lookup in lookups:
         find_key_types(dataset, lookup, row_schema)
-    partitions_by_lookup = {lookup.name: list_newest_partitions(published, lookup) for lookup in lookups}
+    partitions_by_lookup = {lookup.name: list_newest_partitions(published_partitions, lookup) for lookup in lookups}
     records = written = 0
     for lookup in lookups:
         for partition in partitions_by_lookup[lookup.name]:

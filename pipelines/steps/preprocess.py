@@ -7,9 +7,9 @@ does not grow with the window. Idempotent.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -116,10 +116,13 @@ def _split_window(pin: PinnedWindow, validation_days: int, unit: Unit) -> dict[s
 def _write_split(rows: PinnedRows, days: Days, engine: RunExpression, folder: Path) -> int:
     """Write the features of the labelled rows of the days to `folder`; return their number."""
     from pipelines.features import building
+    from pipelines.features.earlier_values import run_features
 
     dataset = load_dataset(rows.pin.dataset)
-    batches = engine(partial(building.build_labelled_features, dataset), days)
-    count = building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
+    begin = dt.datetime.combine(days.first, dt.time(), dt.UTC)
+    batches = run_features(engine, dataset, building.build_labelled_features, begin, days.last)
+    schema = building.build_feature_schema(dataset, rows.schema, rows.pin.label_delay_days)
+    count = building.write_features(batches, schema, folder)
     if not count:
         raise DataError(f"no row of {dataset.table} in {days} has a label, so {folder.name} would be empty.")
     return count

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from pipelines.contract import Result, Spec
 from pipelines.system.log import log
 
+NEW_ENDPOINT = "a new endpoint"
+"""Reason of the first deployment to an endpoint."""
 EVIDENCE = {
     *("config", "alarms", "region", "instance_type", "instance_count", "project"),
     *("serverless_memory_mb", "serverless_load"),
@@ -36,10 +38,13 @@ class RecordDeploymentSpec(Spec):
     """Name of SageMaker's endpoint configuration."""
     why: str = ""
     """The reason, in words; for a rollback, the alarm."""
+    created: AwareDatetime | None = None
+    """When the endpoint was created. If no deployment to it was recorded since then, the reason is `NEW_ENDPOINT`
+    instead of `why`."""
     alarms: list[str] = Field(default_factory=list)
     """Alarms that caused a rollback."""
     region: str = ""
-    """AWS region of the endpoint. With the next five, the costs of the endpoint are known from the event."""
+    """AWS region of the endpoint. From it and the next five fields, the costs of the endpoint are computed."""
     instance_type: str = ""
     """Instance type of the deployment."""
     instance_count: int = Field(default=0, ge=0)
@@ -72,12 +77,14 @@ def run(spec: RecordDeploymentSpec) -> RecordDeploymentResult:
         ConflictError: other writers kept adding events. A retry can help.
     """
     from pipelines.registry.lifecycle import Journal, Kind
-    from pipelines.registry.lifecycle.deployments import record_deployment
+    from pipelines.registry.lifecycle.deployments import has_deployment_since, record_deployment
 
-    versions = Journal.open().read_state(spec.model).served.get(spec.endpoint, ())
-    evidence = spec.model_dump(include=EVIDENCE)
-    event = record_deployment(Kind(spec.outcome), spec.model, spec.version, spec.endpoint, spec.why, evidence)
-    log.info("%s version %s, endpoint %s: %s. %s", spec.model, spec.version, spec.endpoint, spec.outcome, spec.why)
+    state = Journal.open().read_state(spec.model)
+    versions = state.served.get(spec.endpoint, ())
+    is_new = spec.created is not None and not has_deployment_since(state, spec.endpoint, spec.created)
+    why, evidence = NEW_ENDPOINT if is_new else spec.why, spec.model_dump(include=EVIDENCE)
+    event = record_deployment(Kind(spec.outcome), spec.model, spec.version, spec.endpoint, why, evidence)
+    log.info("%s version %s, endpoint %s: %s. %s", spec.model, spec.version, spec.endpoint, spec.outcome, why)
     previous = [version for version in versions if version != spec.version]
     return RecordDeploymentResult(
         model_name=spec.model,

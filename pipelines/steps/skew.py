@@ -120,8 +120,8 @@ def run(spec: SkewSpec) -> SkewResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
-    seen_rows = _read_requests(spec, lake, dataset)
-    comparisons = {version: _compare(spec, lake, dataset, version, rows) for version, rows in seen_rows.items()}
+    rows_by_version = _read_requests(spec, lake, dataset)
+    comparisons = {version: _compare(spec, lake, dataset, version, rows) for version, rows in rows_by_version.items()}
     result = summarize(spec, name_table(dataset), comparisons)
     shares = ", ".join(f"{name} {share:.2%}" for name, share in result.different_shares.items()) or "none"
     log.info("%s: %d rows of requests; different: %s; %s", spec.partition, result.rows, shares, result.outcome)
@@ -132,7 +132,7 @@ def _read_requests(spec: SkewSpec, lake: Lake, dataset: Dataset) -> dict[str, pa
     """Read what requests for rows of the partition saw, by the number of the version that scored them."""
     from pipelines.registry.versions import Registry
     from pipelines.serving.recording import read_recorded_rows
-    from pipelines.serving.skew.seen_rows import build_recorded_table, read_collected_table
+    from pipelines.serving.skew.request_rows import build_recorded_table, read_collected_table
 
     if spec.rows:
         if not spec.version:
@@ -147,7 +147,7 @@ def _read_requests(spec: SkewSpec, lake: Lake, dataset: Dataset) -> dict[str, pa
     return {version: build_recorded_table(lake, dataset, rows_by_version[version]) for version in rows_by_version}
 
 
-def _compare(spec: SkewSpec, lake: Lake, dataset: Dataset, version: str, seen_rows: pa.Table) -> Comparison:
+def _compare(spec: SkewSpec, lake: Lake, dataset: Dataset, version: str, request_rows: pa.Table) -> Comparison:
     """Compare the requests that a version scored, and store the result."""
     from pipelines.registry.scorer import load_scorer
     from pipelines.registry.versions import Registry
@@ -159,7 +159,7 @@ def _compare(spec: SkewSpec, lake: Lake, dataset: Dataset, version: str, seen_ro
     origin, changes = Origin(spec.model, version, spec.endpoint), []
 
     def compare_once() -> tuple[Skew, Verdict]:
-        skew = find_skew(lake, dataset, spec.partition, seen_rows, scorer)
+        skew = find_skew(lake, dataset, spec.partition, request_rows, scorer)
         verdict = judge_skew(skew, spec.max_share, spec.min_rows)
         changes.append(write_skew(lake, dataset, spec.partition, origin, skew, verdict, spec.max_share))
         return skew, verdict

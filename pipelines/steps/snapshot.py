@@ -41,8 +41,8 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         log.info("%s has partitions by month, so train_days and holdout_days are rounded: %s", dataset.name, window)
     _check_length(spec, window, f"the window is {window}.")  # before days are ingested, which takes time
     if spec.missing == "ingest":
-        published = lake.count_rows_by_partition(dataset.table, dataset.partition)
-        _ingest_missing_partitions(dataset, window, published, spec.max_missing_days)
+        published_partitions = lake.count_rows_by_partition(dataset.table, dataset.partition)
+        _ingest_missing_partitions(dataset, window, published_partitions, spec.max_missing_days)
     row_counts = lake.count_rows_by_partition(dataset.table, dataset.partition)
     window = _clip_window(spec, window, dataset, row_counts)
     missing_days = _count_missing_days(spec, window, dataset, row_counts)
@@ -63,19 +63,21 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     return result
 
 
-def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[Partition]) -> Window:
+def _clip_window(
+    spec: SnapshotSpec, window: Window, dataset: Dataset, published_partitions: Collection[Partition]
+) -> Window:
     """Remove days before the first published day from the window; raise an error if too few training days are left."""
-    if not published:
+    if not published_partitions:
         raise DataError(f"{dataset.table} is empty.", "Run `python -m pipelines backfill --help`.")
-    first = _find_first_day(published)
+    first = _find_first_day(published_partitions)
     window = window.clip_to(first)
     _check_length(spec, window, f"{dataset.table} starts on {first} and the holdout on {window.holdout.first}.")
     return window
 
 
-def _find_first_day(published: Collection[Partition]) -> dt.date:
+def _find_first_day(published_partitions: Collection[Partition]) -> dt.date:
     """Return the first published day. A day that lacks the hours before its first published hour does not count."""
-    first = min(published)
+    first = min(published_partitions)
     return first.day + DAY if isinstance(first, Hour) and first.hour else get_date(first)
 
 
@@ -89,27 +91,30 @@ def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:
         )
 
 
-def _count_missing_days(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[Partition]) -> int:
+def _count_missing_days(
+    spec: SnapshotSpec, window: Window, dataset: Dataset, published_partitions: Collection[Partition]
+) -> int:
     """Count the days of the window that have an unpublished partition, or the unpublished months.
 
     Raises:
         DataError: there are more than `spec.max_missing_days`. A retry helps once they are published.
     """
     partitions = list(list_partitions(window.all_days, dataset.partition))
-    missing = [partition for partition in partitions if partition not in published]
-    missing_days = {get_date(partition) for partition in missing}
+    missing_partitions = [partition for partition in partitions if partition not in published_partitions]
+    missing_days = {get_date(partition) for partition in missing_partitions}
     if len(missing_days) > spec.max_missing_days:
+        first, last, count = missing_partitions[0], missing_partitions[-1], len(missing_partitions)
         raise DataError(
-            f"{dataset.table} lacks {len(missing)} of the {len(partitions)} {dataset.partition}s {window.all_days} "
-            f"that training as of {spec.as_of} needs, the first {missing[0]}.",
-            f"Run `python -m pipelines backfill --dataset {dataset.table} --first {missing[0]} "
-            f"--last {missing[-1]}`, or backfill the DAG.",
+            f"{dataset.table} lacks {count} of the {len(partitions)} {dataset.partition}s {window.all_days} that "
+            f"training as of {spec.as_of} needs, the first {first}.",
+            f"Run `python -m pipelines backfill --dataset {dataset.table} --first {first} --last {last}`, or backfill "
+            "the DAG.",
         )
     return len(missing_days)
 
 
 def _ingest_missing_partitions(
-    dataset: Dataset, window: Window, published: Collection[Partition], max_missing_days: int
+    dataset: Dataset, window: Window, published_partitions: Collection[Partition], max_missing_days: int
 ) -> None:
     """Ingest and validate the window's unpublished partitions that the source has.
 
@@ -118,7 +123,9 @@ def _ingest_missing_partitions(
     from pipelines.steps import backfill
 
     dataset = load_dataset(dataset.table)  # of several datasets with the same rows, the one that ingests them
-    partitions = [key for key in dataset.open_source().list_partitions(window.all_days) if key not in published]
+    partitions = [
+        key for key in dataset.open_source().list_partitions(window.all_days) if key not in published_partitions
+    ]
     if partitions:
         try:
             backfill.run(backfill.BackfillSpec(dataset=dataset.name, first=partitions[0], last=partitions[-1]))

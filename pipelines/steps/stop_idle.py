@@ -46,5 +46,5 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
     why = f"nobody called it for {spec.hours} h"
     for name in idle:
         log.info("endpoint %s: %s%s", name, why, "" if spec.delete else "; it is only listed")
-    stopped = [name for name in idle if spec.delete and endpoints.undeploy(name, why)]
-    return StopIdleResult(idle=idle, exempt=exempt, stopped=stopped)
+    stopped_endpoints = [name for name in idle if spec.delete and endpoints.undeploy(name, why)]
+    return StopIdleResult(idle=idle, exempt=exempt, stopped=stopped_endpoints)

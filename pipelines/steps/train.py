@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
+from pipelines.tuning.record import RECORD_FILE, TuningRecord
 
 Hyperparameters = dict[str, int | float | str | list[float]]
 
@@ -25,6 +26,8 @@ class TrainSpec(Spec):
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: Hyperparameters = Field(default_factory=dict)
     """Passed to the script as --NAME VALUE. If one is not given, the script's own default applies."""
+    tuning: TuningRecord | None = None
+    """The search that found the hyperparameters, as `tuning apply` wrote it. It becomes part of the record."""
     trained_model: Path = Path("data/model")
     """Folder to write the trained model to."""
     record: Path = Path("data/training")
@@ -58,13 +61,18 @@ def run(spec: TrainSpec) -> TrainResult:
     from pipelines.container import local_job
     from pipelines.feature_files import load_dataset_of_features
     from pipelines.settings import settings
-    from pipelines.system.files import read_json, sha256
+    from pipelines.system.files import read_json, sha256, write_json
+    from pipelines.system.log import log
     from pipelines.versioning.git import describe_commit
 
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     path, bundle = dataset.find_file("training.py"), dataset.locate_bundle()
     script = local_job.Script(dataset.name, path, bundle, describe_commit(settings().project))
     job = local_job.train(script, spec.features, spec.hyperparameters, spec.trained_model, spec.record)
+    if spec.tuning:
+        write_json(spec.record / RECORD_FILE, {"tuning": spec.tuning.model_dump()})
+        if changes := spec.tuning.list_changes(spec.hyperparameters):
+            log.warning("%s changed since the tuning %s was applied", ", ".join(changes), spec.tuning.name)
     return TrainResult(
         model=spec.trained_model,
         record=spec.record,

@@ -26,20 +26,26 @@ class UndeployResult(Result):
     endpoint: str
     """Name of the endpoint."""
     changed: bool
-    """Whether there was such an endpoint."""
+    """Whether there was such an endpoint; false if it was deleted before."""
 
 
 def run(spec: UndeploySpec) -> UndeployResult:
     """Delete the endpoint and what belongs to it, and wait for the end. Its log stays.
 
+    An endpoint of the model that does not exist any more is no error: a retry finds it deleted.
+
     Raises:
-        DataError: Leeway did not make the endpoint. A retry cannot help.
+        DataError: Leeway did not make the endpoint, or it serves another model; or there is no such model, or it was
+            never deployed to an endpoint of this name. A retry cannot help.
         SpecError: no AWS region is configured. A retry cannot help.
         ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
     """
+    from pipelines.registry.lifecycle import Journal
     from pipelines.serving.endpoint_resources import build_endpoint_name
-    from pipelines.serving.undeployment import Endpoints
+    from pipelines.serving.undeployment import Endpoints, require_known_endpoint
 
     endpoint = spec.endpoint or build_endpoint_name(spec.model)
-    changed = Endpoints().undeploy(endpoint, spec.why)
+    changed = Endpoints().undeploy(endpoint, spec.why, spec.model)
+    if not changed:
+        require_known_endpoint(Journal.open().read_state(spec.model), spec.model, endpoint)
     return UndeployResult(model_name=spec.model, endpoint=endpoint, changed=changed)

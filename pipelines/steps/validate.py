@@ -131,32 +131,32 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
         if not rows.count:
             raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
         label_column.check_label_type(dataset, rows.schema)
-        verified = verification.verify(judgement, rows, spec.dataset, spec.verify_share)
+        comparison = verification.verify(judgement, rows, spec.dataset, spec.verify_share)
         split = quarantine.split_rows(rows, judgement.rejecting_results)
         outcome = quarantine.decide_outcome(judgement, split.bad_count, rows.count, spec.max_quarantined_fraction)
-        if verified and verified.differences:
+        if comparison and comparison.differences:
             outcome = replace(outcome, verdict="blocked")
-        evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, verified)
+        evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, comparison)
         datadocs.add_run(evidence, updates_indexes=updates_indexes)
-        if verified and verified.differences:
-            raise verification.build_engines_differ_error(spec.dataset, spec.partition, verified)
+        if comparison and comparison.differences:
+            raise verification.build_engines_differ_error(spec.dataset, spec.partition, comparison)
         if outcome.verdict == "blocked":
             is_incomplete = _is_only_incomplete(judgement)
-            withdrawn = (
+            withdrawn_rows = (
                 remove_published_rows(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0
             )
-            raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
+            raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn_rows)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
         commit = lake.write_partition(dataset.table, spec.partition, split.read_good_rows(), dataset.key)
     _log_result(spec, judgement, commit.rows, split.bad_count)
-    return _make_result(spec, judgement, split, commit, evidence, is_verified=verified is not None)
+    return _make_result(spec, judgement, split, commit, evidence, is_verified=comparison is not None)
 
 
-def _log_result(spec: ValidateSpec, judgement: Judgement, published: int, quarantined: int) -> None:
+def _log_result(spec: ValidateSpec, judgement: Judgement, published_rows: int, quarantined_rows: int) -> None:
     for failure in judgement.list_failures("warning", "info"):
         log_line = log.warning if failure["severity"] == "warning" else log.info
         log_line("%s %s: %s", spec.dataset, spec.partition, describe_failure(failure))
-    log.info("%s %s: %d rows published, %d quarantined", spec.dataset, spec.partition, published, quarantined)
+    log.info("%s %s: %d rows published, %d quarantined", spec.dataset, spec.partition, published_rows, quarantined_rows)
 
 
 def _make_result(
@@ -197,7 +197,7 @@ def _is_only_incomplete(judgement: Judgement) -> bool:
 
 
 def _make_error(
-    spec: ValidateSpec, critical_failures: list[dict[str, Any]], split: Split, withdrawn: int
+    spec: ValidateSpec, critical_failures: list[dict[str, Any]], split: Split, withdrawn_rows: int
 ) -> ValidationError:
     """Make the error of a refused partition: the critical expectations that failed, or else too many bad rows."""
     from pipelines.validation.suites import COMPLETENESS
@@ -211,8 +211,8 @@ def _make_error(
             f"{split.bad_count} of {split.rows.count} rows are bad, more than the "
             f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."
         )
-    if withdrawn:
-        reason = f"{reason} The {withdrawn} rows that were published before were withdrawn."
+    if withdrawn_rows:
+        reason = f"{reason} The {withdrawn_rows} rows that were published before were withdrawn."
     page = settings().build_docs_url(spec.dataset, str(spec.partition))
     message = f"{spec.dataset} {spec.partition} was not published: {reason}"
     advice = "Correct the source and ingest again"

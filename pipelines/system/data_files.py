@@ -20,7 +20,7 @@ def explain_damage(file: object, remedy: str) -> Iterator[None]:
 
     Args:
         file: path or description of the file that the block reads.
-        remedy: a sentence that tells the user how to create the file again.
+        remedy: a sentence about how to create the file again, for the user.
 
     Raises:
         DataError: the file does not exist, or its content is damaged. A retry cannot help.
@@ -53,9 +53,9 @@ def read_parquet(path: Path, step: str, columns: Iterable[str] = ()) -> pd.DataF
     import pandas as pd
 
     frame: pd.DataFrame = _read(path, step, pd.read_parquet)
-    if missing := [name for name in columns if name not in frame]:
+    if missing_names := [name for name in columns if name not in frame]:
         raise DataError(
-            f"{path} lacks the column(s) {', '.join(missing[:10])}.", f"Run `{step}` again; it writes this file."
+            f"{path} lacks the column(s) {', '.join(missing_names[:10])}.", f"Run `{step}` again; it writes this file."
         )
     return frame
 

@@ -35,8 +35,8 @@ _failed_endpoints: set[str] = set()
 def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
     """Record a span while the block runs. Spans and child processes of the block continue it in TRACEPARENT.
 
-    Without a TRACEPARENT whose trace is sampled, nothing is recorded. A span that cannot be sent is lost with a
-    warning: neither is an error.
+    Without a TRACEPARENT whose trace is sampled, nothing is recorded. If a span cannot be sent, a warning is logged and
+    the span is lost. No error is raised in either case.
 
     Args:
         name: name of the span.

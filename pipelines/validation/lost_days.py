@@ -25,8 +25,10 @@ class ValidationRowSource(DatasetRowSource):
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         # A dataset with `rows_from` has no tables of its own.
-        stored = [dataset for dataset in datasets if not dataset.rows_from]
-        super().__init__({table: dataset for dataset in stored for table in (dataset.table, dataset.quarantine)})
+        stored_datasets = [dataset for dataset in datasets if not dataset.rows_from]
+        super().__init__(
+            {table: dataset for dataset in stored_datasets for table in (dataset.table, dataset.quarantine)}
+        )
 
     def _write_rows(self, dataset: Dataset, table: str, partition: Partition, folder: Path) -> Sequence[Path]:
         suite = suites.load_suite(settings().project / "expectations", dataset.name)

@@ -149,13 +149,13 @@ def _back_up_lock_file(folder: Path) -> Iterator[None]:
 
 
 def _retry_transfer(workspace: Workspace, *arguments: str) -> None:
-    retrying = Retrying(
+    retryer = Retrying(
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=1, max=10),
         retry=retry_if_exception_type(TryAgainError),
         reraise=True,
     )
-    retrying(_run_dvc, workspace, *arguments)
+    retryer(_run_dvc, workspace, *arguments)
 
 
 def _build_environment(workspace: Workspace) -> dict[str, str]:

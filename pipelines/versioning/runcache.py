@@ -87,10 +87,10 @@ def remove_damaged_entries() -> None:
         except FileNotFoundError:  # another process removed it
             continue
     # DVC may still write an entry into a folder that is newer than this.
-    newest_abandoned = time.time() - MAX_WRITE_S
+    abandoned_before = time.time() - MAX_WRITE_S
     for folder in _get_runs_folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it
-            if folder.stat().st_mtime < newest_abandoned:
+            if folder.stat().st_mtime < abandoned_before:
                 _remove_if_empty(folder)
 
 

@@ -41,10 +41,11 @@ def create_dvc_tasks(
     """
     all_stages = stages.load_stages(settings().project / file)
     selected_names = list(select) or list(all_stages)
-    unknown = [name for name in (*selected_names, *refresh) if name not in all_stages or name not in selected_names]
-    if unknown:
+    required_names = (*selected_names, *refresh)
+    if unknown_names := [name for name in required_names if name not in all_stages or name not in selected_names]:
         raise SpecError(
-            f"{Path(file).name}: there is no stage {', '.join(unknown)} to run.", f"It has {', '.join(all_stages)}."
+            f"{Path(file).name}: there is no stage {', '.join(unknown_names)} to run.",
+            f"It has {', '.join(all_stages)}.",
         )
     dependencies_by_stage = _find_selected_dependencies(stages.find_dependencies(all_stages), selected_names)
     with TaskGroup(group_id) as group:

@@ -24,13 +24,13 @@ from pipelines.steps import load_spec_class
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
-    *("endpoint_costs.py", "flight_delay.py", "flight_status.py", "flights.py", "lake_check.py"),
-    "weather_ingest.py",
+    *("endpoint_costs.py", "endpoint_sweep.py", "flight_delay.py", "flight_status.py", "flights.py"),
+    *("lake_check.py", "weather_ingest.py"),
 )
 """The files that are shipped. A checkout may have more: `new NAME` writes dags/NAME.py."""
 FILES = [ROOT / "dags" / name for name in NAMES]
 DAGS = (
-    "endpoint_costs",
+    *("endpoint_costs", "endpoint_sweep"),
     *("flight_delay_monitor", "flight_delay_reset_breaker", "flight_delay_rollback", "flight_delay_score"),
     "flight_delay_train",
     *("flight_status_monitor", "flight_status_reset_breaker", "flight_status_rollback", "flight_status_score"),
@@ -89,7 +89,7 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
         assert isinstance(schedule.default_partition_mapper, IdentityMapper)
     paused_dags = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
     assert paused_dags == [
-        "endpoint_costs",
+        *("endpoint_costs", "endpoint_sweep"),
         *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
         *("flights_deploy", "flights_materialize", "flights_monitor", "flights_score", "flights_serving_monitor"),
         "lake_check",
@@ -123,10 +123,18 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("flights_rollback") == ["rollback"]
     assert list_tasks("lake_check") == ["check"]
     assert list_tasks("endpoint_costs") == ["meter"]
+    assert list_tasks("endpoint_sweep") == ["sweep"]
     assert list_tasks("flights_deploy") == ["shadow", "deploy"]
     assert list_tasks("flights_serving_monitor") == ["versions", "collect", "skew", "outcomes"]
     assert list_tasks("flights_materialize") == ["materialize"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
+
+
+def test_sweep_of_endpoints_deletes_nothing_unless_its_param_says_so(bag):
+    dag = bag.dags["endpoint_sweep"]
+    sweep = dag.get_task("sweep")
+    assert (dag.params["delete"], dag.params["hours"]) == (False, 24)
+    assert (sweep.hours, sweep.delete) == ("{{ params.hours }}", "{{ params.delete }}")
 
 
 def test_outputs_add_no_further_edges(bag):

@@ -53,11 +53,17 @@ REASONS = {
     r"test_filter_logs_paging__unknown_token: .*nextToken is invalid": (
         "CloudWatch refuses a token that it has not issued, with this message; moto answers an empty page."
     ),
-    r"at 'roleArn' failed to satisfy constraint": (
+    r"at '(role|executionRole)Arn' failed to satisfy constraint": (
         "The RoleArn is the ARN of no role: SageMaker refuses it with this message."
+    ),
+    r"calling the CreateModel operation: A model must have PrimaryContainer": (
+        "The model has no container: SageMaker refuses it."
     ),
     r"calling the CreateTransformJob operation: \d validation errors? detected": (
         "The S3 locations are no URIs, and some model names are missing: SageMaker refuses such a request."
+    ),
+    r"calling the CreateHyperParameterTuningJob operation: ": (
+        "The request does not say what to train, or names no objective: SageMaker refuses it. drydock runs the trials."
     ),
     r"should_validate_input: .*enum value set": (
         "The wording is SageMaker's: '1 validation error', values without quotes. moto writes '1 validation errors'."

@@ -34,7 +34,8 @@ export const formatInterval = (low: number | null, high: number | null): string 
 export const formatCount = (value: number): string => value.toLocaleString("en-US");
 
 /** Format US dollars without the unit.
- * @param decimals by default two, or four if two would show nearly nothing. Columns of a table have one number of them. */
+ * @param decimals number of decimals; by default two, or four for amounts below 0.1. In a table, give the same number for
+ * all rows of a column. */
 export const formatUsd = (value: number | null, decimals = value && Math.abs(value) < 0.1 ? 4 : 2): string => {
   if (value === null) return "";
   return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
@@ -43,7 +44,7 @@ export const formatUsd = (value: number | null, decimals = value && Math.abs(val
 /** Format a share as percent. */
 export const formatPercent = (share: number): string => `${Math.round(share * 100)} %`;
 
-/** Format seconds as the largest two units. */
+/** Format seconds in their two largest units, such as `2 h 5 min`. */
 export function formatDuration(seconds: number): string {
   const rounded = Math.round(seconds);
   if (rounded < 60) return `${rounded} s`;
@@ -51,7 +52,7 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(rounded / 3600)} h ${Math.floor((rounded % 3600) / 60)} min`;
 }
 
-/** Write a name of an event or of an outcome in words. */
+/** Format the name of an event or of an outcome as words: `held_back` becomes `held back`. */
 export const formatName = (name: string): string => name.replaceAll("_", " ");
 
 /** Return a noun with its number, such as `1 run` or `3 runs`. */
@@ -61,6 +62,6 @@ export const formatNumber = (count: number, noun: string): string =>
 /** Format a budget in US dollars without the unit: without decimals if it is a whole number. */
 export const formatBudget = (usd: number): string => (Number.isInteger(usd) ? formatCount(usd) : formatUsd(usd));
 
-/** Write a text that begins and ends as a sentence does. */
+/** Return the text with a capital letter at its beginning and a full stop at its end. */
 export const formatSentence = (text: string): string =>
   text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");

@@ -1,4 +1,4 @@
-// What Airflow loads: it renders the function that has the plugin's name among the globals.
+// The entry point. Airflow renders the component in the global variable that has the plugin's name.
 import { App } from "./app";
 
 Object.assign(globalThis, { Leeway: App, AirflowPlugin: App });

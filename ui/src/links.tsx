@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { Link, useParams } from "react-router-dom";
 import { checkAddress } from "./address";
 
-/** Link to an address of a document. If a link must not open it, only the text is shown; without text, nothing. */
+/** Link to an address from a document. Nothing is shown if the address is empty, or if a link must not open it. */
 export function ExternalLink({ address, children }: { address: string; children: ReactNode }) {
   const checked = checkAddress(address);
   if (checked === null) return null;

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { RequestError } from "./request";
 
 export interface Polled<T> {
-  /** The last data that arrived; stays if a later request fails. */
+  /** The last data that were read. They stay if a later request fails. */
   data: T | undefined;
   /** Error of the last request. */
   error: RequestError | undefined;
@@ -11,14 +11,15 @@ export interface Polled<T> {
   refresh: () => void;
 }
 
-/** Call `read` at once, then each `seconds` while the page is visible.
- * @param key what is read: if it changes, the data of the old key are dropped. Null: nothing is read.
- * @param read returns the data; undefined if they are as before. */
+/** Call `read` at once, and then every few seconds while the page is visible.
+ * @param key identifies the data. If it changes, the old data are dropped. Null: nothing is read.
+ * @param seconds time between the end of a call and the next call.
+ * @param read returns the data; undefined if they have not changed. */
 export function usePolled<T>(key: string | null, seconds: number, read: () => Promise<T | undefined>): Polled<T> {
   const [state, setState] = useState<{ key: string | null; data?: T; error?: RequestError }>({ key });
   const latest = useRef(read);
   latest.current = read;
-  const [turn, setTurn] = useState(0);
+  const [refreshCount, setRefreshCount] = useState(0);
 
   useEffect(() => {
     if (key === null) return;
@@ -45,9 +46,9 @@ export function usePolled<T>(key: string | null, seconds: number, read: () => Pr
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", pollIfVisible);
     };
-  }, [key, seconds, turn]);
+  }, [key, seconds, refreshCount]);
 
-  const refresh = useCallback(() => setTurn((old) => old + 1), []);
+  const refresh = useCallback(() => setRefreshCount((count) => count + 1), []);
   const isCurrent = state.key === key;
   return { data: isCurrent ? state.data : undefined, error: isCurrent ? state.error : undefined, refresh };
 }

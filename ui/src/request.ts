@@ -10,21 +10,22 @@ export class RequestError extends Error {
   }
 }
 
-/** Return the address of a path, also if Airflow is served below a path of its own. */
+/** Return the address of a path. Airflow's base URL may have a path, too. */
 export const resolveAddress = (path: string): string => new URL(path, document.baseURI).href;
 
 /** Return the address of Airflow's login, which leads back to where the visitor is. */
 export const buildLoginAddress = (): string =>
   resolveAddress(`api/v2/auth/login?next=${encodeURIComponent(window.location.href)}`);
 
-/** Send a request, and return the answer, of any status. A body is sent as JSON. */
+/** Send a request, and return the response, whatever its status. A body is sent as JSON.
+ * @throws RequestError with status 0 if there is no response. */
 export async function send(path: string, options: RequestInit & { json?: unknown } = {}): Promise<Response> {
   const { json, headers, ...rest } = options;
   const hasBody = json !== undefined;
   try {
     return await fetch(resolveAddress(path), {
       credentials: "same-origin",
-      // Another site can only send a form. For JSON, the browser asks this server first, which does not allow it.
+      // Another site could only send a form. Before it sends JSON, the browser asks this server, which refuses it (CORS).
       headers: { Accept: "application/json", ...(hasBody && { "Content-Type": "application/json" }), ...headers },
       ...(hasBody && { body: JSON.stringify(json) }),
       ...rest,
@@ -34,15 +35,15 @@ export async function send(path: string, options: RequestInit & { json?: unknown
   }
 }
 
-/** Send a request, and return the JSON of the answer.
- * @throws RequestError if the answer is an error, or if there is none. */
+/** Send a request, and return the JSON of the response.
+ * @throws RequestError if the response is an error, or if there is none. */
 export async function requestJson<T>(path: string, options: RequestInit & { json?: unknown } = {}): Promise<T> {
   const response = await send(path, options);
   if (!response.ok) throw await readError(response);
   return (await response.json()) as T;
 }
 
-/** Read the error of an answer. FastAPI writes it in `detail`: a text, an object, or a list of wrong fields. */
+/** Read the error in a response. FastAPI writes it to `detail`: a text, an object, or a list of wrong fields. */
 export async function readError(response: Response): Promise<RequestError> {
   const body: unknown = await response.json().catch(() => null);
   const detail = typeof body === "object" && body !== null && "detail" in body ? body.detail : null;

@@ -1,4 +1,4 @@
-// What all views have: the data or an error, and the time of the data.
+// The frame that all views share: the data or an error, and a warning if the data may be old.
 import { Skeleton, Stack } from "@chakra-ui/react";
 import { type ReactNode, useEffect } from "react";
 import type { Sent } from "./documents/read";
@@ -14,11 +14,11 @@ interface ViewProps<T> {
   children: (document: T) => ReactNode;
 }
 
-/** Show the document of a view; while it is not there, a frame or the error. */
+/** Show the document of a view. Until it has been read, show a placeholder, or the error. */
 export function View<T extends { written_at: string }>({ polled, what, children }: ViewProps<T>) {
   const { data, error } = polled;
   useEffect(() => {
-    // A dialog may hold what the visitor wrote. It says by itself that the session has ended.
+    // A dialog may contain a text of the visitor, so it stays. It shows itself that the session has ended.
     if (error?.status === 401 && !document.querySelector("[role=dialog]")) window.location.assign(buildLoginAddress());
   }, [error]);
   if (!data) {
@@ -41,7 +41,7 @@ export function View<T extends { written_at: string }>({ polled, what, children 
 
 function UpdateError({ status, text }: { status: number; text: string }) {
   return (
-    <Notice status="error" title="The last update failed. The page shows what it knew before.">
+    <Notice status="error" title="The last update failed. The page shows older data.">
       {status === 401 ? "Your session has ended." : text}
     </Notice>
   );

@@ -5,7 +5,7 @@ from typing import cast
 from moto.core.responses import ActionResult, EmptyResult
 
 from drydock.api import listing
-from drydock.api.endpoint_responses import NEWEST_FIRST, EndpointResponse
+from drydock.api.endpoint_responses import EndpointResponse
 from drydock.api.feature_store.backend import FeatureGroupsBackend
 
 FEATURE_GROUP_OPERATIONS = (
@@ -35,7 +35,7 @@ class FeatureGroupResponse(EndpointResponse):
 
     def list_feature_groups(self) -> ActionResult:
         """Answer ListFeatureGroups, which moto does not have."""
-        request = NEWEST_FIRST | self.read_request("ListFeatureGroups")
+        request = listing.NEWEST_FIRST | self.read_request("ListFeatureGroups")
         groups = list(self._feature_groups_backend.feature_groups.values())
         if "OfflineStoreStatusEquals" in request:
             groups = []  # groups of this server have no offline store

@@ -64,9 +64,9 @@ class AsyncInvocations:
         self._settings, self._metrics = settings, metrics
         self._find_endpoint, self._record_result = find_endpoint, record_result
         self._stored_requests = Resources(store, "async-invocation")
-        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._lock, self._stop_event = threading.Lock(), threading.Event()
         self._queues: dict[Key, deque[AsyncRequest]] = {}
-        self._running: Counter[Key] = Counter()
+        self._running_counts: Counter[Key] = Counter()
         self._threads = ThreadPoolExecutor(THREADS, "async")
         self._backlog_at = 0.0
         for owner, text in self._stored_requests.iterate():
@@ -79,7 +79,7 @@ class AsyncInvocations:
 
     def close(self) -> None:
         """Begin no more requests. Requests in progress stay stored, and the next server answers them."""
-        self._stopped.set()
+        self._stop_event.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, owner: Owner, request: AsyncRequest) -> None:
@@ -96,7 +96,7 @@ class AsyncInvocations:
             self._stored_requests.delete(owner, request.id)
 
     def _run(self) -> None:
-        while not self._stopped.wait(CHECK_S):
+        while not self._stop_event.wait(CHECK_S):
             is_backlog_due = time.monotonic() >= self._backlog_at
             if is_backlog_due:
                 self._backlog_at = time.monotonic() + BACKLOG_S
@@ -115,14 +115,14 @@ class AsyncInvocations:
         with self._lock:
             queue = self._queues.get(key, deque())
             if is_backlog_due:
-                self._metrics.record_backlog(*key, len(queue) + self._running[key], instances)
+                self._metrics.record_backlog(*key, len(queue) + self._running_counts[key], instances)
             limit = 0 if fleet is None else instances * fleet.plan.async_concurrency
             expired_requests = [request for request in queue if request.is_expired]
             for request in expired_requests:
                 queue.remove(request)
-            count = max(min(limit - self._running[key], len(queue)), 0)
+            count = max(min(limit - self._running_counts[key], len(queue)), 0)
             requests = [*expired_requests, *(queue.popleft() for _ in range(count))]
-            self._running[key] += len(requests)
+            self._running_counts[key] += len(requests)
         for request in requests:
             self._threads.submit(self._process, key, endpoint, request)
 
@@ -135,7 +135,7 @@ class AsyncInvocations:
         except Exception as error:
             log.exception("asynchronous request %s: internal error", request.inference_id)
             failure = f"InternalServerError: {type(error).__name__}: {error}"
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             return  # the next server answers it
         if failure and request.failure:
             self._write_failure(key.owner, request, failure)
@@ -145,7 +145,7 @@ class AsyncInvocations:
         )
         self._stored_requests.delete(key.owner, request.id)
         with self._lock:
-            self._running[key] -= 1
+            self._running_counts[key] -= 1
 
     def _answer(self, owner: Owner, endpoint: Endpoint, request: AsyncRequest) -> None:
         """Send a request to the model, and write its answer.
@@ -163,10 +163,10 @@ class AsyncInvocations:
             body = run_transfer(description, lambda: objects.read(request.input, MAX_INPUT_BYTES))
         invocation = Invocation(body, request.headers, timeout_s=request.timeout_s)
         fleet, result = serve(endpoint, invocation, endpoint.name)
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             return
         self._record_result(endpoint, fleet, invocation, result, time.perf_counter() - started_at)
-        check_response(result.response, endpoint.name, owner.account_id)
+        check_response(result.response, endpoint.name, owner)
         self._write(objects, request.output, result.response.body)
 
     def _write_failure(self, owner: Owner, request: AsyncRequest, failure: str) -> None:

@@ -13,12 +13,26 @@ PING_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """The response of a model server."""
+    """The response of a model server.
+
+    Attributes:
+        status: HTTP status; 0 if the model did not answer in time.
+        body: The body.
+        content_type: Its content type.
+        custom_attributes: The header X-Amzn-SageMaker-Custom-Attributes.
+        log_stream: For an error: name of the log stream of the instance that answered; "" if no instance did.
+    """
 
     status: int
     body: bytes
     content_type: str
     custom_attributes: str = ""
+    log_stream: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the model has answered the request without an error."""
+        return 200 <= self.status < 300
 
 
 class ConnectionPool:
@@ -32,7 +46,7 @@ class ConnectionPool:
         self._port = port
         self._idle: deque[http.client.HTTPConnection] = deque()
         self._answered_at = 0.0
-        self._sent: list[float] = []  # when each request in progress was sent
+        self._sent_times: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
         """Whether a request got no response in time, and no other request got one while it waited."""
 
@@ -44,7 +58,7 @@ class ConnectionPool:
             OSError, HTTPException: The server has ended, or has closed the connection before its response was complete.
         """
         sent_at = time.monotonic()
-        self._sent.append(sent_at)
+        self._sent_times.append(sent_at)
         connection = self._take_connection(timeout_s)
         try:
             connection.request("POST", "/invocations", body, dict(headers))
@@ -52,11 +66,11 @@ class ConnectionPool:
             content = response.read()
         except BaseException as error:
             connection.close()
-            if isinstance(error, TimeoutError) and self._answered_at < sent_at == min(self._sent):
+            if isinstance(error, TimeoutError) and self._answered_at < sent_at == min(self._sent_times):
                 self.is_stuck = True
             raise
         finally:
-            self._sent.remove(sent_at)
+            self._sent_times.remove(sent_at)
         self._answered_at = time.monotonic()
         self._idle.append(connection)
         attributes = response.headers.get("X-Amzn-SageMaker-Custom-Attributes", "")

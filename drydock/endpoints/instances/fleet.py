@@ -50,10 +50,10 @@ class Fleet:
         self._condition = threading.Condition()
         self._scale_lock = threading.Lock()
         self._instances: list[Instance] = []
-        self._starting: list[Instance] = []
+        self._starting_instances: list[Instance] = []
         self._turn = itertools.count()
         self._requests, self._variant_requests, self._launches = 0, Counter[str](), Counter[str]()
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self.standbys = Standbys(options.create_instance)
 
     def scale(self, share: float = 1.0, *, starts_serverless: bool = False) -> None:
@@ -67,18 +67,20 @@ class Fleet:
             JobFailed: An instance did not start. Those that answered before are not changed.
         """
         with self._scale_lock:
-            surplus, missing = [], []
+            surplus_instances, missing_variants = [], []
             for variant in self.plan.variants:
                 instances = [instance for instance in self._instances if instance.variant is variant]
                 count = math.ceil(variant.count * share - ROUNDING)
                 count = max(count, 1) if variant.serverless and starts_serverless else count
-                surplus += [] if variant.serverless else instances[count:]  # `_watch` stops idle serverless instances
-                missing += [variant] * (count - len(instances))
-            self._start_instances(missing, DEPLOYMENT_NICENESS)
+                surplus_instances += (
+                    [] if variant.serverless else instances[count:]
+                )  # `_watch` stops idle serverless instances
+                missing_variants += [variant] * (count - len(instances))
+            self._start_instances(missing_variants, DEPLOYMENT_NICENESS)
             with self._condition:
-                self._instances = [instance for instance in self._instances if instance not in surplus]
-                self._condition.wait_for(lambda: not any(instance.requests for instance in surplus), DRAIN_S)
-            _stop_all(surplus)
+                self._instances = [instance for instance in self._instances if instance not in surplus_instances]
+                self._condition.wait_for(lambda: not any(instance.requests for instance in surplus_instances), DRAIN_S)
+            _stop_all(surplus_instances)
 
     def count_ready(self, variant: Variant) -> int:
         """Return how many instances of a variant answer requests now."""
@@ -103,7 +105,7 @@ class Fleet:
             FleetStopped: The instances were stopped already. Another fleet of the endpoint may answer.
         """
         with self._condition:
-            if self._stopped.is_set():
+            if self._stop_event.is_set():
                 raise FleetStopped("the instances were stopped")
             self._requests += 1
         try:
@@ -154,7 +156,7 @@ class Fleet:
     def _take_instance(self, variant: Variant, deadline: float) -> Instance | None:
         launch: Future[None] | None = None
         with self._condition:
-            while not self._stopped.is_set():
+            while not self._stop_event.is_set():
                 if ready := self._list_ready(variant):
                     instance = ready[next(self._turn) % len(ready)]
                     instance.requests += 1
@@ -206,9 +208,9 @@ class Fleet:
     def stop(self) -> None:
         """Stop all instances, also those that are starting. Idempotent."""
         with self._condition:
-            self._stopped.set()
-            instances = self._instances + self._starting
-            self._instances, self._starting = [], []
+            self._stop_event.set()
+            instances = self._instances + self._starting_instances
+            self._instances, self._starting_instances = [], []
             self._condition.notify_all()
         _stop_all([*instances, *self.standbys.close()])
 
@@ -217,15 +219,15 @@ class Fleet:
             return
         instances = [self.standbys.take(variant) or self._create_instance(variant) for variant in variants]
         with self._condition:
-            if self._stopped.is_set():
+            if self._stop_event.is_set():
                 raise JobFailed("The deployment was stopped.")
-            self._starting = self._starting + instances
+            self._starting_instances = self._starting_instances + instances
         with ThreadPoolExecutor(len(instances)) as threads:
             futures = [threads.submit(_prepare_and_start, instance, niceness) for instance in instances]
         errors = [error for future in futures if (error := future.exception())]
         with self._condition:
-            self._starting = [instance for instance in self._starting if instance not in instances]
-            is_stopped = self._stopped.is_set()
+            self._starting_instances = [instance for instance in self._starting_instances if instance not in instances]
+            is_stopped = self._stop_event.is_set()
             if not errors and not is_stopped:
                 self._instances = self._instances + instances
                 self._condition.notify_all()
@@ -243,7 +245,7 @@ class Fleet:
     def _watch(self, instance: Instance) -> None:
         """Start an instance again whenever its process has ended, until the instance is stopped, or idle for long."""
         attempt, started_at = 0, time.monotonic()
-        while not self._stopped.wait(CHECK_S) and instance in self._instances:
+        while not self._stop_event.wait(CHECK_S) and instance in self._instances:
             if self._remove_if_idle(instance):
                 return instance.stop()
             if not instance.has_ended():
@@ -252,7 +254,7 @@ class Fleet:
             log.warning("instance %s of variant %s has ended: starting it again", instance.name, instance.variant.name)
             instance.pool = None
             self._options.on_restart()
-            if self._stopped.wait(RESTART_PAUSES_S[min(attempt, len(RESTART_PAUSES_S) - 1)]):
+            if self._stop_event.wait(RESTART_PAUSES_S[min(attempt, len(RESTART_PAUSES_S) - 1)]):
                 return
             attempt += 1
             started_at = time.monotonic()

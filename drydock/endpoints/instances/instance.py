@@ -19,7 +19,7 @@ from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.host.usage import Usage
-from drydock.jobs.failure import read_log_end
+from drydock.jobs.failure import list_last_lines, read_log_end
 from drydock.jobs.transform.job import get_model_data_uri
 from drydock.jobs.work import run_transfer
 from drydock.resources import Owner
@@ -70,7 +70,7 @@ class Instance:
         self._host: RunningHost | None = None
         self.is_standby = False
         """Whether its process has imported the model's libraries, or does so, and waits for `start`."""
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self.pool: ConnectionPool | None = None
         """Sends requests to the process; None while it does not answer."""
         self.requests, self.used_at = 0, time.monotonic()
@@ -80,6 +80,11 @@ class Instance:
     def name(self) -> str:
         """Name of the instance, such as i-0c1f2e3d."""
         return self._tree.host
+
+    @property
+    def log_stream(self) -> str:
+        """Name of its log stream; "" before `prepare`."""
+        return str(self._forwarders[0].stream) if self._forwarders else ""
 
     def prepare(self) -> None:
         """Create the folder tree, begin its log, and download the model into it.
@@ -139,7 +144,7 @@ class Instance:
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
         """
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             raise JobFailed(self._describe_failed_start())
         host = self._host if self.is_standby else None
         if host is None:
@@ -149,7 +154,7 @@ class Instance:
         while (port := self._find_port(host)) is None:
             if self.is_standby:
                 self.is_standby = not self._let_standby_load()
-            if host.has_exited() or self._stopped.is_set() or time.monotonic() > deadline:
+            if host.has_exited() or self._stop_event.is_set() or time.monotonic() > deadline:
                 host.finish()
                 raise JobFailed(self._describe_failed_start())
             time.sleep(POLL_S)
@@ -183,7 +188,7 @@ class Instance:
 
     def has_ended(self) -> bool:
         """Return whether the process has ended without a call of `stop`, or does not answer any more."""
-        if self._stopped.is_set() or self._host is None:
+        if self._stop_event.is_set() or self._host is None:
             return False
         pool = self.pool
         return self._host.has_exited() or (pool is not None and pool.is_stuck)
@@ -197,7 +202,7 @@ class Instance:
 
     def stop(self) -> None:
         """End the process, and delete the folder tree. Idempotent."""
-        self._stopped.set()
+        self._stop_event.set()
         pool, self.pool = self.pool, None
         if self._host is not None:
             self._end_process(self._host)
@@ -216,10 +221,8 @@ class Instance:
         host.finish()
 
     def _describe_failed_start(self) -> str:
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             return "The instance was stopped before its model was loaded."
-        text = (
-            f"The primary container for production variant {self.variant.name} did not pass the ping health check. "
-            "The end of its log: "
-        )
-        return text + read_log_end(self._tree.log).strip()[-LOG_END_CHARS:]
+        text = f"The primary container for production variant {self.variant.name} did not pass the ping health check."
+        lines = list_last_lines(read_log_end(self._tree.log))
+        return f"{text} The end of its log: {' | '.join(lines)[-LOG_END_CHARS:]}" if lines else text

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from drydock.resources import Owner
 
 
+def build_log_group(endpoint: str) -> str:
+    """Return the name of the log group of an endpoint, as SageMaker names it."""
+    return f"/aws/sagemaker/Endpoints/{endpoint}"
+
+
 @dataclass(frozen=True)
 class VariantLog:
     """A variant of an endpoint, as the source of logs; see `host.log_source.LogSource`.
@@ -35,8 +40,8 @@ class VariantLog:
 
     @property
     def log_group(self) -> str:
-        """Name of the log group, as SageMaker names it."""
-        return f"/aws/sagemaker/Endpoints/{self.endpoint}"
+        """Name of the log group."""
+        return build_log_group(self.endpoint)
 
     def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
         """Do nothing: logs of endpoints have no metrics."""

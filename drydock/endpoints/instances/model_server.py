@@ -167,9 +167,8 @@ def main(base: Path) -> int:
     lower_priority(int(os.environ.get(NICENESS_VARIABLE, "0")))
     try:
         predict = load_model(base / "model")
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit):
         traceback.print_exc()
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     write_imports(code / IMPORTS_FILE, known_modules, base)
     # The model's objects live as long as the process. Without them, a garbage collection does not delay a request.

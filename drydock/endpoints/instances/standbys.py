@@ -91,7 +91,7 @@ class Standbys:
                 instance.prepare()
                 instance.stand_by(standby.imports)
             except JobFailed as error:
-                log.warning("variant %s: no process stands by: %s", standby.variant.name, error.reason)
+                log.warning("variant %s has no standby process: %s", standby.variant.name, error.reason)
             if not self._wait_until_taken(standby, instance):
                 instance.stop()
                 with self._condition:

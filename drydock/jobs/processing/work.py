@@ -107,10 +107,10 @@ class ProcessingWork:
                 run_transfer(description, functools.partial(self._object_store.upload_folder, folder, output["S3Uri"]))
         return []
 
-    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
         """Set the ExitMessage from /opt/ml/output/message, and return the job's FailureReason."""
         self._set_exit_message()
-        return describe_algorithm_error(exit_code, self._trees[0].output / "message", log_end, command)
+        return describe_algorithm_error(exit_code, self._trees, host, log_end, command, message_file="message")
 
     def _set_exit_message(self) -> None:
         message = read_beginning(self._trees[0].output / "message")

@@ -1,12 +1,22 @@
 """The environment and the input/config files of a training job's host: SageMaker's script-mode contract."""
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-from drydock.host.hyperparameters import build_script_arguments, decode_hyperparameters
+from drydock.host.hyperparameters import TOOLKIT_PREFIX, build_script_arguments, decode_hyperparameters
 from drydock.jobs.environment import HostContext, build_common_environment
+from drydock.jobs.training.distribution import INTERFACE, MPI
 from drydock.jobs.training.job import TrainingJob
+
+INSTANCE_GROUP = "homogeneousCluster"
+"""SageMaker's name for the group of instances of a job whose request names no groups."""
+TOOLKIT_SETTINGS = {
+    *("sagemaker_program", "sagemaker_submit_directory", "sagemaker_container_log_level", "sagemaker_job_name"),
+    *("sagemaker_region", "sagemaker_s3_output", "sagemaker_enable_cloudwatch_metrics"),
+}
+"""Hyperparameters that the toolkit itself uses. All others with its prefix are for a framework."""
 
 
 def build_environment(job: TrainingJob, context: HostContext) -> dict[str, str]:
@@ -46,6 +56,7 @@ def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict
     all_hyperparameters = decode_hyperparameters(request, include_toolkit_settings=True)
     program = str(all_hyperparameters.get("sagemaker_program", ""))
     config_files = build_config_files(job, context)
+    framework_params = _select_framework_params(all_hyperparameters)
     values: dict[str, Any] = {
         "hosts": list(context.hosts),
         "current_host": context.host,
@@ -60,17 +71,44 @@ def _build_script_mode_variables(job: TrainingJob, context: HostContext) -> dict
         "input_data_config": config_files["inputdataconfig.json"],
         "resource_config": config_files["resourceconfig.json"],
         "current_instance_type": job.instance_type,
-        "network_interface_name": "lo",
+        **_describe_instance_group(config_files["resourceconfig.json"], framework_params.get(MPI) is True),
+        "framework_params": framework_params,
+        "log_level": all_hyperparameters.get("sagemaker_container_log_level", logging.INFO),
+        "network_interface_name": INTERFACE,
     }
     variables = {f"SM_{name.upper()}": _format_value(value) for name, value in values.items()}
     variables |= {f"SM_HP_{name.upper()}": _format_value(value) for name, value in hyperparameters.items()}
     training_env = {
         **values,
+        "additional_framework_parameters": framework_params,
+        "is_master": context.host == context.hosts[0],
+        "master_hostname": context.hosts[0],
         **_build_folder_variables(request, context.base),
         "hyperparameters": hyperparameters,
         "job_name": job.name,
     }
     return {**variables, "SM_TRAINING_ENV": _format_value(training_env)}
+
+
+def _select_framework_params(all_hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in all_hyperparameters.items()
+        if name.startswith(TOOLKIT_PREFIX) and name not in TOOLKIT_SETTINGS
+    }
+
+
+def _describe_instance_group(resource_config: Mapping[str, Any], is_mpi: bool) -> dict[str, Any]:
+    """Return the values about groups of instances. The toolkit names the group of the distribution for MPI only."""
+    (group,) = resource_config["instance_groups"]
+    return {
+        "current_instance_group": INSTANCE_GROUP,
+        "current_instance_group_hosts": group["hosts"],
+        "instance_groups": [INSTANCE_GROUP],
+        "instance_groups_dict": {INSTANCE_GROUP: group},
+        "distribution_instance_groups": [INSTANCE_GROUP] if is_mpi else [],
+        "is_hetero": False,
+    }
 
 
 def build_config_files(job: TrainingJob, context: HostContext) -> dict[str, Any]:
@@ -83,16 +121,16 @@ def build_config_files(job: TrainingJob, context: HostContext) -> dict[str, Any]
         "resourceconfig.json": {
             "current_host": context.host,
             "current_instance_type": job.instance_type,
-            "current_group_name": "homogeneousCluster",
+            "current_group_name": INSTANCE_GROUP,
             "hosts": list(context.hosts),
             "instance_groups": [
                 {
-                    "instance_group_name": "homogeneousCluster",
+                    "instance_group_name": INSTANCE_GROUP,
                     "instance_type": job.instance_type,
                     "hosts": list(context.hosts),
                 }
             ],
-            "network_interface_name": "lo",
+            "network_interface_name": INTERFACE,
         },
     }
 

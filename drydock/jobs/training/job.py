@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from drydock.jobs.job import Job
-from drydock.jobs.metrics import FinalMetrics
-from drydock.jobs.record import add_default_runtime, create_record
+from drydock.jobs.metrics import FinalMetrics, read_series
+from drydock.jobs.record import TrialOf, add_default_runtime, create_record
 from drydock.store import Store
 
 # Values that CreateTrainingJob fills in if the request leaves them out.
@@ -36,7 +36,14 @@ class TrainingJob(Job):
 
     @classmethod
     def create(
-        cls, store: Store, request: Mapping[str, Any], account_id: str, region: str, arn: str, spot_fraction: float
+        cls,
+        store: Store,
+        request: Mapping[str, Any],
+        account_id: str,
+        region: str,
+        arn: str,
+        spot_fraction: float,
+        tuning: TrialOf | None = None,
     ) -> "TrainingJob":
         """Return a new job, which is not stored before the first `save`.
 
@@ -47,10 +54,13 @@ class TrainingJob(Job):
             region: Name of the region, such as us-east-1.
             arn: The job's ARN.
             spot_fraction: Billable seconds per training second if the job runs on spot instances, from 0 to 1.
+            tuning: The tuning job that starts the job, if there is one.
         """
         billable_fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0
         full_request = add_default_runtime({**DEFAULTS, **request})
-        return cls(store, account_id, region, create_record(full_request, arn, billable_fraction))
+        record = create_record(full_request, arn, billable_fraction)
+        record.tuning = tuning
+        return cls(store, account_id, region, record)
 
     @property
     def has_metrics(self) -> bool:
@@ -58,7 +68,7 @@ class TrainingJob(Job):
         return bool(self._metric_definitions)
 
     def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
-        """Update and store FinalMetricDataList from lines of the log.
+        """Update and store FinalMetricDataList, and the values of a tuning job's objective, from lines of the log.
 
         Args:
             lines: New lines of the log.
@@ -69,13 +79,22 @@ class TrainingJob(Job):
         values_before = metrics.last_values
         for line in lines:
             metrics.update_from_line(line, printed_at)
-        if metrics.last_values is not values_before:
+        objective_values = read_series(self._objective_regex, lines) if self._objective_regex else []
+        if objective_values or metrics.last_values is not values_before:
             self.record.metrics = dict(metrics.last_values)
+            self.record.objective_values += objective_values
             self.save()
 
     @functools.cached_property
     def _final_metrics(self) -> FinalMetrics:
         return FinalMetrics(self._metric_definitions, self.record.metrics)
+
+    @functools.cached_property
+    def _objective_regex(self) -> str | None:
+        """Regex of the tuning job's objective; None if no tuning job started the job."""
+        tuning = self.record.tuning
+        regexes = {definition["Name"]: definition["Regex"] for definition in self._metric_definitions}
+        return regexes.get(tuning.metric) if tuning else None
 
     @property
     def _metric_definitions(self) -> Sequence[Mapping[str, str]]:
@@ -117,6 +136,7 @@ class TrainingJob(Job):
             response = {
                 **self.request,
                 "TrainingJobArn": self.arn,
+                "TuningJobArn": record.tuning and record.tuning.arn,
                 "TrainingJobStatus": str(self.status),
                 "SecondaryStatus": str(self.phase),
                 "SecondaryStatusTransitions": [transition.describe() for transition in record.transitions],

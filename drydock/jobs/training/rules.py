@@ -6,6 +6,7 @@ from typing import Any
 
 from drydock.host.tree import is_below_container_base
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
+from drydock.jobs.training.distribution import find_distribution_problem
 from drydock.transfer import channels
 
 # SageMaker's own limit: 28 days.
@@ -82,6 +83,8 @@ def _check_program(request: Mapping[str, Any]) -> None:
         refuse("You must specify either an algorithm name or a training image, not both.")
     if algorithm["TrainingInputMode"] == "Pipe":
         refuse("TrainingInputMode Pipe is not supported by drydock: use File or FastFile.")
+    if problem := find_distribution_problem(request):
+        refuse(problem)
 
 
 def _check_channels(request: Mapping[str, Any]) -> None:

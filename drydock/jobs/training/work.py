@@ -4,17 +4,20 @@ import contextlib
 import functools
 import json
 import logging
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from drydock.errors import JobFailed
+from drydock.host.addresses import choose_addresses
 from drydock.host.executor import Executor
 from drydock.host.hyperparameters import build_script_arguments, decode_hyperparameters
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import HostContext, make_host_context
 from drydock.jobs.failure import describe_algorithm_error
+from drydock.jobs.training.distribution import Launch, build_launch_command
 from drydock.jobs.training.environment import build_config_files, build_environment
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.work import TRANSFER_ERRORS, run_transfer
@@ -52,6 +55,7 @@ class TrainingWork:
     def create_trees(self) -> None:
         """Create the folder trees, with all folders of /opt/ml and the files of input/config."""
         channel_names = [channel["ChannelName"] for channel in self._channels]
+        shutil.rmtree(self._get_mpi_folder(), ignore_errors=True)
         for tree in self._trees:
             folders = [tree.config, tree.model, tree.output_data, tree.code, self._get_checkpoint_folder(tree)]
             tree.create([*folders, *map(tree.get_channel_folder, channel_names)])
@@ -92,7 +96,9 @@ class TrainingWork:
         if not script.is_relative_to(tree.code.resolve()) or not script.is_file():
             raise JobFailed(f"AlgorithmError: ImportModuleError: no file {program} in sagemaker_submit_directory")
         interpreter = "/bin/sh" if script.suffix == ".sh" else self._executor.get_interpreter()
-        return [interpreter, program, *build_script_arguments(self._job.request)]
+        command = [interpreter, program, *build_script_arguments(self._job.request)]
+        path = self.build_environment(tree).get("PATH", "")
+        return build_launch_command(self._job.request, self._plan_launch(tree), command, path)
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
         """Return all environment variables of a host's program."""
@@ -124,14 +130,12 @@ class TrainingWork:
         lines += self._upload_model(model)
         return lines
 
-    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
         """Upload the checkpoints and the output, and return the job's FailureReason, even if the upload fails."""
         self.save_progress(exit_code)
         with contextlib.suppress(JobFailed):
             self._upload_output()
-        failure_files = [tree.output / "failure" for tree in self._trees]
-        failure_file = next((path for path in failure_files if path.exists()), failure_files[0])
-        return describe_algorithm_error(exit_code, failure_file, log_end, command)
+        return describe_algorithm_error(exit_code, self._trees, host, log_end, command)
 
     @property
     def _channels(self) -> Sequence[Mapping[str, Any]]:
@@ -145,6 +149,18 @@ class TrainingWork:
 
     def _get_toolkit_setting(self, name: str) -> Any:
         return decode_hyperparameters(self._job.request, include_toolkit_settings=True)[name]
+
+    def _plan_launch(self, tree: HostTree) -> Launch:
+        hosts = [host_tree.host for host_tree in self._trees]
+        # Without names in /etc/hosts, programs that are not in Python need an address.
+        addresses = choose_addresses(self._job.arn, hosts)
+        master = hosts[0] if self._executor.has_opt_ml else addresses[hosts[0]]
+        folder = self._get_mpi_folder().resolve()
+        return Launch(hosts, tree.host, master, self._job.arn, folder, self._executor.is_container)
+
+    def _get_mpi_folder(self) -> Path:
+        """Return the folder in which mpirun passes commands to the other hosts."""
+        return self._trees[0].root.with_name("mpi")
 
     def _build_host_context(self, tree: HostTree) -> HostContext:
         return make_host_context(self._job, tree, self._executor, self._settings)

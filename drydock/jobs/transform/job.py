@@ -1,5 +1,6 @@
 """Transform jobs, as CreateTransformJob requests them and DescribeTransformJob shows them."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -81,6 +82,10 @@ class TransformJob(Job):
         """TransformResources."""
         resources: Mapping[str, Any] = self.request["TransformResources"]
         return resources
+
+    def build_metrics_host(self, host: str) -> str:
+        """Return the value of the dimension Host, which has the id of an instance for a transform job."""
+        return f"{self.name}/i-{hashlib.sha256(f'{self.arn}/{host}'.encode()).hexdigest()[:17]}"
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeTransformJob."""

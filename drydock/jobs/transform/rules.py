@@ -57,8 +57,10 @@ def check_model(containers: list[Mapping[str, Any]], name: str) -> None:
     source = containers[0].get("ModelDataSource", {}).get("S3DataSource", {})
     if source and (source.get("S3DataType"), source.get("CompressionType")) != ("S3Object", "Gzip"):
         refuse(f"Model {name}: drydock reads ModelDataSource of S3DataType S3Object and CompressionType Gzip only.")
-    if not get_model_data_uri(containers[0]):
+    uri = get_model_data_uri(containers[0])
+    if not uri:
         refuse(f"Model {name} has no ModelDataUrl: drydock runs the code that is in a model's model.tar.gz.")
+    check_s3_uri(uri, f"ModelDataUrl of model {name}")
     folder = containers[0].get("Environment", {}).get("SAGEMAKER_SUBMIT_DIRECTORY", CODE_FOLDER)
     if folder.rstrip("/") != CODE_FOLDER:
         refuse(f"Model {name}: SAGEMAKER_SUBMIT_DIRECTORY {folder} is not supported by drydock: use {CODE_FOLDER}.")

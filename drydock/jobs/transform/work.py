@@ -102,7 +102,7 @@ class TransformWork:
             self._check_outputs()
         return []
 
-    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
         """Upload the complete responses, as SageMaker does, and return the job's FailureReason."""
         with contextlib.suppress(JobFailed):  # the program's failure is reported, not a failure of the upload
             self._upload()
@@ -110,8 +110,7 @@ class TransformWork:
         message = next((text for path in failure_files if (text := read_beginning(path))), "")
         if exit_code == inference.EXIT_BAD_INPUT and message:
             return f"ClientError: {message}"
-        failure_file = next((path for path in failure_files if path.exists()), failure_files[0])
-        return describe_algorithm_error(exit_code, failure_file, log_end, command)
+        return describe_algorithm_error(exit_code, self._trees, host, log_end, command)
 
     def _upload(self) -> None:
         uri = self._job.request["TransformOutput"]["S3OutputPath"]

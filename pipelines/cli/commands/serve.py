@@ -37,7 +37,7 @@ def run_command(
         typer.Option(
             "--lookups/--no-lookups",
             show_default="if AWS or drydock is configured",
-            help="Read features in the online store, where `materialize` wrote them.",
+            help="Read features from the online store, to which `materialize` wrote them.",
         ),
     ] = None,
     record: Annotated[
@@ -47,8 +47,8 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    Features are those of its registration. SIGTERM ends the server after the requests in progress. Exit code 75: the
-    port is in use, or MLflow does not answer.
+    The features are computed by the code that was stored when the version was registered. SIGTERM ends the server after
+    the requests in progress. Exit code 75: the port is in use, or MLflow does not answer.
     """
     _limit_threads()
     create_home()
@@ -60,16 +60,16 @@ def run_command(
     from pipelines.serving.server import bind, serve
 
     load_dataset = _choose_dataset(model, dataset)
-    with bind(host, port) as listener, ExitStack() as loaded:
+    with bind(host, port) as listener, ExitStack() as models:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
             folder = Path(record) if record else None
-            opened = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
-            served_model = loaded.enter_context(opened)
+            model_context = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
+            served_model = models.enter_context(model_context)
         serve(build_app(served_model), listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 
 def _choose_dataset(model: str, dataset: str) -> Callable[[], Dataset]:
-    """Return what loads the dataset if the version needs it. A wrong name is refused in any case."""
+    """Return a function that loads the dataset, for a version that needs it. A wrong name is refused now."""
     load_dataset = partial(find_dataset_of_model, model, dataset)
     if dataset:
         load_dataset()
@@ -82,9 +82,13 @@ def _limit_threads() -> None:
 
 
 def _refuse_options(**options: bool) -> None:
-    """Refuse options that were given, by their names: they have no effect beside --example."""
+    """Refuse options that have no effect together with --example.
+
+    Args:
+        options: name of each option, and whether it was given.
+    """
     if given_options := [f"--{name}" for name, is_given in options.items() if is_given]:
-        raise SpecError(f"{', '.join(given_options)} has no effect beside --example.", "Leave it out.")
+        raise SpecError(f"{', '.join(given_options)} has no effect together with --example.", "Leave it out.")
 
 
 def _print_example(dataset: Dataset, address: str) -> None:
@@ -102,8 +106,8 @@ def _report_start(model: ServedModel, host: str, port: int) -> None:
     write_line(f"{model.name} version {model.version} answers at {_build_address(host, port)}")
     if model.lookups:
         names = ", ".join(name for lookup in model.lookups.lookups for name in lookup.features)
-        write_line(f"read in the online store, or else their defaults: {names}")
+        write_line(f"read from the online store, with a default for a missing value: {names}")
     if model.row_features.features_of_other_rows:
         names = ", ".join(model.row_features.features_of_other_rows)
-        write_line(f"computed from the rows of a request alone, so a part of a day gives other values: {names}")
+        write_line(f"computed from all rows of a request, so a request without all rows of a day changes them: {names}")
     sys.stdout.flush()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLORS = {"ok": "green", "drift": "red", "failed": "red", "held back": "yellow", "no champion": "yellow"}
 """Health to the color in which it is printed."""
 DEFAULT_INTERVAL_S = 5.0
-"""Seconds between two looks of `--watch` at the lake."""
+"""Seconds between two checks of the lake by `--watch`."""
 
 
 def run_command(
@@ -34,17 +34,17 @@ def run_command(
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch", help="Write them, and again after a change while somebody looks at the page, until SIGTERM."
+            "--watch", help="Write them, and again after each change while the page is in use, until SIGTERM."
         ),
     ] = False,
     interval_s: Annotated[
         float | None,
-        typer.Option("--interval", min=0.1, help="Seconds between two looks at the lake, for --watch (default: 5)."),
+        typer.Option("--interval", min=0.1, help="Seconds between two checks of the lake, for --watch (default: 5)."),
     ] = None,
 ) -> None:
     """Show each model: health and why, champion, performance, drift, newest data, last training, endpoints, cost.
 
-    It reads the lake only: MLflow and AWS need not answer.
+    It reads only the lake, so MLflow and AWS need not be reachable.
     """
     if (write or watch) and (models or as_json):
         raise SpecError("--write and --watch are for all models of the project.", "Give neither MODEL nor --json.")
@@ -89,7 +89,7 @@ def _write_documents() -> None:
     if problems:
         listing = "; ".join(f"{name}: {error.message}" for name, error in problems.items())
         can_retry = all(isinstance(error, TryAgainError) for error in problems.values())
-        message = f"{len(problems)} document(s) could not be written; the others are. {listing}"
+        message = f"{len(problems)} document(s) could not be written; the others were. {listing}"
         raise (ServiceError if can_retry else DataError)(message, "Their old files are still there.")
 
 
@@ -130,7 +130,7 @@ def _format_history(summary: ModelSummary) -> tuple[str, ...]:
         _format_performance(summary.performance),
         f"{'no drift' if drift.outcome == 'none' else drift.outcome} up to {drift.day}" if drift else "",
         summary.newest_partition,
-        f"{training.as_of} {training.outcome or 'runs'}" if training else "",
+        f"{training.as_of} {training.outcome or 'running'}" if training else "",
         ", ".join(f"{endpoint}: {version}" for endpoint, version in summary.endpoints.items()),
     )
 

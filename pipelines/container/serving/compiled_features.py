@@ -13,10 +13,11 @@ import pyarrow as pa
 
 FILE_NAME = "compiled_features.json"
 """Name of the file in the package's folder `code`."""
-FORMAT = 2
+FORMAT = 3
 """Version of the format in which files are written."""
-FORMATS = (1, 2)
-"""Versions of the format that are read; other files are refused. Files of version 1 lack `Query.separate_sql`."""
+FORMATS = (1, 2, 3)
+"""Versions of the format that are read; other files are refused. Files of version 1 lack `Query.separate_sql`, those
+of version 2 lack `CompiledLookup.is_of_earlier_partition`."""
 MAX_BYTES = 4 * 1024**2
 """Largest size of the file."""
 
@@ -58,6 +59,8 @@ class CompiledLookup:
     """Feature to its default; None is a missing value."""
     max_age_s: float
     """Largest age of a value, seconds, from the begin of its partition to that of the row's."""
+    is_of_earlier_partition: bool = False
+    """Whether a value of the row's own partition, or of a later one, is not used, as in training."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class Outcome(StrEnum):
     """The key is missing, or the store has no value for it."""
     TOO_OLD = "too_old"
     """The partition of the value is too far before that of the row."""
+    TOO_NEW = "too_new"
+    """The value is that of the row's own partition or of a later one, which no prediction can know."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 
@@ -159,6 +161,8 @@ def _find_outcome(lookup: CompiledLookup, record: Record | None, begin: dt.datet
         return Outcome.MISSING
     # The event time is the begin of the value's partition, plus some milliseconds.
     age = begin - record.event_time
+    if lookup.is_of_earlier_partition and age <= dt.timedelta(0):
+        return Outcome.TOO_NEW
     return Outcome.TOO_OLD if age > dt.timedelta(seconds=lookup.max_age_s) else Outcome.FOUND
 
 

@@ -70,12 +70,12 @@ class RawRows:
         return columns
 
     def _check_names(self, row: Collection[str], number: int) -> None:
-        if missing := [name for name in self.required if name not in row]:
-            raise BadRequest(f"row {number} lacks the columns {', '.join(missing)}: null is a missing value")
-        if unknown := [name for name in row if name not in self._kinds]:
-            known_later = [name for name in unknown if name in self._later]
+        if missing_names := [name for name in self.required if name not in row]:
+            raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}: null is a missing value")
+        if unknown_names := [name for name in row if name not in self._kinds]:
+            known_later = [name for name in unknown_names if name in self._later]
             what = "columns that are not known before the prediction" if known_later else "unknown columns"
-            names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown)[:5])
+            names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown_names)[:5])
             raise BadRequest(f"row {number} has {what}: {names}. The columns of a row are {', '.join(self._kinds)}")
 
     def _convert_value(self, name: str, value: Any, number: int, is_text: bool) -> Any:
@@ -87,8 +87,8 @@ class RawRows:
         try:
             return kind.check(kind.parse(value) if is_text else value)
         except (ValueError, OverflowError, ArithmeticError):
-            shown = str(value)[:MAX_VALUE_CHARS]
-            raise BadRequest(f"row {number}, column {name}: {shown!r} is not {kind.name}") from None
+            short_text = str(value)[:MAX_VALUE_CHARS]
+            raise BadRequest(f"row {number}, column {name}: {short_text!r} is not {kind.name}") from None
 
 
 def _find_kind(kind: pa.DataType) -> Kind:

@@ -29,8 +29,8 @@ class TableScorer:
         self._model, self._names = model, names
         trained_model = None if model.metadata.signature else _find_trained_model(model)
         self._score_columns = getattr(trained_model, "score_columns", None)
-        is_promised = getattr(trained_model, "has_independent_rows", False) is True
-        self.has_independent_rows = self._score_columns is not None and is_promised
+        has_independent_rows = getattr(trained_model, "has_independent_rows", False) is True
+        self.has_independent_rows = self._score_columns is not None and has_independent_rows
         """Whether a row's score has the same bits, whichever other rows are in a table of up to `MAX_ROWS` rows."""
 
     def __call__(self, features: pa.Table) -> Any:

@@ -71,8 +71,8 @@ def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Tabl
     """
     media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
     if media_type not in _PARSERS:
-        supported = ", ".join((*other_types, *_PARSERS))
-        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {supported}", 415)
+        supported_types = ", ".join((*other_types, *_PARSERS))
+        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {supported_types}", 415)
     data = body.encode() if isinstance(body, str) else body
     if len(data) > MAX_BYTES:
         raise BadRequest(f"the body has {len(data)} bytes: send at most {MAX_BYTES}", 413)
@@ -115,8 +115,8 @@ def _parse_line(line: bytes, number: int) -> list[Any]:
 
 def _find_kind(parameters: Sequence[str]) -> Kind | None:
     values = [parameter.removeprefix("rows=") for parameter in parameters if parameter.startswith("rows=")]
-    if unknown := [value for value in values if value not in get_args(Kind)]:
-        raise BadRequest(f"the content type has rows={unknown[0][:50]}: write rows=raw or rows=features", 415)
+    if unknown_values := [value for value in values if value not in get_args(Kind)]:
+        raise BadRequest(f"the content type has rows={unknown_values[0][:50]}: write rows=raw or rows=features", 415)
     return values[0] if values else None  # type: ignore[return-value]
 
 

@@ -91,7 +91,7 @@ class EndpointLedger:
 
 
 def build_row(
-    fleet: Fleet, period: tuple[dt.datetime, dt.datetime], usage: Usage, price: Price, *, running: bool
+    fleet: Fleet, period: tuple[dt.datetime, dt.datetime], usage: Usage, price: Price, *, is_running: bool
 ) -> Row:
     """Build the row of a fleet for a period within one day.
 
@@ -100,14 +100,14 @@ def build_row(
         period: begin and end.
         usage: what the fleet used in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
-        running: whether the fleet still ran at the end.
+        is_running: whether the fleet still ran at the end.
     """
     busy_gb_h = usage.busy_s * fleet.memory_mb / MB_PER_GB / HOUR_S
     return {
         **vars(fleet),
         **dict(zip(("begin", "end"), period, strict=True)),
         "instances": usage.count,
-        "running": running,
+        "running": is_running,
         **{name: getattr(usage, name) for name in ("instance_h", "requests", "busy_s", "zero_h")},
         **{"price_usd_h": price.usd_h, "price_date": price.date, "price_source": price.source},
         "cost_usd": round((usage.instance_h + busy_gb_h) * price.usd_h, DIGITS),

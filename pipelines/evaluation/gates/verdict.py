@@ -22,7 +22,7 @@ class Check(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: str
-    """Name of the check."""
+    """Name of the check, such as `auc` or `rows of holdout`."""
     value: float | None
     """Measured value; null if it is not a number."""
     bound: float | None
@@ -66,7 +66,7 @@ def summarize_checks(checks: Iterable[Check]) -> str:
     """Return the reasons of the failed checks, then of the undecided ones; or how many passed, if all did."""
     checks = list(checks)
     reasons = [check.reason for outcome in (FAILED, UNDECIDED) for check in checks if check.outcome == outcome]
-    passed = sum(check.outcome == PASSED for check in checks)
+    passed_count = sum(check.outcome == PASSED for check in checks)
     if reasons:
         return "; ".join(reasons)
-    return f"all {passed} checks passed" if passed else "nothing was checked"
+    return f"all {passed_count} checks passed" if passed_count else "nothing was checked"

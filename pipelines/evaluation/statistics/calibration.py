@@ -5,8 +5,8 @@ too large. This bias is larger with fewer rows or days. The estimate is the plai
 distributed errors would cause (Kumar, Liang & Ma 2019, NeurIPS, section 5).
 
 The true ECE is the sum of the true gaps, each times its sign. The true signs are not known, so the upper end of the
-interval is the largest upper end over all combinations of signs. So it is below the true ECE no more often than the
-upper end for the true signs is.
+interval is the largest upper end over all combinations of signs. One combination has the true signs. So the probability
+that the true ECE is above the interval is not larger than for known signs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _compute_bias(gaps: Array, se: Array) -> float:
 
     Args:
         gaps: gap of each bin; shape (bins,).
-        se: standard error of each gap; shape (bins,).
+        se: standard error of each gap; shape (bins,). A gap with the error 0 has no bias.
     """
     size, scale = np.abs(gaps), np.where(se > 0, se, 1.0)
     ratio = size / scale

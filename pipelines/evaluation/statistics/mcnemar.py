@@ -97,13 +97,13 @@ def _estimate_gain(candidate_only: int, champion_only: int, rows: int, alpha: fl
     se = float(np.sqrt(differing_rows / rows - value**2) / np.sqrt(rows))
     if is_same:
         return Estimate(0.0, 0.0, 0.0, 0.0, rows)
-    lowest_differing, highest_differing = edges.bound_share(differing_rows / rows, rows, alpha / 2)
+    low_share, high_share = edges.bound_share(differing_rows / rows, rows, alpha / 2)
     lowest_right, highest_right = (
         edges.bound_share(candidate_only / differing_rows, differing_rows, alpha / 2) if differing_rows else (0.0, 1.0)
     )
     ends = [
         (2 * right_share - 1) * differing_share
         for right_share in (lowest_right, highest_right)
-        for differing_share in (lowest_differing, highest_differing)
+        for differing_share in (low_share, high_share)
     ]
     return Estimate(value, min(ends[:2]), max(ends[2:]), se, rows)

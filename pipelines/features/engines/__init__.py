@@ -23,6 +23,9 @@ class RunExpression(Protocol):
         """Run the expression on the rows of `days`, or on all rows if `days` is None; yield its result in batches."""
 
 
+GROUP_ROWS = 128 * 1024
+"""Rows of a row group in feature files. The number is fixed, so that equal rows give equal bytes, although the batches
+of the engines have different sizes."""
 MODULES = {"duckdb": "duck", "spark": "spark"}
 """Engine to the module of this package that runs it."""
 

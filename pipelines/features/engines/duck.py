@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 import ibis
 import pyarrow as pa
 
-from pipelines.features.building import GROUP_ROWS
-from pipelines.features.engines import RunExpression, filter_days
+from pipelines.features.engines import GROUP_ROWS, RunExpression, filter_days
 from pipelines.features.engines.parts import is_computed_by_day, list_files_by_day, split_by_days
 from pipelines.system.duckdb_session import connect, create_view, replace_view
 from pipelines.window import Days

@@ -55,10 +55,10 @@ def check_columns(place: str, required: Sequence[str], names: Sequence[str], hin
     Raises:
         DataError: the message names the columns. A retry cannot help.
     """
-    missing = [name for name in required if name not in names]
-    if missing:
+    missing_names = [name for name in required if name not in names]
+    if missing_names:
         listing = f"It has: {', '.join(map(repr, names[:30]))}."
-        raise DataError(f"{place} lacks the column(s) {', '.join(missing)}.", hint or listing)
+        raise DataError(f"{place} lacks the column(s) {', '.join(missing_names)}.", hint or listing)
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
         raise DataError(f"{place} has more than one column {', '.join(duplicates[:5])}.", "Rename all but one of them.")

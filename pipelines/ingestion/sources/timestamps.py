@@ -69,12 +69,12 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
     text = array.cast(pa.string())
     if zone.formats:
         times = parse_texts(text, zone.formats)
-        others = pc.if_else(times.is_valid(), pa.scalar(None, pa.string()), text)
-        return pc.coalesce(_localize(times, zone), to_utc(others, replace(zone, formats=())))
+        other_texts = pc.if_else(times.is_valid(), pa.scalar(None, pa.string()), text)
+        return pc.coalesce(_localize(times, zone), to_utc(other_texts, replace(zone, formats=())))
     has_offset = pc.fill_null(pc.match_substring_regex(text, OFFSET_PATTERN), False)
-    missing = pa.scalar(None, pa.string())
-    with_offset = pc.if_else(has_offset, text, missing).cast(UTC)
-    return pc.coalesce(with_offset, _localize(pc.if_else(has_offset, missing, text).cast(pa.timestamp("us")), zone))
+    null = pa.scalar(None, pa.string())
+    with_offset = pc.if_else(has_offset, text, null).cast(UTC)
+    return pc.coalesce(with_offset, _localize(pc.if_else(has_offset, null, text).cast(pa.timestamp("us")), zone))
 
 
 def parse_texts(text: pa.Array, formats: Sequence[str]) -> pa.Array:

@@ -122,7 +122,7 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
     """
     io, location = files.table.io, snapshot.manifest_list
     try:
-        storage.read_bytes(io, location)  # raises an error that tells an outage from a damaged file; pyiceberg's do not
+        storage.read_bytes(io, location)  # its errors distinguish an outage from a damaged file; pyiceberg's do not
         listed_manifests = list(read_manifest_list(io.new_input(location)))
     except Exception as error:
         files.findings.append(_make_finding(files, "manifest list", location, error, snapshot, is_current))

@@ -87,9 +87,9 @@ class FileRecords:
         files = ", ".join(map(quote_text, paths))
         source = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false, filename = true)"
         with connect(LOW_MEMORY_MIB) as connection:
-            known = set(read_columns(connection, source, paths))
+            known_columns = set(read_columns(connection, source, paths))
             columns = ", ".join(
-                quote_identifier(name) if name in known else f"NULL AS {quote_identifier(name)}"
+                quote_identifier(name) if name in known_columns else f"NULL AS {quote_identifier(name)}"
                 for name in self._query.columns
             )
             statement = f"WITH files AS (SELECT filename, {columns} FROM {source}) {self._query.sql}"  # noqa: S608

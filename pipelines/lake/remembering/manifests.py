@@ -43,10 +43,12 @@ class ManifestReader:
         Manifests without such files are not read.
         """
         manifests = [manifest for manifest in _list_manifests(table) if _find_last_date(table, manifest) >= first]
-        known, self._entries = self._entries, {}
+        known_entries, self._entries = self._entries, {}
         for manifest in reversed(manifests):
             path = manifest.manifest_path
-            self._entries[path] = known[path] if path in known else tuple(_read_entries(table, manifest))
+            self._entries[path] = (
+                known_entries[path] if path in known_entries else tuple(_read_entries(table, manifest))
+            )
         entries = (entry for entries in self._entries.values() for entry in entries)
         return [entry for entry in entries if entry.partition[DATE_COLUMN] >= first]
 

@@ -153,12 +153,12 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
         spec_id, entries = int(reader.header.meta["partition-spec-id"]), list(reader)
-    by_status = {
-        status: [entry for entry in entries if entry.status == status]
+    added_entries, existing_entries, deleted_entries = (
+        [entry for entry in entries if entry.status == status]
         for status in (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)
-    }
-    added, existing, deleted = by_status.values()
-    sequence_numbers = [entry.sequence_number for entry in existing] + ([snapshot.sequence_number] if added else [])
+    )
+    sequence_numbers = [entry.sequence_number for entry in existing_entries]
+    sequence_numbers += [snapshot.sequence_number] if added_entries else []
     manifest = ManifestFile.from_args(
         manifest_path=path,
         manifest_length=len(table.io.new_input(path)),
@@ -171,7 +171,7 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
             f"{name}_{unit}_count": len(group)
             if unit == "files"
             else sum(entry.data_file.record_count for entry in group)
-            for name, group in (("added", added), ("existing", existing), ("deleted", deleted))
+            for name, group in (("added", added_entries), ("existing", existing_entries), ("deleted", deleted_entries))
             for unit in ("files", "rows")
         },
         partitions=construct_partition_summaries(
@@ -179,7 +179,7 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         ),
         key_metadata=None,
     )
-    return manifest, {entry.data_file.file_path for entry in [*existing, *deleted]}
+    return manifest, {entry.data_file.file_path for entry in [*existing_entries, *deleted_entries]}
 
 
 def _list_kept_manifests(

@@ -230,14 +230,14 @@ def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) ->
 
 
 def _summarize(base: Table, own_entries: Sequence[ManifestEntry], live_entries: Sequence[ManifestEntry]) -> Summary:
-    added = [entry.data_file for entry in own_entries if entry.status == ManifestEntryStatus.ADDED]
-    deleted = [entry.data_file for entry in own_entries if entry.status == ManifestEntryStatus.DELETED]
+    added_files = [entry.data_file for entry in own_entries if entry.status == ManifestEntryStatus.ADDED]
+    deleted_files = [entry.data_file for entry in own_entries if entry.status == ManifestEntryStatus.DELETED]
     values = {
-        "added-data-files": len(added),
-        "added-records": sum(file.record_count for file in added),
-        "added-files-size": sum(file.file_size_in_bytes for file in added),
-        "deleted-data-files": len(deleted),
-        "deleted-records": sum(file.record_count for file in deleted),
+        "added-data-files": len(added_files),
+        "added-records": sum(file.record_count for file in added_files),
+        "added-files-size": sum(file.file_size_in_bytes for file in added_files),
+        "deleted-data-files": len(deleted_files),
+        "deleted-records": sum(file.record_count for file in deleted_files),
         "total-data-files": len(live_entries),
         "total-records": sum(entry.data_file.record_count for entry in live_entries),
         "total-files-size": sum(entry.data_file.file_size_in_bytes for entry in live_entries),
@@ -245,13 +245,13 @@ def _summarize(base: Table, own_entries: Sequence[ManifestEntry], live_entries: 
     properties = {name: str(value) for name, value in values.items() if value}
     properties |= {name: str(values[name]) for name in ("total-data-files", "total-records", "total-files-size")}
     unit: Unit = "hour" if any(field.name == HOUR_COLUMN for field in base.spec().fields) else "day"
-    partitions = {find_partition(base, file, unit) for file in [*added, *deleted]}
+    partitions = {find_partition(base, file, unit) for file in [*added_files, *deleted_files]}
     if len(partitions) == 1:
         properties[PARTITION_PROPERTY] = partitions.pop().isoformat()
-    if added:
-        locations = sorted((file.file_path for file in added), key=build_sort_key)
+    if added_files:
+        locations = sorted((file.file_path for file in added_files), key=build_sort_key)
         properties[DIGEST_PROPERTY] = storage.compute_digest(base.io, locations)
-    operation = Operation.APPEND if not deleted else Operation.OVERWRITE if added else Operation.DELETE
+    operation = Operation.APPEND if not deleted_files else Operation.OVERWRITE if added_files else Operation.DELETE
     return Summary(operation=operation, **properties)
 
 

@@ -167,14 +167,14 @@ def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches],
 
 
 def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Policy) -> str:
-    """Say why the breach of a column in the newest window is no alarm, and what would make it one."""
+    """Explain why the breach of a column in the newest window is not an alarm, and what would make it one."""
     newest = recent_breaches[-1]
     count = _count_breaches(column, recent_breaches)
     finding = f"{column}: {_describe_effect(newest[column], policy)}"
     if count < policy.at_least:
         return f"{finding}; in {count} of the last {policy.of_last} windows, and an alarm needs {policy.at_least}"
-    lasting = [name for name in newest if _count_breaches(name, recent_breaches) >= policy.at_least]
-    weight = sum(newest[name].weight for name in lasting)
+    lasting_names = [name for name in newest if _count_breaches(name, recent_breaches) >= policy.at_least]
+    weight = sum(newest[name].weight for name in lasting_names)
     return (
         f"{finding}; the importance of the columns that last is {weight:.2g}, and an alarm needs {policy.min_weight:g}"
     )

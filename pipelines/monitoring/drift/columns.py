@@ -48,7 +48,7 @@ def _measure_distribution(column: ComparedColumn, reference: Counts, window: Cou
         side = "the window" if reference.total.sum() else "the reference"
         yield _build_empty_finding(column, "psi", f"{side} has no values")
         return
-    groups = distances.pool_bins(reference.total, window.total, ordered=column.kind == "numeric")
+    groups = distances.pool_bins(reference.total, window.total, is_ordered=column.kind == "numeric")
     pooled_counts = (distances.merge_bins(reference.bins, groups), distances.merge_bins(window.bins, groups))
     distribution = estimate_null_distribution(
         Sample.from_counts(pooled_counts[0], reference.strata), Sample.from_counts(pooled_counts[1], window.strata)
@@ -143,6 +143,6 @@ def _measure_rate(
         Sample.from_counts(reference_rows, reference.strata), Sample.from_counts(window_rows, window.strata)
     )
     p_value = float(distribution.compute_chi_square_p_value(distances.compute_chi_square(*totals)))
-    if distances.pool_bins(*totals, ordered=True).max() == 0:
+    if distances.pool_bins(*totals, is_ordered=True).max() == 0:
         p_value = max(p_value, distances.compute_fisher_p_value(*totals))
     return Finding(column.name, measure, effect, p_value, column.weight)

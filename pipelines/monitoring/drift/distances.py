@@ -106,7 +106,7 @@ def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float 
     return float(np.abs(_compute_cumulative_gap(reference, window))[:-1] @ np.diff(points)) / deviation
 
 
-def pool_bins(reference: Array, window: Array, ordered: bool) -> Array:
+def pool_bins(reference: Array, window: Array, is_ordered: bool) -> Array:
     """Assign each bin to a group, so that each group expects at least `MIN_EXPECTED_ROWS` rows on the smaller side.
 
     Ordered bins are pooled with their neighbours from the left; categories are pooled by their rows, rarest first. Bins
@@ -117,13 +117,13 @@ def pool_bins(reference: Array, window: Array, ordered: bool) -> Array:
     """
     total = reference + window
     smaller_share = min(reference.sum(), window.sum()) / max(total.sum(), 1.0)
-    order = np.arange(len(total)) if ordered else np.argsort(total, kind="stable")
-    groups, group, expected = np.zeros(len(total), dtype=int), 0, 0.0
+    order = np.arange(len(total)) if is_ordered else np.argsort(total, kind="stable")
+    groups, group, expected_rows = np.zeros(len(total), dtype=int), 0, 0.0
     for position in order:
         groups[position] = group
-        expected += total[position] * smaller_share
-        if expected >= MIN_EXPECTED_ROWS:
-            group, expected = group + 1, 0.0
+        expected_rows += total[position] * smaller_share
+        if expected_rows >= MIN_EXPECTED_ROWS:
+            group, expected_rows = group + 1, 0.0
     return np.minimum(groups, max(group - 1, 0))
 
 
@@ -145,7 +145,7 @@ def _compute_divergence(p: Array, mixture: Array) -> Array:
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:
-    """Divide; 0 if the denominator is 0."""
+    """Return the quotient; 0 where the denominator is 0."""
     shape = np.broadcast_shapes(np.shape(numerator), np.shape(denominator))
     return np.asarray(
         np.divide(numerator, denominator, out=np.zeros(shape), where=np.broadcast_to(denominator, shape) != 0)

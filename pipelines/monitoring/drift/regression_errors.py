@@ -14,23 +14,23 @@ ESTIMATED_ERRORS: tuple[Measure, Measure] = ("estimated_mae", "estimated_rmse")
 """Names of the metrics that `estimate_errors` returns."""
 
 
-def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -> dict[Measure, Performance]:
+def measure_errors(rows: Array, absolute_sums: Array, squared_sums: Array, alpha: float) -> dict[Measure, Performance]:
     """Measure the mean absolute error of a regression with its interval. Empty if there are fewer than two rows.
 
     The standard error is computed from the variance between days, because the rows of a day are correlated.
 
     Args:
         rows: rows with score and label of each day, oldest day first; shape (days,), each 1 or more.
-        absolute: sum of the absolute errors of each day; shape (days,).
-        squared: sum of the squared errors of each day; shape (days,).
-        alpha: probability beyond each end of the interval.
+        absolute_sums: sum of the absolute errors of each day; shape (days,).
+        squared_sums: sum of the squared errors of each day; shape (days,).
+        alpha: error probability at each end of the interval, such as 0.025 for a 95 % interval.
     """
     total, days = float(rows.sum()), len(rows)
     if total < 2:
         return {}
-    value = float(absolute.sum() / total)
-    row_se = float(np.sqrt(max(squared.sum() / total - value**2, 0.0) / total))
-    leave_one_out = (absolute.sum() - absolute) / (total - rows) if days > 1 else np.zeros(1)
+    value = float(absolute_sums.sum() / total)
+    row_se = float(np.sqrt(max(squared_sums.sum() / total - value**2, 0.0) / total))
+    leave_one_out = (absolute_sums.sum() - absolute_sums) / (total - rows) if days > 1 else np.zeros(1)
     values = build_day_values(leave_one_out, row_se)
     return {"mae": _build_performance(value, estimate_error([values]), round(total), values, row_se, alpha)}
 
@@ -45,26 +45,26 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
         rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.
         losses: for each day, the sums of the estimated absolute errors, of the estimated squared errors, and of the
             squares of both; shape (days, 4).
-        alpha: probability beyond each end of the interval.
+        alpha: error probability at each end of the interval, such as 0.025 for a 95 % interval.
 
     Returns:
         The estimates. The standard error of `estimated_mae` is that of the mean absolute error that will be measured
         once the labels are known. The standard error of `estimated_rmse` covers the estimate only: the squares of
         single errors vary more than the models predict.
     """
-    total, (absolute, squared, *squares) = float(rows.sum()), losses.sum(axis=0)
-    if total < 2 or not squared > 0:
+    total, (absolute_sum, squared_sum, *square_sums) = float(rows.sum()), losses.sum(axis=0)
+    if total < 2 or not squared_sum > 0:
         return {}
-    mae, rmse = absolute / total, np.sqrt(squared / total)
+    mae, rmse = absolute_sum / total, np.sqrt(squared_sum / total)
     other_rows = total - rows
     without_day = (
-        [(absolute - losses[:, 0]) / other_rows, np.sqrt((squared - losses[:, 1]) / other_rows)]
+        [(absolute_sum - losses[:, 0]) / other_rows, np.sqrt((squared_sum - losses[:, 1]) / other_rows)]
         if len(rows) > 1
         else [np.zeros(1)] * 2
     )
-    variances = np.maximum(np.array(squares) / total - np.array([mae, rmse**2]) ** 2, 0.0)
+    variances = np.maximum(np.array(square_sums) / total - np.array([mae, rmse**2]) ** 2, 0.0)
     row_ses = np.sqrt(variances / total) / (1.0, 2 * rmse)  # the error of the square root, by the delta method
-    label_ses = np.sqrt(max(squared / total - mae**2, 0.0) / total), 0.0
+    label_ses = np.sqrt(max(squared_sum / total - mae**2, 0.0) / total), 0.0
     return {
         name: _build_estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)
         for name, value, values, row_se, label_se in zip(

@@ -14,7 +14,7 @@ from pipelines.registry.lifecycle.mlflow_model import get_aliases_and_tags, has_
 from pipelines.registry.versions import CHALLENGER, CHAMPION, PROMOTED_TAG, Registry
 from pipelines.system.log import log
 
-SYNCED_TAG = "leeway.settled"
+SYNCED_TAG = "leeway.champion_event"
 """Tag of the registered model: id of the event for which the alias `champion` was last set.
 
 If a later event changed the champion, it was interrupted before the alias was set. If there is no later event, but the

@@ -53,6 +53,12 @@ def find_last_event(state: State, endpoint: str, kinds: Collection[Kind] = DEPLO
     return next((event for event in reversed(events) if event.evidence.get("endpoint") == endpoint), None)
 
 
+def has_deployment_since(state: State, endpoint: str, begin: dt.datetime) -> bool:
+    """Return whether a deployment to an endpoint was recorded at or after a moment."""
+    deployments = [event for event in state.events if event.kind is Kind.DEPLOYED and event.at >= begin]
+    return any(event.evidence.get("endpoint") == endpoint for event in deployments)
+
+
 def find_deployed_version(state: State, endpoint: str, day: dt.date) -> str:
     """Return the version that was deployed last to an endpoint up to the end of a day, UTC; empty if there is none."""
     deployments = [event for event in state.events if event.kind is Kind.DEPLOYED and event.at.date() <= day]
@@ -90,7 +96,7 @@ def is_rollback(state: State, endpoint: str, version: str) -> bool:
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events have the same kind, version and configuration, and of a failure or shadow the run."""
+    """Return whether two events have the same kind, version and configuration, and failures or shadows the same run."""
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
     names = ("endpoint", "config", *(["run"] if is_of_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)

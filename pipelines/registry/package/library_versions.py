@@ -37,9 +37,9 @@ def _compare_packages(requirements: Path) -> Iterator[str]:
             continue
         if requirement.marker and not requirement.marker.evaluate():
             continue
-        installed = _find_installed_version(requirement.name)
-        if not installed or not requirement.specifier.contains(installed, prereleases=True):
-            yield f"{line.strip()} (here: {installed or 'not installed'})"
+        installed_version = _find_installed_version(requirement.name)
+        if not installed_version or not requirement.specifier.contains(installed_version, prereleases=True):
+            yield f"{line.strip()} (here: {installed_version or 'not installed'})"
 
 
 def _find_installed_version(name: str) -> str:

@@ -24,7 +24,7 @@ class DeployedFleet:
     """End of the deployment: the history has no earlier moment of it."""
     end: dt.datetime | None
     """When another configuration replaced it, or the endpoint was deleted; None if there is no such event."""
-    replaced: bool
+    is_replaced: bool
     """Whether it ended because another configuration served."""
     count: int
     """Number of instances of the deployment."""
@@ -57,7 +57,7 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         if current and event.kind is Kind.DEPLOYED and event.evidence["config"] == current.fleet.config:
             continue
         if current:
-            yield replace(current, end=event.at, replaced=event.kind is Kind.DEPLOYED)
+            yield replace(current, end=event.at, is_replaced=event.kind is Kind.DEPLOYED)
         current = None
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:

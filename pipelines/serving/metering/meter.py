@@ -67,7 +67,7 @@ def _build_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -
     changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
         usage = measure_instances(begin, end, count, changes)
-        yield build_row(fleet, (begin, end), usage, price, running=period.running or end < period.end)
+        yield build_row(fleet, (begin, end), usage, price, is_running=period.is_running or end < period.end)
         count = usage.count
 
 
@@ -78,15 +78,15 @@ def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.
     the next one. CloudWatch keeps the metrics of a deleted variant: such a variant counts as running until an hour had
     no requests.
     """
-    last_end = _floor_hour(period.end if period.replaced else now - METRICS_DELAY)
+    last_end = _floor_hour(period.end if period.is_replaced else now - METRICS_DELAY)
     begin = _floor_hour(period.begin)
-    if last_end < begin or (last_end == begin and not period.replaced):
+    if last_end < begin or (last_end == begin and not period.is_replaced):
         return
     price = find_serverless_price(period.fleet.region)
     for part in split_by_day(begin, last_end):
         usage = observer.read_requests(period.fleet, *part) if part[0] < part[1] else Usage()
-        running = part[1] < last_end or period.running or (not period.replaced and usage.requests > 0)
-        yield build_row(period.fleet, part, usage, price, running=running)
+        is_running = part[1] < last_end or period.is_running or (not period.is_replaced and usage.requests > 0)
+        yield build_row(period.fleet, part, usage, price, is_running=is_running)
 
 
 def _floor_hour(moment: dt.datetime) -> dt.datetime:

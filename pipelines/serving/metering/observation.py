@@ -124,9 +124,9 @@ class Observer:
         if endpoint is None or ENDPOINT_TAG not in tags or endpoint["EndpointStatus"] == "Failed":
             return
         yield from self._list_config_fleets(endpoint, tags, endpoint["EndpointConfigName"], is_pending=False)
-        pending = endpoint.get("PendingDeploymentSummary", {}).get("EndpointConfigName", "")
-        if pending not in ("", endpoint["EndpointConfigName"]):
-            yield from self._list_config_fleets(endpoint, tags, pending, is_pending=True)
+        pending_config = endpoint.get("PendingDeploymentSummary", {}).get("EndpointConfigName", "")
+        if pending_config not in ("", endpoint["EndpointConfigName"]):
+            yield from self._list_config_fleets(endpoint, tags, pending_config, is_pending=True)
 
     def _list_config_fleets(
         self, endpoint: Mapping[str, Any], tags: Mapping[str, str], config_name: str, *, is_pending: bool

@@ -24,13 +24,13 @@ def list_running_fleets(lake: Lake | None = None) -> list[RunningFleet]:
     """
     rows, events = EndpointLedger.open(lake).read_rows(), read_deployments(lake)
     last_rows = find_last_rows(rows)
-    metered = [item for item in list_metered_fleets(rows) if find_end(events, item.fleet, item.since) is None]
-    deployed = [
+    metered_fleets = [item for item in list_metered_fleets(rows) if find_end(events, item.fleet, item.since) is None]
+    deployed_fleets = [
         RunningFleet(item.fleet, item.begin, _find_usd_h(item))
         for item in list_deployed_fleets(events)
         if item.end is None and (item.fleet.key not in last_rows or last_rows[item.fleet.key]["end"] < item.begin)
     ]
-    return [*metered, *deployed]
+    return [*metered_fleets, *deployed_fleets]
 
 
 def _find_usd_h(item: DeployedFleet) -> float:

@@ -30,9 +30,9 @@ class UnmeteredPeriod:
     end: dt.datetime
     count: int
     """Number of instances at the begin."""
-    running: bool
+    is_running: bool
     """Whether the fleet still runs at the end."""
-    replaced: bool = False
+    is_replaced: bool = False
     """Whether the fleet ended because another one of the endpoint replaced it."""
     correction: Change | None = None
     """Number of instances now, and the moment of the endpoint's last change; None if the number is not known."""
@@ -76,18 +76,18 @@ class UnmeteredPeriodFinder:
         ]:  # the endpoint was metered before this fleet served: its configuration may be older than its use
             begin = max(metered_ends)
         correction = None if live.count is None else Change(live.changed, live.count)
-        return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, running=True, correction=correction)
+        return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, is_running=True, correction=correction)
 
     def _find_ended_periods(self) -> Iterator[UnmeteredPeriod]:
         for key, row in self._last_rows.items():
             if row["running"] and not self._is_still_running(key, row["end"]):
                 yield self._set_end(
-                    UnmeteredPeriod(get_fleet(row), row["end"], row["end"], row["instances"], running=False)
+                    UnmeteredPeriod(get_fleet(row), row["end"], row["end"], row["instances"], is_running=False)
                 )
         for item in list_deployed_fleets(self._events):
             if not self._is_metered(item):
-                period = UnmeteredPeriod(item.fleet, item.begin, item.begin, item.count, running=False)
-                yield replace(period, end=item.end, replaced=item.replaced) if item.end else self._set_end(period)
+                period = UnmeteredPeriod(item.fleet, item.begin, item.begin, item.count, is_running=False)
+                yield replace(period, end=item.end, is_replaced=item.is_replaced) if item.end else self._set_end(period)
 
     def _is_still_running(self, key: Key, moment: dt.datetime) -> bool:
         """Return whether a fleet that ran at a moment is the one that exists now, not an earlier one of its name."""
@@ -116,7 +116,7 @@ class UnmeteredPeriodFinder:
             end = min(successors, default=None) or self._find_last_report(period.fleet, period.begin, self._now)
             is_replaced = bool(successors)
         end = max(period.begin, min(end or period.begin, self._now))
-        return replace(period, end=end, replaced=is_replaced)
+        return replace(period, end=end, is_replaced=is_replaced)
 
 
 def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:

@@ -12,7 +12,7 @@ from pipelines.dataset import Dataset
 from pipelines.lake import Lake, connect
 from pipelines.partitions import Partition
 from pipelines.scoring.scores import Scorer, read_rows, score_features
-from pipelines.serving.skew.seen_rows import SCORE, build_seen_schema, format_scores, name_key
+from pipelines.serving.skew.request_rows import SCORE, build_request_schema, format_scores, name_key_column
 from pipelines.system.duckdb_session import quote_identifier
 
 Outcome = Literal["ok", "skew", "undecided"]
@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
     """Why the outcome is not `ok`, in one line."""
 
 
-def find_skew(lake: Lake, dataset: Dataset, partition: Partition, seen_rows: pa.Table, scorer: Scorer) -> Skew:
+def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: pa.Table, scorer: Scorer) -> Skew:
     """Compare rows of requests with the features and scores that the lake's rows of a partition have.
 
     Two missing values are equal. Other values are equal if they have the same bits.
@@ -53,21 +53,21 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, seen_rows: pa.
         lake: lake with the published rows.
         dataset: dataset of the rows.
         partition: partition of all rows.
-        seen_rows: rows of requests, as `pipelines.serving.skew.seen_rows` returns them.
+        request_rows: rows of requests, as `pipelines.serving.skew.request_rows` returns them.
         scorer: scores rows of features by the version that scored the requests.
     """
     expected = _read_expected(lake, dataset, partition, scorer)
     columns = [*dataset.features, SCORE]
     differences = ", ".join(
-        f"count(*) FILTER (seen.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
+        f"count(*) FILTER (request.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
         for name in columns
     )
-    condition = " AND ".join(f"seen.{name} = expected.{name}" for name in map(_quote_key, dataset.key))
+    condition = " AND ".join(f"request.{name} = expected.{name}" for name in map(_quote_key_column, dataset.key))
     with connect() as connection:
-        connection.register("seen", seen_rows).register("expected", expected)
-        query = f"SELECT count(*), {differences} FROM seen JOIN expected ON {condition}"  # noqa: S608
+        connection.register("request", request_rows).register("expected", expected)
+        query = f"SELECT count(*), {differences} FROM request JOIN expected ON {condition}"  # noqa: S608
         counts = connection.sql(query).fetchall()[0]
-    return Skew(counts[0], seen_rows.num_rows - counts[0], dict(zip(columns, counts[1:], strict=True)))
+    return Skew(counts[0], request_rows.num_rows - counts[0], dict(zip(columns, counts[1:], strict=True)))
 
 
 def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
@@ -80,28 +80,30 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     """
     if skew.rows < min_rows:
         return Verdict("undecided", f"{skew.rows} rows of requests, and {min_rows} are needed")
-    too_large = sorted(
+    large_shares = sorted(
         ((share, name) for name, share in skew.different_shares.items() if share > max_share),
         key=lambda item: (-item[0], item[1]),
     )
-    if not too_large:
+    if not large_shares:
         return Verdict("ok", "")
-    names = ", ".join(f"{name} ({share:.2%})" for share, name in too_large[:MAX_NAMES])
-    more = f" and {len(too_large) - MAX_NAMES} more" if len(too_large) > MAX_NAMES else ""
+    names = ", ".join(f"{name} ({share:.2%})" for share, name in large_shares[:MAX_NAMES])
+    more = f" and {len(large_shares) - MAX_NAMES} more" if len(large_shares) > MAX_NAMES else ""
     return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{more}")
 
 
 def _read_expected(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
     """Return key, features and score of each row of the partition in the lake."""
-    schema, names = build_seen_schema(lake, dataset), list(dataset.features)
+    schema, names = build_request_schema(lake, dataset), list(dataset.features)
     with read_rows(lake, dataset, partition) as (_, batches):
         tables = []
         for batch in batches:
             scores = format_scores(list_scores(score_features(dataset, batch, scorer)))
-            columns = {name_key(name): batch[name] for name in dataset.key} | {name: batch[name] for name in names}
+            columns = {name_key_column(name): batch[name] for name in dataset.key} | {
+                name: batch[name] for name in names
+            }
             tables.append(pa.table({**columns, SCORE: pa.array(scores, pa.string())}).cast(schema))
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def _quote_key(name: str) -> str:
-    return quote_identifier(name_key(name))
+def _quote_key_column(name: str) -> str:
+    return quote_identifier(name_key_column(name))

@@ -18,7 +18,7 @@ from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.partitions import make_partition
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.serving.skew.comparison import Skew, Verdict
-from pipelines.serving.skew.seen_rows import SCORE
+from pipelines.serving.skew.request_rows import SCORE
 
 _TEXT, _COUNT = pa.string(), pa.int64()
 FIELDS = (

@@ -7,6 +7,32 @@ import datetime as dt
 from pipelines.status.documents.message import Document, Message
 
 
+class Use(Message):
+    """What a job used of a resource, over all of its instances."""
+
+    mean: float
+    """Mean, percent."""
+    peak: float
+    """Highest value, percent."""
+
+
+class JobUse(Message):
+    """What a job used of its instances, by CloudWatch. Null: CloudWatch has no value."""
+
+    cores: int | None
+    """Number of vCPUs of an instance; null if it is not known."""
+    cpu: Use | None
+    """CPU; 100 percent is one core."""
+    memory: Use | None
+    """Memory; 100 percent is that of an instance."""
+    disk: Use | None
+    """Disk; 100 percent is that of an instance."""
+    gpu: Use | None
+    """GPU; 100 percent is one GPU."""
+    gpu_memory: Use | None
+    """Memory of the GPU; 100 percent is that of one GPU."""
+
+
 class JobCost(Message):
     """A job that has ended."""
 
@@ -33,11 +59,11 @@ class JobCost(Message):
     ended: dt.datetime | None
     """When it ended, UTC."""
     training_s: float
-    """Seconds of work."""
+    """Seconds in which the job worked."""
     billable_s: float
     """Seconds that are billed."""
     waiting_s: float
-    """Seconds of all waits for instances."""
+    """Seconds in which the job waited for instances."""
     cost_usd: float
     """Cost, USD."""
     on_demand_usd: float
@@ -46,6 +72,8 @@ class JobCost(Message):
     """Number of interruptions by spot."""
     lost_s: float
     """Seconds of training that interruptions lost."""
+    use: JobUse | None = None
+    """What it used of its instances; null in a document of an earlier version of Leeway."""
 
 
 class MonthCost(Message):
@@ -54,19 +82,19 @@ class MonthCost(Message):
     month: str
     """Month, YYYY-MM."""
     model: str
-    """Model; empty if the costs are of none."""
+    """Model; empty for costs without a model."""
     project: str
     """Project that pays."""
     jobs_usd: float
-    """Jobs that have ended, USD."""
+    """Cost of the jobs that have ended, USD."""
     endpoints_usd: float
-    """Endpoints as far as they were metered, USD."""
+    """Cost of the endpoints as far as they were metered, USD."""
     saved_usd: float
-    """What spot and scaling to zero saved, USD."""
+    """Amount that spot instances and scaling to zero saved, USD."""
 
 
 class EndpointCost(Message):
-    """An endpoint that runs, as far as the lake knows."""
+    """An endpoint that runs, according to the lake."""
 
     endpoint: str
     """Name of the endpoint."""
@@ -77,7 +105,7 @@ class EndpointCost(Message):
     usd_h: float
     """Cost of an hour, USD."""
     since: dt.datetime
-    """Since when it is known, UTC."""
+    """End of its last metering, or its start if it was not metered yet, UTC."""
 
 
 class ProjectBudget(Message):
@@ -88,7 +116,7 @@ class ProjectBudget(Message):
     month_usd: float
     """Spent in the current month, USD."""
     running_usd: float
-    """What its running endpoints will still cost in this month, USD."""
+    """Expected cost of its running endpoints until the end of the month, USD."""
     budget_usd: float | None
     """Budget of the month, USD; null if there is none."""
 
@@ -109,4 +137,4 @@ class CostDocument(Document):
     price_dates: str
     """Dates of the prices, in words; empty if there are no costs."""
     advice: list[str]
-    """What could cost less, a sentence each; empty if nothing was found."""
+    """Sentences about costs that could be avoided; empty if nothing was found."""

@@ -9,15 +9,15 @@ from pipelines.status.documents.message import Document, Message
 
 
 class PartitionState(Message):
-    """What validation said about a partition, and what is published of it."""
+    """The last validation of a partition, and its published and quarantined rows."""
 
     partition: str
     """Partition, such as 2013-01-02."""
     day: dt.date
     """Its date."""
     state: Literal["published", "quarantined", "refused", "stale", "unjudged"]
-    """published: all rows; quarantined: some rows are in quarantine; refused: it is not published; stale: it was
-    refused, but earlier rows are still published; unjudged: it is published, and was never validated."""
+    """published: all rows are published; quarantined: some rows are in quarantine; refused: it is not published; stale:
+    it was refused, but earlier rows of it are still published; unjudged: it is published, and was never validated."""
     rows: int
     """Published rows."""
     quarantined_rows: int
@@ -40,11 +40,11 @@ class ExpectationFailures(Message):
     severity: str
     """critical, warning or info."""
     partitions: int
-    """Number of partitions whose last validation failed it."""
+    """Number of partitions whose last validation failed this expectation."""
     newest_partition: str
-    """Newest of them."""
+    """Newest of these partitions."""
     example: str
-    """What was observed, in words."""
+    """Value that was observed in the newest partition, in words."""
 
 
 class DatasetDetails(Document):
@@ -52,6 +52,8 @@ class DatasetDetails(Document):
 
     dataset: str
     """Name of the dataset."""
+    rows_from: str = ""
+    """Dataset whose published rows it uses; empty: it has its own."""
     models: list[str]
     """Models that are trained on it."""
     newest_partition: str

@@ -1,4 +1,4 @@
-"""Define what all documents of Leeway's page have."""
+"""Define the fields and rules that all documents of Leeway's page share."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SCHEMA_VERSION = 1
 
 
 class Message(BaseModel):
-    """A part of a document: it has no other fields than those that are declared."""
+    """A part of a document. Fields that are not declared are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
 class Document(Message):
-    """What all documents have."""
+    """A file that the page reads."""
 
     schema_version: int = SCHEMA_VERSION
     """Version of the document's form."""

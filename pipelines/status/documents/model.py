@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
+from pydantic import Field
+
+from pipelines.status.documents.lineage import VersionLineage
 from pipelines.status.documents.message import Document, Message
 from pipelines.status.documents.models import DriftDecision, ModelSummary
 
@@ -15,7 +18,7 @@ class TimelineEvent(Message):
     at: dt.datetime
     """When it was recorded, UTC."""
     source: Literal["registry", "loop"]
-    """History that has the event."""
+    """Whether it is an event of the registry or of the loop."""
     kind: str
     """What happened, such as promoted or held_back."""
     version: str
@@ -50,7 +53,7 @@ class DriftWeek(Message):
     decisions: list[DriftDecision]
     """Decisions, oldest first."""
     effects: dict[str, float]
-    """Column to its largest effect, as a multiple of the bound. From 1 on, it is above the bound."""
+    """Largest effect of each column, as a multiple of the bound. An effect of 1 or more is above the bound."""
     drifted_columns: list[str]
     """Columns that were part of an alarm."""
 
@@ -73,18 +76,18 @@ class VersionFacts(Message):
 
 
 class GuardAnswer(Message):
-    """What a guard would answer to drift now."""
+    """What a guard would decide if drift requested a training now."""
 
     guard: str
     """Name of the guard."""
     why: str
-    """Why it would hold a training back; empty if it would not."""
+    """Why it would hold the training back; empty if it would not."""
     until: dt.date | None
-    """First as-of date at which it would not; null if waiting is not enough, or if it does not hold back."""
+    """First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty."""
 
 
 class TrainingForecast(Message):
-    """What a training costs at most."""
+    """The highest cost of a training."""
 
     worst_case_usd: float | None
     """Cost of the longest run, USD; null if a price is not known."""
@@ -96,15 +99,17 @@ class ModelDetails(Document):
     """File models/NAME.json: everything about a model."""
 
     summary: ModelSummary
-    """Its line of the table, with all weeks of its performance in `performance`."""
+    """The model in the list of models, with all weeks of its performance."""
     events: list[TimelineEvent]
     """Events of the last year of its history, oldest first."""
     drift_weeks: list[DriftWeek]
-    """Weeks of the last year of its data in which drift was decided, oldest first."""
+    """Weeks of the last year of its data with a drift decision, oldest first."""
     champion: VersionFacts | None
-    """Null if there is none."""
+    """The champion; null if there is none."""
     challenger: VersionFacts | None
-    """Null if there is none."""
+    """The challenger; null if there is none."""
+    lineages: list[VersionLineage] = Field(default_factory=list)
+    """Lineage of the versions that the events name, and of champion and challenger, sorted by number."""
     rollback_version: str
     """Version that a rollback would make champion; empty if there is none."""
     guards_as_of: dt.date | None

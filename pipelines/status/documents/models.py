@@ -11,7 +11,7 @@ from pipelines.status.model_status import Health
 
 
 class WeekPerformance(Message):
-    """The metric of the rows that a model scored in a week, whose labels are known."""
+    """The performance of a model on the rows of a week whose labels are known."""
 
     week: dt.date
     """First day of the week, a Monday."""
@@ -92,7 +92,7 @@ class ModelSummary(Message):
     published_at: dt.datetime | None
     """When the published data last changed; null if nothing was ever published."""
     last_training: LastTraining | None
-    """Null if there was none."""
+    """The last training; null if there was none."""
     endpoints: dict[str, str]
     """Endpoint to the version that it serves."""
     month_usd: float
@@ -111,10 +111,10 @@ class ModelList(Document):
     models: list[ModelSummary]
     """The models, sorted by name."""
     unreadable_models: dict[str, str]
-    """Model whose state could not be read, to the reason."""
+    """Models whose state could not be read, each with the reason."""
     unreadable_documents: dict[str, str] = Field(default_factory=dict)
-    """Other document that could not be written, such as costs.json or data/flights.json, to the reason. Its old file is
-    still there."""
+    """Other documents that could not be written, such as costs.json or data/flights.json, each with the reason. Their
+    old files are still there."""
     docs_url: str
     """Address of the data docs."""
     mlflow_url: str

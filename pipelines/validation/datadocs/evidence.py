@@ -103,10 +103,10 @@ def read_run(path: Path) -> Run:
     Raises:
         DataError: the file does not exist, or is not the JSON of a result. A retry cannot help.
     """
-    evidence = _as_mapping(read_json(path, "the evidence of a validation"))
-    meta, results = _as_mapping(evidence.get("meta")), evidence.get("results") or []
-    checks = [_read_check(_as_mapping(result)) for result in results]
-    bad_rows, max_fraction = _as_int(meta.get("bad_rows")) or 0, meta.get("allowed")
+    evidence = _read_mapping(read_json(path, "the evidence of a validation"))
+    meta, results = _read_mapping(evidence.get("meta")), evidence.get("results") or []
+    checks = [_read_check(_read_mapping(result)) for result in results]
+    bad_rows, max_fraction = _read_int(meta.get("bad_rows")) or 0, meta.get("allowed")
     return Run(
         dataset=path.parent.name,
         partition=path.stem,
@@ -124,29 +124,29 @@ def read_run(path: Path) -> Run:
 
 def _describe_engines(meta: Mapping[str, Any]) -> str:
     """Describe how many expectations each engine judged, how many both judged, and whether their answers agree."""
-    counts, verification = _as_mapping(meta.get("engines")), _as_mapping(meta.get("verification"))
-    parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _as_int(counts.get(name))]
+    counts, verification = _read_mapping(meta.get("engines")), _read_mapping(meta.get("verification"))
+    parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _read_int(counts.get(name))]
     text = f"Judged by {' and '.join(parts)}" if parts else ""
     if verification:
         version = shorten(verification.get("great_expectations"), MAX_VALUE_CHARS)
         differences = verification.get("differences")
         count = len(differences) if isinstance(differences, list) else 0
         result = f"{count} of them differently" if count else "all of them with the same answers"
-        compared_count = _as_int(verification.get("compared"))
+        compared_count = _read_int(verification.get("compared"))
         text += f"; {compared_count} expectations by both (Great Expectations {version}), {result}"
     return text
 
 
 def _list_differences(meta: Mapping[str, Any]) -> list[str]:
     """Describe both answers to each expectation that the engines judge differently."""
-    differences = _as_mapping(meta.get("verification")).get("differences")
+    differences = _read_mapping(meta.get("verification")).get("differences")
     if not isinstance(differences, list):
         return []
-    return [_describe_difference(_as_mapping(difference)) for difference in differences[:MAX_FAILURES]]
+    return [_describe_difference(_read_mapping(difference)) for difference in differences[:MAX_FAILURES]]
 
 
 def _describe_difference(difference: Mapping[str, Any]) -> str:
-    checks = {name: _read_check(_as_mapping(difference.get(name))) for name in _ENGINES}
+    checks = {name: _read_check(_read_mapping(difference.get(name))) for name in _ENGINES}
     answers = [
         f"{_ENGINES[name]}: {'holds' if check.success else 'fails'} {check.error or check.observed or check.counts}"
         for name, check in checks.items()
@@ -169,20 +169,20 @@ def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_ro
 
 def _find_row_count(meta: Mapping[str, Any], results: Sequence[Any]) -> int | None:
     """Return the number of rows: from the evidence's meta, or else the largest number that an expectation counted."""
-    row_count = _as_int(meta.get("rows"))
+    row_count = _read_int(meta.get("rows"))
     if row_count is not None:
         return row_count
     counts = []
-    for result in map(_as_mapping, results):
-        numbers = _as_mapping(result.get("result"))
-        counts.append(_as_int(numbers.get("element_count")))
-        if "table_row_count" in str(_as_mapping(result.get("expectation_config")).get("type")):
-            counts.append(_as_int(numbers.get("observed_value")))
+    for result in map(_read_mapping, results):
+        numbers = _read_mapping(result.get("result"))
+        counts.append(_read_int(numbers.get("element_count")))
+        if "table_row_count" in str(_read_mapping(result.get("expectation_config")).get("type")):
+            counts.append(_read_int(numbers.get("observed_value")))
     return max((count for count in counts if count is not None), default=None)
 
 
 def _read_time(meta: Mapping[str, Any]) -> dt.datetime | None:
-    text = meta.get("validated_at") or _as_mapping(meta.get("batch_markers")).get("ge_load_time")
+    text = meta.get("validated_at") or _read_mapping(meta.get("batch_markers")).get("ge_load_time")
     try:
         time = dt.datetime.fromisoformat(str(text))
     except ValueError:
@@ -191,8 +191,8 @@ def _read_time(meta: Mapping[str, Any]) -> dt.datetime | None:
 
 
 def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
-    config, result = _as_mapping(gx_result.get("expectation_config")), _as_mapping(gx_result.get("result"))
-    kwargs, meta = _as_mapping(config.get("kwargs")), _as_mapping(config.get("meta"))
+    config, result = _read_mapping(gx_result.get("expectation_config")), _read_mapping(gx_result.get("result"))
+    kwargs, meta = _read_mapping(config.get("kwargs")), _read_mapping(config.get("meta"))
     kind, severity = str(config.get("type") or "expectation"), config.get("severity")
     columns = kwargs.get("column") or kwargs.get("column_list") or [kwargs.get("column_A"), kwargs.get("column_B")]
     names = [name for name in columns if name] if isinstance(columns, list) else columns
@@ -207,24 +207,24 @@ def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
         counts=_describe_counts(result, success),
         examples=_list_examples(result),
         why=shorten(meta.get("why") or "", MAX_TEXT_CHARS),
-        error=_describe_error(_as_mapping(gx_result.get("exception_info"))),
+        error=_describe_error(_read_mapping(gx_result.get("exception_info"))),
     )
 
 
 def _describe_observed(result: Mapping[str, Any]) -> str:
-    observed, details = result.get("observed_value"), _as_mapping(result.get("details"))
-    texts = [shorten(observed, MAX_TEXT_CHARS)] if observed is not None else []
+    observed_value, details = result.get("observed_value"), _read_mapping(result.get("details"))
+    texts = [shorten(observed_value, MAX_TEXT_CHARS)] if observed_value is not None else []
     return shorten("; ".join([*texts, *([format_value(details)] if details else [])]), MAX_TEXT_CHARS)
 
 
 def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
     """Describe how many rows meet a successful expectation, or how many rows do not meet a failed one."""
-    unexpected_count, row_count = _as_int(result.get("unexpected_count")), _as_int(result.get("element_count"))
+    unexpected_count, row_count = _read_int(result.get("unexpected_count")), _read_int(result.get("element_count"))
     if unexpected_count is None or not row_count:
         return ""
     count, missing_count = (
         row_count - unexpected_count if success else unexpected_count,
-        _as_int(result.get("missing_count")),
+        _read_int(result.get("missing_count")),
     )
     share = "all" if count == row_count else f"{count:,} ({100 * count / row_count:.3g} %)"
     return f"{share} of {row_count:,} rows" + (f"; {missing_count:,} have no value" if missing_count else "")
@@ -233,21 +233,21 @@ def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
 def _list_examples(result: Mapping[str, Any]) -> list[str]:
     """List the first unexpected values; a missing value is not an example."""
     values = result.get("partial_unexpected_list")
-    unexpected = [value for value in values if value is not None] if isinstance(values, list) else []
-    return [shorten(value, MAX_VALUE_CHARS) for value in unexpected[:MAX_EXAMPLES]]
+    unexpected_values = [value for value in values if value is not None] if isinstance(values, list) else []
+    return [shorten(value, MAX_VALUE_CHARS) for value in unexpected_values[:MAX_EXAMPLES]]
 
 
 def _describe_error(info: Mapping[str, Any]) -> str:
     """Join the messages of `exception_info`, which has one exception, or one for each metric."""
-    exceptions = [info] if "raised_exception" in info else [_as_mapping(value) for value in info.values()]
+    exceptions = [info] if "raised_exception" in info else [_read_mapping(value) for value in info.values()]
     messages = [str(exception["exception_message"]) for exception in exceptions if exception.get("exception_message")]
     return shorten("; ".join(messages), MAX_TEXT_CHARS)
 
 
-def _as_mapping(value: object) -> Mapping[str, Any]:
+def _read_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _as_int(value: object) -> int | None:
+def _read_int(value: object) -> int | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return int(value) if is_number else None  # type: ignore[call-overload]

@@ -31,9 +31,9 @@ def render_partition(run: Run, earlier_pages: Sequence[str]) -> str:
         run: the validation of one partition.
         earlier_pages: relative addresses of the pages of earlier runs, newest first.
     """
-    passed = [check for check in run.checks if check.success]
+    passed_checks = [check for check in run.checks if check.success]
     links = [{"href": address, "label": _format_label(address)} for address in earlier_pages]
-    return _render("datadocs_partition.html", run=run, passed=passed, earlier=links, mark=_NOTE_MARK)
+    return _render("datadocs_partition.html", run=run, passed=passed_checks, earlier=links, mark=_NOTE_MARK)
 
 
 def mark_outdated(page: str, newest_page: str) -> str:

@@ -81,8 +81,8 @@ def _write_run(run: Run) -> Path:
     earlier_folder = folder / run.partition
     previous = _read_summary(summary_path)
     if previous and page.exists() and previous["at"] != run.summarize()["at"]:
-        outdated = pages.mark_outdated(page.read_text(encoding="utf-8", errors="replace"), page.name)
-        _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated)
+        outdated_page = pages.mark_outdated(page.read_text(encoding="utf-8", errors="replace"), page.name)
+        _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated_page)
     earlier_pages = sorted(earlier_folder.glob("*.html"), reverse=True)
     for path in earlier_pages[MAX_EARLIER_RUNS:]:
         path.unlink(missing_ok=True)

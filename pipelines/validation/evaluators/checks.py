@@ -73,9 +73,9 @@ class RowCheck:
     @property
     def aggregates(self) -> Sequence[str]:
         """SQL of the number of judged rows, of the number of unexpected rows (if needed), and `needs_gx_sql`."""
-        unexpected = [] if self.count_unexpected else [f"count(*) FILTER ({self.unexpected_sql})"]
+        unexpected_aggregates = [] if self.count_unexpected else [f"count(*) FILTER ({self.unexpected_sql})"]
         needs_gx = [self.needs_gx_sql] if self.needs_gx_sql else []
-        return [f"count(*) FILTER ({self.judged_sql})", *unexpected, *needs_gx]
+        return [f"count(*) FILTER ({self.judged_sql})", *unexpected_aggregates, *needs_gx]
 
     def evaluate(self, rows: Rows, values: Sequence[Any]) -> CheckResult:
         """Evaluate the check, with examples of unexpected values."""
@@ -137,8 +137,8 @@ def to_json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, (dt.date, dt.datetime, dt.time)) else str(value)
 
 
-def _compute_percent(part: int, whole: int) -> float | None:
-    return part / whole * 100 if whole else None
+def _compute_percent(part: int, total: int) -> float | None:
+    return part / total * 100 if total else None
 
 
 def _count_examples(examples: list[Any]) -> list[dict[str, Any]]:

@@ -81,10 +81,10 @@ def _can_compile(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
 
 def _build_python_match_sql(rows: Rows, regex: str, value: str) -> str:
     """Build the SQL condition that Python's `re` finds the pattern in the value."""
-    name, compiled = rows.make_table_name(), re.compile(regex)
+    name, pattern = rows.make_table_name(), re.compile(regex)
 
     def is_match(text: str) -> bool:
-        return compiled.search(text) is not None
+        return pattern.search(text) is not None
 
     rows.connection.create_function(name, is_match, ["VARCHAR"], "BOOLEAN")
     return f"coalesce({name}({value}), FALSE)"

@@ -22,7 +22,7 @@ from pipelines.partitions import get_date, get_last_day, get_unit, shift
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
-"""Part of the observed range by which a draft extends the range at each end."""
+"""Width that is added to the observed range at each end, as a share of the range."""
 MAX_LENGTH = 64
 """Maximum number of characters of a code. A column with longer values is prose: it gets no pattern and no length."""
 WEEKS, MIN_HISTORY = 8, 3
@@ -67,9 +67,10 @@ def _count_days(summary: TableSummary) -> int:
 
 
 def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
-    """Return the expectation; if it may depend on the season, with a severity with which it is only reported.
+    """Lower the severity of an expectation that may depend on the season, so that a failure is only reported.
 
-    A failed expectation that is not about single rows neither blocks nor quarantines with the severity `warning`.
+    For an expectation about single rows, this is `info`. For any other one it is `warning`, since it has no rows to
+    quarantine.
     """
     kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
     is_about_key = "unique" in kind or column in key

@@ -32,7 +32,7 @@ __all__ = ["create_ingestion_dag", "create_lifecycle_dags"]
 
 SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
 """Default schedule of DATASET_ingest, by unit of the partitions: the end of each hour, day or month."""
-Monitored = Literal["scores", "requests"]
+MonitoredRows = Literal["scores", "requests"]
 """Rows on whose drift MODEL_monitor decides."""
 
 
@@ -48,7 +48,7 @@ def create_lifecycle_dags(
     partition: Unit = "day",
     deploy: bool = False,
     materialize: bool = False,
-    drift_of: Monitored = "scores",
+    drift_of: MonitoredRows = "scores",
     **training: Any,
 ) -> list[DAG]:
     """Create DATASET_ingest and _withdraw; MODEL_train, _score, _monitor, _rollback, _reset_breaker; others on request.
@@ -84,7 +84,7 @@ def _create_scoring_dags(
     start: dt.datetime,
     deploy: bool,
     materialize: bool,
-    drift_of: Monitored,
+    drift_of: MonitoredRows,
 ) -> Iterator[DAG]:
     """Create the DAGs that score, roll back and serve a model."""
     names = {**names, "rows_from": rows_from or names["dataset"]}
@@ -125,8 +125,8 @@ def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deplo
     Unknown values are refused, and a second call for a model in a file: Airflow keeps only one DAG of each id.
     """
     require_unit(partition)
-    if drift_of not in get_args(Monitored):
-        raise SpecError(f"unknown drift_of {drift_of!r}.", f"Use one of: {', '.join(get_args(Monitored))}.")
+    if drift_of not in get_args(MonitoredRows):
+        raise SpecError(f"unknown drift_of {drift_of!r}.", f"Use one of: {', '.join(get_args(MonitoredRows))}.")
     if drift_of == "requests" and not (deploy and partition == "day"):
         raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", "Give deploy=True, too.")
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:

@@ -15,22 +15,22 @@ DOC = """
 ### Deploy the champion to an endpoint
 
 Each event of the asset `{model}_champion` starts a run: a promotion by `{model}_train`, or a rollback by
-`{model}_rollback`. `shadow` and `deploy` take the version that is champion then, and do what `params.yaml`, section
-`serving`, says.
+`{model}_rollback`. The tasks use the version that is champion when the run starts, and the policy in section `serving`
+of `params.yaml`.
 
-1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and section `shadow`
-   judges its answers. A version that fails is not deployed. If `shadow_minutes` is 0, or there is no endpoint yet, the
-   task is skipped.
-2. `deploy`: the traffic moves in steps, alarms are watched, and an alarm moves it back. The version that served keeps
-   serving meanwhile.
+1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and its answers are
+   judged by the limits in section `shadow`. A version that fails is not deployed. If `shadow_minutes` is 0, or there is
+   no endpoint yet, the task is skipped.
+2. `deploy`: the version gets the traffic, at once or in steps. If an alarm is raised, the deployment is rolled back.
+   Until the end, the version before keeps its instances.
 
 * **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once.
 * **A release was rolled back by an alarm**: the task fails, with the alarm and its reason. The registry's champion
 stays: roll it back, too, with `{model}_rollback`, or correct the cause and clear the task.
 * **By hand**: trigger the DAG, with a `version` or without, for example after `python -m pipelines promote`. `serving`
 replaces values of the section for this run, for example `{{"wait_s": 60}}`.
-* **Back**: the version that the endpoint served before its present one is deployed at once. Neither alarms nor the
-budget count.
+* **Return to the version before**: if the version is the one that the endpoint served before its present one, it is
+deployed at once, without alarms and without a check of the budget.
 * **Never two at once**: the next run waits.
 * `python -m pipelines undeploy --model {model}` deletes the endpoint.
 """
@@ -63,6 +63,6 @@ def create_deployment_dag(*, model: str) -> DAG:
     ) as dag:
         fields = {"model": model, "serving": "{{ (params.serving or {}) | tojson }}"}
         shadow = ShadowOperator(task_id="shadow", version="{{ params.version or '' }}", **fields)
-        # The version that was the shadow, although another one may be champion by now: the next run is for that one.
+        # Deploy the version that was the shadow. If there is a new champion by now, the next run deploys that one.
         DeployOperator(task_id="deploy", version=shadow.output["version"], trigger_rule="none_failed", **fields)
     return dag

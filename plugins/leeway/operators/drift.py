@@ -120,7 +120,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         self.defer(trigger=TimeDeltaTrigger(delay), method_name="check_again", kwargs={"since": since})
 
     def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        """If the decision requests a retraining, emit the event and return the decision; otherwise skip the task."""
+        """Emit the event and return the decision if it requests a retraining; otherwise skip the task."""
         metrics.count_drift_decision(result, self.model)
         is_drift, overdue_reason = result["outcome"] == "drift", result.get("overdue_reason", "")
         reason = "; ".join(

@@ -71,8 +71,10 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
         try:
             self.model_approval = ApprovalStatus(self.model_approval)
         except ValueError:
-            allowed = ", ".join(status.value for status in ApprovalStatus)
-            raise AirflowFailException(f"model_approval is {self.model_approval!r}: give one of {allowed}.") from None
+            allowed_names = ", ".join(status.value for status in ApprovalStatus)
+            raise AirflowFailException(
+                f"model_approval is {self.model_approval!r}: give one of {allowed_names}."
+            ) from None
         package = self._find_package()
         if package is None:
             arn, changed = self._create_package(context), True

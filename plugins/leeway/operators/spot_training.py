@@ -43,7 +43,13 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         instance_type: instance type, such as ml.m5.large (templated).
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
             instance_type.
-        instance_count: number of instances (templated).
+        instance_count: number of instances (templated). A job with another number is another job, but resumes from
+            the same checkpoints.
+        distribution: what starts the script on each instance (templated), as in the sagemaker SDK:
+            {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 1,
+            "custom_mpi_options": ""}}. Without it, each instance runs the script, which finds the others by SM_HOSTS.
+        sharded_channels: names of the channels whose objects are divided among the instances (templated); each instance
+            gets all objects of the others. Leeway's own script divides the rows itself, and needs none.
         volume_size_gb: size of each instance's disk, GB (templated).
         spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest training time, seconds (templated).
@@ -89,6 +95,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
+        *("distribution", "sharded_channels"),
     )
     ui_color = "#fbe6c9"
 
@@ -109,6 +116,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         instance_type: str = "ml.m5.large",
         instance_types: Sequence[str] | None = None,
         instance_count: int | str = 1,
+        distribution: Mapping[str, Any] | None = None,
+        sharded_channels: Sequence[str] = (),
         volume_size_gb: int | str = 30,
         spot: bool = True,
         max_run_s: int | str = 3_600,
@@ -130,6 +139,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.hyperparameters, self.role_arn, self.bucket, self.prefix = hyperparameters, role_arn, bucket, prefix
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri
         self.instance_type, self.instance_types, self.instance_count = instance_type, instance_types, instance_count
+        self.distribution, self.sharded_channels = distribution, sharded_channels
         self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
         self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
         self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env

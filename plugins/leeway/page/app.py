@@ -1,4 +1,4 @@
-"""Answer the page's requests: documents and the script. Every route needs a login, and Airflow's permissions hold.
+"""Answer the page's requests for documents and for its script. Every route needs a login; Airflow's permissions apply.
 
 Without `from __future__ import annotations`: FastAPI has to resolve the types of the routes' parameters.
 """
@@ -21,14 +21,17 @@ from leeway.page.errors import MissingDocumentError
 
 STATIC = Path(__file__).with_name("static")
 WATCHED_HEADER = "X-Leeway-Watched-At"
-"""Header with the moment at which the lake was last looked at, UTC."""
+"""Header with the time at which the lake was last checked for changes, UTC."""
 HEADERS = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
-"""Headers of every answer. A browser may keep it, and asks each time whether it has changed."""
-COLORS = {"icon.svg": "#64748b", "icon-dark.svg": "#e4e4e7"}
+"""Headers of every response. A browser may cache it, and asks each time whether it has changed."""
+COLORS = {"icon.svg": ("#334155", "#f8fafc"), "icon-dark.svg": ("#e4e4e7", "none")}
+"""Icon to the colors of its lines and of their edge. If the page is open, Airflow's light theme shows the icon on dark
+blue; there the edge makes it visible."""
 ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="none" stroke="{}" stroke-width="2" '
-    'stroke-linejoin="round" d="M4 18 12 4l8 14zM12 4v14M3 21h18"/></svg>'
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke-linejoin="round">'
+    '<path stroke="{1}" stroke-width="4.5" d="{2}"/><path stroke="{0}" stroke-width="2" d="{2}"/></svg>'
 )
+LINES = "M4 18 12 4l8 14zM12 4v14M3 21h18"
 IfNoneMatch = Annotated[str, Header()]
 
 
@@ -43,11 +46,12 @@ def create_app() -> FastAPI:
         dependencies=[Depends(requires_access_view(AccessView.WEBSITE))],
     )
     app.add_exception_handler(MissingDocumentError, _answer_missing_document)
-    look = [Depends(documents.record_look)]
-    app.get("/documents/models", dependencies=look)(send_models)
-    app.get("/documents/models/{name}", dependencies=look)(send_model)
-    app.get("/documents/data/{name}", dependencies=look)(send_dataset)
-    app.get("/documents/costs", dependencies=look)(send_costs)
+    dependencies = [Depends(documents.record_request)]
+    app.get("/documents/models", dependencies=dependencies)(send_models)
+    app.get("/documents/models/{name}", dependencies=dependencies)(send_model)
+    app.get("/documents/data/{name}", dependencies=dependencies)(send_dataset)
+    app.get("/documents/costs", dependencies=dependencies)(send_costs)
+    app.get("/documents/jobs", dependencies=dependencies)(send_jobs)
     app.get("/leeway.js")(send_script)
     app.get("/{name}.svg")(send_icon)
     return app
@@ -75,6 +79,11 @@ def send_costs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     return _send(documents.read_costs(_make_permission_check(user)), if_none_match)
 
 
+def send_jobs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
+    """Send the jobs that run."""
+    return _send(documents.read_jobs(_make_permission_check(user)), if_none_match)
+
+
 def send_script(if_none_match: IfNoneMatch = "") -> Response:
     """Send the script that draws the page."""
     return _send_bytes(_read_script(), "text/javascript", if_none_match)
@@ -82,14 +91,14 @@ def send_script(if_none_match: IfNoneMatch = "") -> Response:
 
 def send_icon(name: str) -> Response:
     """Send the icon in the navigation, for light or dark pages."""
-    color = COLORS.get(f"{name}.svg")
-    if color is None:
+    colors = COLORS.get(f"{name}.svg")
+    if colors is None:
         raise HTTPException(404, "there is no such icon.")
-    return Response(ICON.format(color), media_type="image/svg+xml", headers=HEADERS)
+    return Response(ICON.format(*colors, LINES), media_type="image/svg+xml", headers=HEADERS)
 
 
 def _make_permission_check(user: Any) -> Callable[[str], bool]:
-    """Return the function that says whether a user may read the runs of a model's training, and so about the model."""
+    """Return a function that checks whether a user may read about a model: who may read the runs of its training."""
 
     @cache
     def can_read(model: str) -> bool:

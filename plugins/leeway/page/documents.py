@@ -1,4 +1,7 @@
-"""Read the documents about models, data and costs that `python -m pipelines status` writes to LEEWAY_HOME/status."""
+"""Read the documents about models, data and costs that `python -m pipelines status` writes to LEEWAY_HOME/status.
+
+A visitor gets only what concerns the models that the visitor may read about.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from leeway.page.errors import MissingDocumentError
 from pipelines.settings import settings
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-"""Form of the name of a model or a dataset. No other text becomes a part of a path."""
+"""Allowed names of models and datasets. No other text becomes a part of a path."""
 MAX_BYTES = 16 << 20
-"""Largest size of a document. A larger file is no document of Leeway."""
+"""Largest size of a document, bytes. A larger file is refused."""
 WATCHED_FILE = "watched"
-"""File whose modification time says when the lake was last looked at."""
+"""File whose modification time is the time at which the lake was last checked for changes."""
 REQUESTED_FILE = "requested"
-"""File whose modification time says when somebody last looked at the page. While nobody looks, changes of the lake are
-not written."""
+"""File whose modification time is the time at which the page last requested a document. If that was long ago, changes
+of the lake are not written."""
 CanRead = Callable[[str], bool]
 """Returns whether the visitor may read about a model."""
 
@@ -60,20 +63,26 @@ def read_dataset(name: str, can_read: CanRead) -> dict[str, Any]:
 def read_costs(can_read: CanRead) -> dict[str, Any]:
     """Read the costs, without those of models that the visitor may not read about.
 
-    The budgets are sums over a project, and the advice is about all models: only who may read about every model that
-    has costs gets them.
+    Budgets are sums over a project, and the advice is about all models. So only a visitor who may read about every
+    model with costs gets them.
     """
     document = _read("costs.json")
     parts = ("jobs", "months", "endpoints")
     names = {row["model"] for part in parts for row in document[part] if row["model"]}
-    hidden = {name for name in names if not can_read(name)}
-    visible = {part: [row for row in document[part] if row["model"] not in hidden] for part in parts}
-    sums: dict[str, Any] = {"budgets": [], "advice": []} if hidden else {}
-    return {**document, **visible, **sums}
+    hidden_models = {name for name in names if not can_read(name)}
+    visible_rows = {part: [row for row in document[part] if row["model"] not in hidden_models] for part in parts}
+    sums: dict[str, Any] = {"budgets": [], "advice": []} if hidden_models else {}
+    return {**document, **visible_rows, **sums}
 
 
-def record_look() -> None:
-    """Record that somebody looks at the page now, so that changes of the lake are written."""
+def read_jobs(can_read: CanRead) -> dict[str, Any]:
+    """Read the running jobs, without those of models that the visitor may not read about."""
+    document = _read("jobs.json")
+    return {**document, "jobs": [job for job in document["jobs"] if not job["model"] or can_read(job["model"])]}
+
+
+def record_request() -> None:
+    """Record that the page requests a document now, so that changes of the lake are written."""
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
         folder = _get_folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +90,7 @@ def record_look() -> None:
 
 
 def find_watch_time() -> dt.datetime | None:
-    """Return when the lake was last looked at for changes, UTC; None if it never was."""
+    """Return when the lake was last checked for changes, UTC; None if it never was."""
     try:
         seconds = (_get_folder() / WATCHED_FILE).stat().st_mtime
     except OSError:
@@ -107,7 +116,7 @@ def _read(path: str) -> dict[str, Any]:
     """Read a document. It is parsed again only after it was replaced.
 
     Raises:
-        MissingDocumentError: there is no such file, or it is no document.
+        MissingDocumentError: there is no such file, or it is damaged.
     """
     file = _get_folder() / path
     try:
@@ -126,7 +135,7 @@ def _read(path: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _parse(file: Path, inode: int, modified_ns: int, size: int) -> dict[str, Any]:
-    """Parse a file; the other arguments tell its versions apart."""
+    """Parse a file. `inode`, `modified_ns` and `size` are part of the key in the cache: a new file has other values."""
     if size > MAX_BYTES:
         raise ValueError(f"{file} has {size} bytes")
     document = json.loads(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Describe the page to Airflow: where its addresses begin, and which script draws it."""
+"""Declare the page to Airflow's plugin manager: the addresses of its requests, its script and its icon."""
 
 from __future__ import annotations
 

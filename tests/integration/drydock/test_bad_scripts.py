@@ -233,7 +233,7 @@ def test_script_that_ignores_a_stop_is_killed(drydock: Any) -> None:
 def test_script_that_ignores_an_interruption_is_killed(drydock: Any) -> None:
     drydock.create_job("ignored-interruption", IGNORES_SIGTERM, **drydock.build_spot_fields("ignored-interruption"))
     pid = int(drydock.wait_for_line("ignored-interruption", "pid").split()[1])
-    drydock.send_command("interrupt", job="ignored-interruption", notice_s=0.3, capacity_back_after_s=600)
+    drydock.send_command("interrupt", job="ignored-interruption", notice_s=0.3, no_capacity_s=600)
     drydock.wait_until(
         "the interruption", lambda: drydock.describe_job("ignored-interruption")["SecondaryStatus"] == "Interrupted"
     )
@@ -493,7 +493,7 @@ def assert_not_interrupted(drydock: Any, job: dict[str, Any]) -> None:
 def test_job_is_stopped_during_the_notice_of_an_interruption(drydock: Any) -> None:
     drydock.create_job("both", IGNORES_SIGTERM, **drydock.build_spot_fields("both"))
     drydock.wait_for_line("both", "pid")
-    drydock.send_command("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
+    drydock.send_command("interrupt", job="both", notice_s=1, no_capacity_s=600)
     drydock.stop_job("both")
     stopped_job = drydock.wait_for_end("both")
     assert stopped_job["TrainingJobStatus"] == stopped_job["SecondaryStatus"] == "Stopped"
@@ -536,12 +536,12 @@ def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
     tmp_path: Path, run_drydock: Any, count: int
 ) -> None:
     runs, generator = tmp_path / "runs", random.Random(13)
-    names = [f"storm-{number:03d}" for number in range(count)]
+    names = [f"disturbed-{number:03d}" for number in range(count)]
     created_names: list[str] = []
     with run_drydock(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
         hyperparameters = {
             "sagemaker_program": "train.py",
-            "sagemaker_submit_directory": server.upload_source("storm", RECORDS_RUN),
+            "sagemaker_submit_directory": server.upload_source("disturbed", RECORDS_RUN),
         }
 
         def create(name: str) -> None:
@@ -561,7 +561,7 @@ def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
                 action(generator.choice(created_names))
 
         def interrupt(name: str) -> None:
-            server.send_command("interrupt", job=name, capacity_back_after_s=0.2, notice_s=generator.choice([0, 1]))
+            server.send_command("interrupt", job=name, no_capacity_s=0.2, notice_s=generator.choice([0, 1]))
 
         server.client("sagemaker")  # this creates the client: boto3's sessions are not thread-safe
         with ThreadPoolExecutor(16) as pool:

@@ -1,6 +1,13 @@
 """Test jobs of several instances: their hosts reach each other, share channels and fail together."""
 
+import os
+import re
+import shutil
+from pathlib import Path
 from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
 
 # Each host sends its name to the host algo-1 through a socket. algo-1 prints the names.
 CONNECT = """
@@ -70,7 +77,100 @@ if os.environ["SM_CURRENT_HOST"] == "algo-2":
 time.sleep(600)
 """
     job = drydock.run_job("fails", script, ResourceConfig=build_resources(2))
-    assert job["TrainingJobStatus"] == "Failed" and "ExitCode 3" in job["FailureReason"]
+    assert job["TrainingJobStatus"] == "Failed" and "ExitCode 3\nHost algo-2\n" in job["FailureReason"]
+
+
+def test_the_host_that_died_is_named_and_not_the_one_that_waited_for_it(drydock: Any) -> None:
+    """algo-1 notices at once that algo-2 is gone, and fails with a message of its own."""
+    script = """
+import os, pathlib, signal, socket, time
+if os.environ["SM_CURRENT_HOST"] == "algo-1":
+    with socket.create_server(("algo-1", 7778)) as server, server.accept()[0] as peer:
+        peer.recv(1)
+    (pathlib.Path(os.environ["SM_OUTPUT_DIR"]) / "failure").write_text("the other host is gone")
+    raise SystemExit(1)
+while True:
+    try:
+        peer = socket.create_connection(("algo-1", 7778))
+        break
+    except OSError:
+        time.sleep(0.05)
+print("out of memory", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    job = drydock.run_job("dies", script, ResourceConfig=build_resources(2))
+    assert job["TrainingJobStatus"] == "Failed"
+    assert 'ExitCode 137\nHost algo-2\nErrorMessage "out of memory' in job["FailureReason"]
+
+
+def test_a_host_without_a_share_of_the_data_runs(drydock: Any) -> None:
+    """AWS documents that such a host runs, and is billed. Leeway's operator refuses such a request."""
+    uri = drydock.put("few/0.csv", b"1").rpartition("/")[0]
+    channel = drydock.build_channel("train", f"{uri}/")
+    channel["DataSource"]["S3DataSource"]["S3DataDistributionType"] = "ShardedByS3Key"
+    script = "import os; print('data', os.listdir(os.environ['SM_CHANNEL_TRAIN']))"
+    job = drydock.run_job("few", script, ResourceConfig=build_resources(2), InputDataConfig=[channel])
+    assert job["TrainingJobStatus"] == "Completed"
+    assert sorted(drydock.read_full_log("few"))[-2:] == ["data ['0.csv']", "data []"]
+
+
+@pytest.mark.parametrize("count", [-1, 0, 21])
+def test_a_wrong_number_of_hosts_is_refused(drydock: Any, count: int) -> None:
+    with pytest.raises(ClientError, match=r"instanceCount|ResourceConfig\.InstanceCount must be 1 to 20 with drydock"):
+        drydock.create_unchecked_client("sagemaker").create_training_job(
+            **drydock.build_request("wrong", "", ResourceConfig=build_resources(count))
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"sagemaker_distributed_dataparallel_enabled": "true"}, "is not supported by drydock: use torch_distributed"),
+        ({"sagemaker_torch_distributed_enabled": "true", "sagemaker_mpi_enabled": "true"}, "exclude each other"),
+        ({"sagemaker_mpi_num_of_processes_per_host": "0"}, "must be a whole number of 1 or more, but is 0"),
+    ],
+)
+def test_a_distribution_that_drydock_lacks_is_refused(drydock: Any, settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(ClientError, match=problem):
+        drydock.create_job("refused", "", HyperParameters=settings)
+
+
+@pytest.mark.parametrize(
+    ("setting", "program"), [("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_enabled", "mpirun")]
+)
+def test_a_launcher_that_is_missing_ends_the_job_before_it_runs(drydock: Any, setting: str, program: str) -> None:
+    if shutil.which(program):
+        pytest.skip(f"{program} is installed")
+    fields = {"HyperParameters": {setting: "true"}, "ResourceConfig": build_resources(2)}
+    job = drydock.run_job(f"no-{program}", "print('ran')", **fields)
+    assert job["TrainingJobStatus"] == "Failed"
+    assert job["FailureReason"].startswith(f"ClientError: the job's distribution needs {program}, which drydock does")
+    assert "ran" not in drydock.read_full_log(f"no-{program}")
+
+
+def test_torchrun_starts_on_each_host(tmp_path: Path, run_drydock: Any) -> None:
+    """A stand-in for torchrun prints its arguments: torch is not installed here."""
+    program = tmp_path / "bin" / "torchrun"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "torchrun $*"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    with run_drydock(tmp_path, "--cores", "8", environment={"PATH": path}) as server:
+        settings = {"sagemaker_torch_distributed_enabled": "true", "sagemaker_instance_type": "ml.m5.large", "lr": "1"}
+        job = server.run_job("torch", "", HyperParameters=settings, ResourceConfig=build_resources(2))
+        assert job["TrainingJobStatus"] == "Completed"
+        lines = [line for line in server.read_full_log("torch") if line.startswith("torchrun")]
+        master = "algo-1" if server.get_health()["opt_ml"] else "127[.0-9]+"
+        ranks = [
+            re.fullmatch(
+                rf"torchrun --nnodes 2 --nproc_per_node 1 --master_addr {master} --master_port (\d+) --node_rank (\d) "
+                r"train.py --lr 1",
+                line,
+            )
+            for line in sorted(lines)
+        ]
+        assert [rank and rank[2] for rank in ranks] == ["0", "1"], lines
+        assert len({rank and rank[1] for rank in ranks}) == 1
 
 
 def test_interruption_ends_all_hosts(drydock: Any) -> None:
@@ -86,7 +186,7 @@ time.sleep(600)
 """
     drydock.create_job("all", script, ResourceConfig=build_resources(2), **drydock.build_spot_fields("all"))
     drydock.wait_until("both checkpoints", lambda: len(drydock.list_keys("checkpoints/all/")) == 2)
-    drydock.send_command("interrupt", job="all", capacity_back_after_s=0.1)
+    drydock.send_command("interrupt", job="all", no_capacity_s=0.1)
     job = drydock.wait_for_end("all")
     assert job["TrainingJobStatus"] == "Completed"
     lines = [line for line in drydock.read_full_log("all") if line.startswith("restored")]

@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError
 from drydock.api.operations import Handling, iter_operations
 
 ROLE = "arn:aws:iam::123456789012:role/drydock"
-TUNING = {"Strategy": "Random", "ResourceLimits": {"MaxParallelTrainingJobs": 1}}
 DATA_SOURCE = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/x"}}
 # Without the optional ProblemType and CompletionCriteria.
 AUTO_ML: list[dict[str, Any]] = [
@@ -100,8 +99,5 @@ def test_invented_answers_are_given_on_request(tmp_path: Path, run_drydock: Any)
         sagemaker = server.client("sagemaker")
         for number, config in enumerate(AUTO_ML):
             check_auto_ml(sagemaker, f"a-{number}", config)
-        sagemaker.create_hyper_parameter_tuning_job(
-            HyperParameterTuningJobName="t", HyperParameterTuningJobConfig=TUNING
-        )
-        job = sagemaker.describe_hyper_parameter_tuning_job(HyperParameterTuningJobName="t")
-        assert job["HyperParameterTuningJobStatus"] == "Completed"
+        with pytest.raises(ClientError, match="Member must not be null"):  # tuning jobs run, also here
+            server.create_unchecked_client("sagemaker").create_hyper_parameter_tuning_job()

@@ -55,6 +55,41 @@ def kill(server: Any, folder: Path) -> None:
     (folder / "port").unlink()
 
 
+# Writes a checkpoint under the name of its host, and ends if it finds those of both hosts.
+PAIR = """
+import os, pathlib, time
+folder, own = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"]), os.environ["SM_CURRENT_HOST"]
+names = sorted(path.name for path in folder.iterdir())
+print("restored", *names, flush=True)
+if len(names) == 2:
+    pathlib.Path(os.environ["SM_MODEL_DIR"], own).write_text("done")
+    raise SystemExit
+(folder / own).write_text(own)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("is_spot", [True, False])
+def test_killed_server_resumes_all_hosts_of_a_job(tmp_path: Path, run_drydock: Any, is_spot: bool) -> None:
+    resources = {"InstanceType": "ml.m5.large", "InstanceCount": 2, "VolumeSizeInGB": 1}
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        fields = server.build_spot_fields("pair")
+        fields = fields if is_spot else {"CheckpointConfig": fields["CheckpointConfig"]}
+        server.create_job("pair", PAIR, ResourceConfig=resources, **fields)
+        server.wait_until("both checkpoints", lambda: len(server.list_keys("checkpoints/pair/")) == 2)
+        kill(server, tmp_path)
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        job = server.wait_for_end("pair")
+        if not is_spot:
+            assert job["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
+            return
+        assert job["TrainingJobStatus"] == "Completed", job
+        lines = [line for line in server.read_full_log("pair") if line.startswith("restored")]
+        assert sorted(lines) == ["restored", "restored", "restored algo-1 algo-2", "restored algo-1 algo-2"]
+        model = server.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"])
+        assert model == {"algo-1": b"done", "algo-2": b"done"}
+
+
 def test_killed_server_resumes_spot_jobs_and_fails_others(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path, *OPTIONS) as server:
         server.create_job(
@@ -194,7 +229,7 @@ def test_a_checkpoint_that_is_written_in_place_is_never_restored_in_part(tmp_pat
         copies = [server.get(f"s3://bucket/{key}") for _ in range(8) for key in keys]
         assert set(copies) == {b'{"exit_code": 0}'}
         for name in names[:2]:  # SIGTERM ends the script at any place
-            server.send_command("interrupt", job=name, capacity_back_after_s=0)
+            server.send_command("interrupt", job=name, no_capacity_s=0)
         jobs = [server.wait_for_end(name) for name in names[:2]]
         kill(server, tmp_path)
     with run_drydock(tmp_path, *OPTIONS) as server:

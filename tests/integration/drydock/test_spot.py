@@ -50,7 +50,7 @@ def test_interrupted_job_resumes_from_its_checkpoints(drydock: Any) -> None:
     drydock.wait_for_line("resumes", "from 0")
     drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/resumes/"))
     interrupted_at = dt.datetime.now(dt.UTC)
-    response = drydock.send_command("interrupt", job="resumes", capacity_back_after_s=0.5)
+    response = drydock.send_command("interrupt", job="resumes", no_capacity_s=0.5)
     assert response["job"] == "resumes"
     job = drydock.wait_for_end("resumes")
 
@@ -82,7 +82,7 @@ time.sleep(600)
 """
     drydock.create_job("sudden", script, **drydock.build_spot_fields("sudden"))
     drydock.wait_until("the checkpoint", lambda: drydock.list_keys("checkpoints/sudden/"))
-    drydock.send_command("interrupt", job="sudden", notice_s=0, capacity_back_after_s=0)
+    drydock.send_command("interrupt", job="sudden", notice_s=0, no_capacity_s=0)
     drydock.wait_until(
         "the second run", lambda: [line for line in drydock.read_full_log("sudden") if line.startswith("runs ['one']")]
     )
@@ -103,7 +103,7 @@ def test_after_s_counts_from_the_start_of_the_next_run(drydock: Any) -> None:
     )
     waiting_job = drydock.describe_job("later")
     assert waiting_job["SecondaryStatus"] == "Starting" and "TrainingStartTime" not in waiting_job
-    drydock.send_command("interrupt", job="later", after_s=0.3, capacity_back_after_s=600)
+    drydock.send_command("interrupt", job="later", after_s=0.3, no_capacity_s=600)
     drydock.send_command("capacity", instance_type="ml.c5.*", available=True)
     drydock.wait_until("the interruption", lambda: drydock.describe_job("later")["SecondaryStatus"] == "Interrupted")
     drydock.stop_job("later")
@@ -140,7 +140,7 @@ def test_max_wait_ends_a_job_that_gets_no_capacity(drydock: Any) -> None:
     assert drydock.run_job("on-demand-r5", "print(1)", ResourceConfig=resources)["TrainingJobStatus"] == "Completed"
 
 
-def run_interrupted_job(drydock: Any, name: str, back_after_s: float, **limits: int) -> dict[str, Any] | None:
+def run_interrupted_job(drydock: Any, name: str, no_capacity_s: float, **limits: int) -> dict[str, Any] | None:
     """Return the description of a job that was interrupted while it ran, or None where it reached a limit before."""
     condition = {"StoppingCondition": limits}
     drydock.create_job(name, COUNTER, Environment={"GOAL": FOREVER}, **drydock.build_spot_fields(name, **condition))
@@ -149,7 +149,7 @@ def run_interrupted_job(drydock: Any, name: str, back_after_s: float, **limits: 
             "its run, or its end",
             lambda: drydock.read_log(name) or drydock.describe_job(name)["TrainingJobStatus"] in END_STATUSES,
         )
-        drydock.send_command("interrupt", job=name, capacity_back_after_s=back_after_s)
+        drydock.send_command("interrupt", job=name, no_capacity_s=no_capacity_s)
     job = dict(drydock.wait_for_end(name))
     return job if "Interrupted" in list_phases(job) else None
 
@@ -201,7 +201,7 @@ checkpoint_interval = 0.2
 [spot]
 seed = 13
 billable_fraction = 0.5
-capacity_back_after_s = 0.1
+no_capacity_s = 0.1
 
 [[spot.interrupt]]
 job = "twice-*"
@@ -269,15 +269,15 @@ def test_commands_of_the_api_are_commands_of_the_program(drydock: Any) -> None:
 
     drydock.create_job("by-command", COUNTER, Environment={"GOAL": FOREVER}, **drydock.build_spot_fields("by-command"))
     drydock.wait_for_line("by-command", "from")
-    result = run_command("interrupt", "by-command", "--back-after", "600")
-    assert result.returncode == 0 and json.loads(result.stdout)["capacity_back_after_s"] == 600
+    result = run_command("interrupt", "by-command", "--no-capacity", "600")
+    assert result.returncode == 0 and json.loads(result.stdout)["no_capacity_s"] == 600
     drydock.wait_until(
         "the interruption", lambda: drydock.describe_job("by-command")["SecondaryStatus"] == "Interrupted"
     )
     drydock.stop_job("by-command")
     result = run_command("interrupt", "by-command")
     assert result.returncode == 2 and result.stderr == "drydock: job by-command has ended as Stopped\n"
-    assert json.loads(run_command("capacity", "ml.g5.*", "--gone", "--for", "0.1").stdout)["available"] is False
+    assert json.loads(run_command("capacity", "ml.g5.*", "--unavailable", "--for", "0.1").stdout)["available"] is False
     assert run_command("outage", "s3", "--for", "0").returncode == 0
 
 

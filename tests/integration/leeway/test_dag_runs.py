@@ -301,7 +301,8 @@ from pipelines.registry.lifecycle import Kind
 from pipelines.registry.lifecycle.deployments import record_deployment
 client = MlflowClient()
 first = client.get_model_version("flights", "1")
-version = client.create_model_version("flights", first.source, first.run_id, tags=first.tags).version
+model_id = first.source.removeprefix("models:/")
+version = client.create_model_version("flights", first.source, first.run_id, first.tags, model_id=model_id).version
 record_deployment(Kind.DEPLOYMENT_FAILED, "flights", str(version), "flights", "an alarm", {"config": "canary"})
 print(version)
 """
@@ -310,7 +311,7 @@ print(version)
 def fail_a_canary(airflow: Airflow, drydock_server: Any) -> None:
     """Record that version 2 was a canary and was rolled back; what version 1 answered counts as its answers, too."""
     result = airflow.run_command("-c", FAIL_A_CANARY)
-    assert result.stdout.split()[-1] == "2", result.stderr[-2_000:]
+    assert (result.returncode, result.stdout) == (0, "2\n"), result.stdout[-2_000:] + result.stderr[-2_000:]
     client = drydock_server.client("s3")
     for item in client.list_objects_v2(Bucket="leeway", Prefix="leeway/capture/1/flights/")["Contents"]:
         key = item["Key"].replace("capture/1/", "capture/2/")

@@ -104,6 +104,13 @@ def list_resources(drydock, endpoint):
     }
 
 
+def read_thresholds(drydock, endpoint):
+    """Return the threshold of each alarm of an endpoint, by its kind."""
+    prefix = f"leeway-{endpoint}-"
+    alarms = drydock.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)["MetricAlarms"]
+    return {alarm["AlarmName"].removeprefix(prefix): alarm["Threshold"] for alarm in alarms}
+
+
 def list_events(endpoint):
     events = Journal.open().read_state("boats").events
     return [event for event in events if event.evidence["endpoint"] == endpoint]
@@ -118,6 +125,11 @@ def test_champion_is_deployed_once_and_then_updated(drydock, project, deploy, en
     created_at = describe(drydock, endpoint)["LastModifiedTime"]
     assert deploy() == {**first, "changed": False, "cost_usd_h": None, "cost_usd_month": None}
     assert describe(drydock, endpoint)["LastModifiedTime"] == created_at
+    assert deploy(serving={**AT_ONCE, "error_count": 30, "latency_ms": 50})["changed"] is False
+    assert read_thresholds(drydock, endpoint) == {"error-count": 30.0, "errors": 0.01, "latency": 50_000.0}
+    assert deploy(serving={**AT_ONCE, "error_count": None, "error_percent": 7})["changed"] is False
+    assert read_thresholds(drydock, endpoint) == {"errors": 0.07}
+    assert describe(drydock, endpoint)["LastModifiedTime"] == created_at, "only the alarms have changed"
     (project / "champion").write_text("2")
     second = deploy()
     assert (second["version"], second["previous"], second["changed"]) == ("2", "1", True)
@@ -158,6 +170,10 @@ def test_a_serverless_version_is_released_at_once_and_its_costs_are_those_of_its
     assert (second["version"], second["previous"], invoke(drydock, endpoint)) == ("2", "1", "2")
     assert describe(drydock, endpoint)["ProductionVariants"][0]["CurrentServerlessConfig"]["MaxConcurrency"] == 3
     assert list_resources(drydock, endpoint)["configs"] == [second["config"]]
+    assert [event.why for event in list_events(endpoint)] == [
+        f"endpoint {endpoint}: a new endpoint",
+        f"endpoint {endpoint}: all_at_once release",
+    ]
     last = list_events(endpoint)[-1]
     assert (last.evidence["serverless_memory_mb"], last.evidence["instance_type"]) == (2_048, "")
     hour = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)

@@ -77,6 +77,10 @@ def test_rollback_deploys_the_version_before_and_undeployment_leaves_nothing(dry
         run_task(EndpointRollbackOperator, "another rollback", **fields)
     with DAG("endpoints"):
         task = UndeployOperator(task_id="undeploy", model="boats", endpoint="goes-back", aws_conn_id="aws_default")
+    with DAG("endpoints"):
+        wrong_model = UndeployOperator(task_id="wrong", model="ships", endpoint="goes-back", aws_conn_id="aws_default")
+    with pytest.raises(AirflowFailException, match="endpoint goes-back serves the model boats, not ships"):
+        wrong_model.execute({})
     assert task.execute({})["changed"] and not task.execute({})["changed"]
     sagemaker = drydock.client("sagemaker")
     assert list_endpoints(drydock, "goes-back") == []
@@ -126,7 +130,8 @@ def put_invocation(drydock, endpoint, moment):
 def test_endpoint_that_leeway_did_not_make_is_not_deleted(drydock, set_aws_variables, fresh_settings):
     from pipelines.errors import DataError
 
-    assert not undeploy.run(undeploy.UndeploySpec(model="nothing")).changed
+    with pytest.raises(DataError, match="there is no model nothing"):
+        undeploy.run(undeploy.UndeploySpec(model="nothing"))
     sagemaker = drydock.client("sagemaker")
     sagemaker.create_model(
         ModelName="foreign", ExecutionRoleArn="arn:aws:iam::123456789012:role/x",

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 import yaml
 from airflow._shared.observability.traces import OverrideableRandomIdGenerator
+from airflow.sdk.exceptions import AirflowFailException
 from botocore.exceptions import ClientError
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from pipelines.defaults.channels import read_channel
+from pipelines.defaults.model import load
 from pipelines.system.files import sha256
 from tests.tools import untar
 from tests.tools.otlp_receiver import run_collector
+from tests.tools.outages import post_to_drydock
 
 ROOT = Path(__file__).parents[3]
 
@@ -58,6 +62,72 @@ def test_job_trains_the_same_model_as_the_local_training(
     )
     image = drydock.describe_job(result["training_job"])["AlgorithmSpecification"]["TrainingImage"]
     assert image.endswith("sagemaker-xgboost:3.2-0")
+
+
+@pytest.mark.parametrize(
+    "after_s", [2.5, *(pytest.param(second / 2, marks=pytest.mark.soak) for second in range(1, 9))]
+)
+def test_job_on_two_hosts_trains_the_same_model_though_it_is_interrupted(
+    drydock, flights_fields, trained, make_spot_task, context, start, finish, tmp_path, after_s
+):
+    fields = {**flights_fields, "instance_count": "2", "image_uri": "image"}
+    deferral = start(make_spot_task(**fields), context)
+    name = deferral.trigger.wait.job_name
+    post_to_drydock(drydock, "interrupt", job=name, after_s=after_s, no_capacity_s=0.1)
+    result = finish(make_spot_task(**fields), deferral)
+    job = drydock.describe_job(name)
+    phases = [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
+    assert phases.count("Training") == 1 + result["interruptions"]
+    # Both instances are paid for.
+    assert result["cost_usd"] == pytest.approx(2 * result["billable_s"] / 3600 * result["price_usd_h"], abs=1e-6)
+    model = tmp_path / "model"
+    model.mkdir()
+    for file, content in drydock.read_archive(result["model"]).items():
+        (model / file).write_bytes(content)
+    rows, _ = read_channel(trained.data / "features" / "validation")
+    scores = [load(folder).score(rows) for folder in (model, trained.data / "model")]
+    assert abs(scores[0] - scores[1]).max() <= 1e-6
+
+
+def test_another_number_of_hosts_is_another_job_with_the_same_checkpoints(
+    drydock, flights_fields, make_spot_task, context, start, finish
+):
+    fields = {**flights_fields, "image_uri": "image", "hyperparameters": {"num_round": "6"}}
+    first = start(make_spot_task(**fields, instance_count=2), context)
+    finish(make_spot_task(**fields, instance_count=2), first)
+    second = start(make_spot_task(**fields, instance_count=1), context)
+    names = [deferral.trigger.wait.job_name for deferral in (first, second)]
+    jobs = [drydock.describe_job(name) for name in names]
+    assert names[0] != names[1]
+    assert jobs[0]["CheckpointConfig"] == jobs[1]["CheckpointConfig"]
+    finish(make_spot_task(**fields, instance_count=1), second)
+    log = drydock.read_log(names[1])
+    assert any(line.startswith("checkpoint restored: name=000006") for line in log), log
+
+
+def test_a_channel_with_fewer_objects_than_hosts_is_refused(
+    drydock, flights_fields, make_spot_task, context, start, finish
+):
+    """The channel has one object. SageMaker would start a host without data, and bill it."""
+    fields = {**flights_fields, "image_uri": "image", "sharded_channels": ["train"]}
+    with pytest.raises(AirflowFailException, match="the channel train has 1 objects, which are divided among 2"):
+        make_spot_task(**fields, instance_count=2).execute(context)
+    with pytest.raises(AirflowFailException, match=r"sharded_channels of .* has no channel: other\."):
+        make_spot_task(**{**fields, "sharded_channels": ["other"]}).execute(context)
+    deferral = start(make_spot_task(**fields), context)  # one host has all objects
+    channels = drydock.describe_job(deferral.trigger.wait.job_name)["InputDataConfig"]
+    distributions = [channel["DataSource"]["S3DataSource"]["S3DataDistributionType"] for channel in channels]
+    assert distributions == ["ShardedByS3Key", "FullyReplicated"]
+    drydock.stop_job(deferral.trigger.wait.job_name)
+
+
+@pytest.mark.parametrize("count", [0, -1, "x", 1.5, 21])
+def test_a_wrong_number_of_hosts_is_one_line(drydock, flights_fields, make_spot_task, context, count):
+    task = make_spot_task(**{**flights_fields, "image_uri": "image"}, instance_count=count, deferrable=False)
+    problem = "must be 1 to 20 with drydock" if count == 21 else "instance_count of "
+    with pytest.raises(AirflowFailException, match=problem) as error:
+        task.execute(context)
+    assert "\n" not in str(error.value)
 
 
 def test_other_hyperparameters_train_another_model(

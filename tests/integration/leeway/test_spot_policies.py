@@ -357,7 +357,7 @@ def test_result_counts_an_interruption(
     deferral = start(make_spot_task("wait"), context)
     name = deferral.trigger.wait.job_name
     until(lambda: drydock.describe_job(name)["SecondaryStatus"] == "Training")
-    post_to_drydock(drydock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
+    post_to_drydock(drydock, "interrupt", job=name, after_s=0, no_capacity_s=1)
     until(
         lambda: any(
             transition["Status"] == "Interrupted"

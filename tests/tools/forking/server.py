@@ -40,7 +40,7 @@ PRELOADED = (
     *("ibis.backends.duckdb", "sqlalchemy.dialects.sqlite"),
     *("sqlalchemy.orm", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "pyiceberg.expressions.parser"),
     *("scipy.stats", "sklearn.metrics", "xgboost", "matplotlib.figure", "matplotlib.backends.backend_agg"),
-    *("great_expectations", "great_expectations.expectations"),
+    *("great_expectations", "great_expectations.expectations", "optuna"),
     *("boto3", "s3fs", "mlflow", "mlflow.pyfunc", "mlflow.xgboost", "mlflow.tracking", "sagemaker.core.image_uris"),
     *("moto.moto_server.werkzeug_app", "moto.backends", "moto.s3.models", "moto.s3.responses", "moto.sts.models"),
     *("moto.sagemaker.models", "moto.sagemaker.responses", "moto.logs.models", "moto.logs.responses"),

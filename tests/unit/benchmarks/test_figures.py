@@ -77,7 +77,7 @@ FIGURES = [
     Figure(GATES, "takes {13} s and 1.5 s", "gates", ("seconds", "10,000 rows, auc, scipy, 5,000 draws", "median")),
     Figure(GATES, "13 s and {1.5} s", "gates", ("seconds", "10,000 rows, log_loss, scipy, 5,000 draws", "median")),
     Figure(GATES, "At 28 correlated days, {12.0} % of the intervals", "regression",
-           ("facts", "lasting weather, 28 days: coverage/0.1-0.9: 95 % interval contains the truth", "2")),
+           ("facts", "correlated days, 28 days: coverage/0.1-0.9: 95 % interval contains the truth", "2")),
     Figure(GATES, "passes in {37}, 57, 89 %", "regression",
            ("facts", f"{FEW_DAYS}: candidate 0.05 R2 above the champion: r2 against the champion's: passed")),
     *(
@@ -94,7 +94,7 @@ FIGURES = [
         )
     ),
     *(
-        Figure(ADR_12, text, "lasting", ("facts", fact, "1"))
+        Figure(ADR_12, text, "correlated_days", ("facts", fact, "1"))
         for text, fact in (
             ("passes in {4.9} to 5.2 %", "28 days, correlated by 0.0, 4 coefficients"),
             ("passes in 4.9 to {5.2} %", "14 days, correlated by 0.0, 2 coefficients"),
@@ -113,14 +113,14 @@ FIGURES = [
     *(
         Figure(GATES, text, "coverage", ("facts", fact))
         for text, fact in (
-            ("the truth in {93.4} to 96.1 %", "lasting weather, 28 days: auc: 95 % interval contains the truth"),
+            ("the truth in {93.4} to 96.1 %", "correlated days, 28 days: auc: 95 % interval contains the truth"),
             ("the truth in 93.4 to {96.1} %", "independent days, 14 days: auc: 95 % interval contains the truth"),
-            ("error in {96.4} to 98.6 %", "lasting weather, 14 days: ece: 95 % interval contains the truth"),
+            ("error in {96.4} to 98.6 %", "correlated days, 14 days: ece: 95 % interval contains the truth"),
             ("error in 96.4 to {98.6} %", "independent days, 28 days: ece: 95 % interval contains the truth"),
             ("promotes one in {38} % at 28 independent days",
              "independent days, 28 days: equal models: verdict of the shipped policy is passed"),
             ("independent days, {25} % where days are correlated",
-             "lasting weather, 28 days: equal models: verdict of the shipped policy is passed"),
+             "correlated days, 28 days: equal models: verdict of the shipped policy is passed"),
         )
     ),
     *(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from benchmarks.decisions import lasting, multiclass, regression, simulation
+from benchmarks.decisions import correlated_days, multiclass, regression, simulation
 from benchmarks.decisions.simulation import Misses, Simulation, choose_always
 from pipelines.evaluation.gates.quality import check_against_baselines
 from pipelines.evaluation.statistics.estimate import Estimate
@@ -162,18 +162,18 @@ def test_verdicts_and_precision_are_reported(regressions: Simulation) -> None:
     assert sum(outcomes.values()) == regressions.verdicts
     result = simulation.measure_cases([14], {"check": (400, 0.05)}, describe_case)
     assert result["facts"]["simulations of a check"] == "400; standard error of 5 %: 1.1 points"
-    assert result["facts"]["lasting weather, 14 days: kind"] == "lasting weather 14"
+    assert result["facts"]["correlated days, 14 days: kind"] == "correlated days 14"
 
 
-def test_a_bound_passes_more_often_where_weather_lasts() -> None:
+def test_a_bound_passes_more_often_on_correlated_days() -> None:
     shares = {}
     for correlation in (0.0, 0.7):
-        values = lasting.simulate_days(14, correlation, 8_000)
-        assert values.mean(axis=0).std() == pytest.approx(lasting.compute_error(14, correlation), rel=0.03)
-        name, text = lasting.measure(values, correlation, lasting.FACTORS[0])
+        values = correlated_days.simulate_days(14, correlation, 8_000)
+        assert values.mean(axis=0).std() == pytest.approx(correlated_days.compute_error(14, correlation), rel=0.03)
+        name, text = correlated_days.measure(values, correlation, correlated_days.FACTORS[0])
         assert name == f"14 days, correlated by {correlation}, 2 coefficients"
         shares[correlation] = read_share(text.partition("passes in ")[2])
     assert shares[0.0] == pytest.approx(5, abs=0.8)
     assert shares[0.7] > 7
     # With days of the other correlation, the true error is another.
-    assert values.mean(axis=0).std() != pytest.approx(lasting.compute_error(14, 0.0), rel=0.2)
+    assert values.mean(axis=0).std() != pytest.approx(correlated_days.compute_error(14, 0.0), rel=0.2)

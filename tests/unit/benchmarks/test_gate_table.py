@@ -11,7 +11,7 @@ RESULTS = {
     name: json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())["facts"]
     for name in ("regression", "multiclass")
 }
-KINDS = {"independent days": "independent", "lasting weather": "correlated"}
+KINDS = {"independent days": "independent", "correlated days": "correlated"}
 HEADERS = {"regression": "regression", "multiclass": "classes"}
 AGAINST_CHAMPION = "against the champion's: passed"
 ROWS = {
@@ -68,7 +68,7 @@ def test_every_share_of_the_results_is_in_the_table() -> None:
 
 
 def test_a_changed_result_changes_the_table() -> None:
-    name = "lasting weather, 14 days: candidate as bad as the label's mean in training: passed"
+    name = "correlated days, 14 days: candidate as bad as the label's mean in training: passed"
     changed = {**RESULTS, "regression": {**RESULTS["regression"], name: "77.7 %"}}
     assert "to 77.7 % |" in format_table(changed)
     assert format_table(changed) not in PAGE.read_text()

@@ -15,7 +15,12 @@ REASONS = json.loads((POLICIES / "reasons.json").read_text())
 ANY_RESOURCE = {
     *("sagemaker:ListTrainingJobs", "sagemaker:ListProcessingJobs", "sagemaker:ListTransformJobs"),
     *("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages", "sagemaker:ListModels"),
-    *("sagemaker:ListEndpoints", "sagemaker:ListEndpointConfigs", "cloudwatch:GetMetricStatistics"),
+    *(
+        "sagemaker:ListEndpoints",
+        "sagemaker:ListEndpointConfigs",
+        "cloudwatch:GetMetricStatistics",
+        "cloudwatch:ListMetrics",
+    ),
     "application-autoscaling:DescribeScalingActivities",
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),

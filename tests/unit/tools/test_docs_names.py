@@ -99,7 +99,8 @@ def test_runbook_has_commands(page: Path) -> None:
 
 def test_check_finds_names_that_do_not_exist(programs: dict[str, Any]) -> None:
     text = (
-        "`python -m pipelines undo --all` and `python -m stack restore x --yes`, `python -m drydock capacity t --gone`"
+        "`python -m pipelines undo --all` and `python -m stack restore x --yes`, "
+        "`python -m drydock capacity t --unavailable`"
     )
     assert find_wrong_calls(text, programs) == ["pipelines undo ['--all']", "stack restore ['--yes']"]
     text = (

@@ -1,4 +1,4 @@
-// Start a backfill, after its runs were listed.
+// Start a backfill. Its runs must be listed first.
 import { Box, Button, HStack, Text } from "@chakra-ui/react";
 import { type ReactNode, useState } from "react";
 import { planBackfill, startBackfill } from "../airflow/api";
@@ -27,7 +27,7 @@ interface BackfillProps {
   maxActiveRuns: number;
   /** What the runs do. */
   effect: ReactNode;
-  /** Say what so many runs cost. */
+  /** Returns a text about the cost of a number of runs. */
   renderCost?: (runs: number) => ReactNode;
 }
 
@@ -36,12 +36,12 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
   const [from, setFrom] = useState(first);
   const [to, setTo] = useState(last);
   const [repeat, setRepeat] = useState<Repeat>("none");
-  const [listed, setListed] = useState<{ key: string; runs: PlannedRun[] }>();
+  const [list, setList] = useState<{ key: string; runs: PlannedRun[] }>();
   const { refresh } = useAirflow();
   const request = buildRequest(dagId, from, to, repeat, maxActiveRuns);
   const key = JSON.stringify(request);
-  // A list of other days, which the visitor chose before, says nothing about these.
-  const plan = listed?.key === key ? listed.runs : undefined;
+  // The list may be for other days, which the visitor chose before.
+  const plan = list?.key === key ? list.runs : undefined;
   const action = useAction(async () => {
     const { id } = await startBackfill(request);
     return { text: `Backfill ${id} of ${dagId} was started.`, path: `/dags/${encodeURIComponent(dagId)}/backfills` };
@@ -49,7 +49,7 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
   const listing = useAction(
     async () => {
       const runs = await planBackfill(request);
-      setListed({ key, runs });
+      setList({ key, runs });
       return { text: formatNumber(runs.length, "run") };
     },
     () => undefined,
@@ -63,7 +63,7 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
       isReady={Boolean(plan?.length)}
       obstacle={useObstacle(dagId)}
       action={action}
-      onOpen={() => setListed(undefined)}
+      onOpen={() => setList(undefined)}
     >
       <HStack align="end" wrap="wrap" gap={3}>
         <Box>
@@ -110,7 +110,7 @@ function PlanError({ error }: { error: RequestError }) {
 /** List the runs that a backfill would start. */
 function Plan({ runs }: { runs: PlannedRun[] }) {
   if (runs.length === 0)
-    return <Notice status="info">Nothing would start: there is a run for each of these days, or none is due.</Notice>;
+    return <Notice status="info">No run would start: each of these days has a run already, or needs none.</Notice>;
   const names = runs.map((run) => run.partition_key ?? formatMoment(run.logical_date));
   return (
     <Box>

@@ -16,7 +16,7 @@ export function Deploy({ details }: { details: ModelDetails }) {
     runId: `page_deployment_of_${champion}_${formatForId(openedAt)}`,
     conf: { version: champion },
     done: `The deployment of version ${champion} was started.`,
-    exists: () => "The deployment was started by the first request. Nothing was started now.",
+    exists: () => "The first request has started the deployment. Nothing was started now.",
   });
   return (
     <ActionDialog
@@ -24,9 +24,9 @@ export function Deploy({ details }: { details: ModelDetails }) {
       title={`Deploy version ${champion} of ${model} to the endpoint?`}
       consequences={
         <Text>
-          {dagId} starts now. If the policy says so, the version first gets copies of the endpoint's requests, and must
-          pass. Then the traffic moves to it in steps, and an alarm moves it back. If there is no endpoint yet, one is
-          created, which costs money every hour.
+          {dagId} starts now. If the policy has a shadow test, the version first gets copies of the endpoint's requests,
+          and must pass. Then it gets the traffic, as the policy says: at once or in steps. An alarm rolls it back. If
+          there is no endpoint yet, one is created. It costs money every hour.
         </Text>
       }
       confirm={`Deploy version ${champion}`}

@@ -10,12 +10,12 @@ interface ActionDialogProps {
   /** Text of the button that opens the dialog. */
   button: string;
   title: string;
-  /** Exactly what will happen. */
+  /** What will happen, in detail. */
   consequences: ReactNode;
   /** Text of the button that sends. */
   confirm: string;
   palette?: string;
-  /** Whether all that is needed is filled in. */
+  /** Whether all required fields are filled in. */
   isReady: boolean;
   /** Why the action is not possible; empty if it is. */
   obstacle?: string;

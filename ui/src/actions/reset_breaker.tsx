@@ -18,7 +18,7 @@ export function ResetBreaker({ details }: { details: ModelDetails }) {
     runId: `page_${formatForId(openedAt)}`,
     conf: { why },
     done: "The reset of the breaker was started.",
-    exists: () => "The reset was started by the first request. Nothing was started now.",
+    exists: () => "The first request has started the reset. Nothing was started now.",
   });
   return (
     <ActionDialog
@@ -26,8 +26,8 @@ export function ResetBreaker({ details }: { details: ModelDetails }) {
       title={`Reset the breaker of ${model}?`}
       consequences={
         <Text>
-          Drift can start trainings of {model} again, if no other guard holds them back. The trainings that did not pass
-          the gate count no longer. Your name, the time and the reason are recorded.
+          Drift can start trainings of {model} again, if no other guard holds them back. The breaker no longer counts
+          the trainings that did not pass the gate. Your name, the time and the reason are recorded.
         </Text>
       }
       confirm="Reset the breaker"
@@ -36,7 +36,7 @@ export function ResetBreaker({ details }: { details: ModelDetails }) {
       action={action}
       onOpen={() => setOpenedAt(new Date())}
     >
-      <ReasonField label="Reason" value={why} onChange={setWhy} help="What was repaired, for example." />
+      <ReasonField label="Reason" value={why} onChange={setWhy} help="For example, what was repaired." />
     </ActionDialog>
   );
 }

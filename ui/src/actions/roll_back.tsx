@@ -17,7 +17,7 @@ export function RollBack({ details: newest }: { details: ModelDetails }) {
   const obstacle = useObstacle(dagId);
   const action = useRunAction({
     dagId,
-    // Two visitors who undo the same promotion write the same ID.
+    // If two visitors roll back the same champion, their runs have the same ID, and Airflow starts one run.
     runId: `rollback_of_${champion}_since_${since ? formatForId(since) : "unknown"}`,
     conf: { why, champion },
     done: `The rollback of version ${champion} was started.`,

@@ -12,7 +12,8 @@ interface RunRequest {
   conf: Record<string, unknown>;
   /** What was started, in words. */
   done: string;
-  /** What it means that the run exists already, and who started it, in words. */
+  /** Returns the message for a run that exists already.
+   * @param user name of the visitor who started it. */
   exists: (user: string) => string;
 }
 
@@ -37,15 +38,15 @@ export function useRunAction(request: RunRequest): Action {
   }, refresh);
 }
 
-/** Say why runs of a DAG cannot be started; empty if they can. */
+/** Return why runs of a DAG cannot be started; empty if they can. */
 export function useObstacle(dagId: string): string {
   const { dags } = useAirflow();
   const dag = dags.get(dagId);
   if (dags.size > 0 && !dag) return `Airflow has no DAG ${dagId}.`;
-  if (dag?.is_paused) return `The DAG ${dagId} is paused: a run would only wait. Unpause it first.`;
+  if (dag?.is_paused) return `The DAG ${dagId} is paused, so a run would not start. Unpause it first.`;
   return "";
 }
 
-/** Write a moment as it is used in IDs of runs: `20131120T061403Z`. */
+/** Format a time for the ID of a run: `20131120T061403Z`. */
 export const formatForId = (moment: string | Date): string =>
   `${new Date(moment).toISOString().slice(0, 19).replace(/[-:]/g, "")}Z`;

@@ -11,8 +11,8 @@ import { formatForId, useObstacle, useRunAction } from "./run_action";
 export function TrainingCost({ details, runs = 1 }: { details: ModelDetails; runs?: number }) {
   const { worst_case_usd: cost, text } = details.training_forecast;
   if (cost === null) return <Text>The cost of a training is not known. {formatSentence(text)}</Text>;
-  // The price of a training is an upper bound, so the sum is one, too.
-  const sum = runs === 1 ? "" : `: ${formatUsd(cost * runs)} USD for ${runs}`;
+  // The cost of a training is an upper bound, so the sum is an upper bound, too.
+  const sum = runs === 1 ? "" : `, ${runs} trainings at most ${formatUsd(cost * runs)} USD`;
   return (
     <Text>
       A training costs at most <b>{formatUsd(cost)} USD</b>
@@ -29,7 +29,7 @@ export function Train({ details }: { details: ModelDetails }) {
   const dagId = `${model}_train`;
   const action = useRunAction({
     dagId,
-    // The ID stays the same while the dialog is open: sent twice, the training is started once.
+    // The ID stays the same while the dialog is open, so that a request that is sent twice starts one training.
     runId: `page_${asOf}_${formatForId(openedAt)}`,
     conf: { as_of: asOf },
     done: `The training as of ${asOf} was started.`,
@@ -43,8 +43,8 @@ export function Train({ details }: { details: ModelDetails }) {
         <>
           <Text>
             {dagId} starts now. It trains on the rows whose label was known before the chosen day, and the gate judges
-            the candidate. A candidate that passes becomes champion, after an approval if the policy asks for one. The
-            guards never hold back a training that a person starts, but count it.
+            the candidate. A candidate that passes becomes champion, after an approval if the policy requires one. The
+            guards never hold back a training that a person starts, but they count it.
           </Text>
           <TrainingCost details={details} />
         </>

@@ -4,9 +4,9 @@ import { RequestError } from "../request";
 
 export interface ActionResult {
   text: string;
-  /** Place of what was started, in Airflow's UI. */
+  /** Path in Airflow's UI of the run that was started. */
   path?: string;
-  /** Whether somebody else, or an earlier request, did it before. */
+  /** Whether another visitor, or an earlier request, has already done it. */
   wasDone?: boolean;
 }
 
@@ -18,7 +18,7 @@ export interface Action {
   reset: () => void;
 }
 
-/** Send an action when `send` is called, and never a second time before the answer arrived. */
+/** Return an action. Its `send` does nothing while an earlier request waits for its answer. */
 export function useAction(act: () => Promise<ActionResult>, onDone: () => void): Action {
   const [state, setState] = useState<{ isSending: boolean; result?: ActionResult; error?: RequestError }>({
     isSending: false,
@@ -45,14 +45,14 @@ export function useAction(act: () => Promise<ActionResult>, onDone: () => void):
   return { isSending, result, error, send: () => void send(), reset: () => setState({ isSending: false }) };
 }
 
-/** Say what an error means for an action: what was done, and what the visitor can do. */
+/** Describe what an error means for an action: whether it was done, and what the visitor can do. */
 export function describeError(error: RequestError): { title: string; text: ReactNode } {
   if (error.status === 0) {
-    const text = "Airflow may have done it, or not. Send it again: what was started already is not started twice.";
+    const text = "Airflow may have received the request. Send it again: nothing is started twice.";
     return { title: "No answer arrived.", text };
   }
   if (error.status === 401) {
-    const text = "Your session has ended. Log in in another tab, then send it again: what you wrote stays here.";
+    const text = "Your session has ended. Log in in another tab, then send it again. Your text stays here.";
     return { title: "Nothing was done.", text };
   }
   if (error.status === 403) {

@@ -17,12 +17,12 @@ export function Withdraw({ details, partition: newest }: WithdrawProps) {
   // The dialog is about the rows that the visitor saw when it opened.
   const [{ partition, rows, validated_at: validatedAt }, setPartition] = useState(newest);
   const [why, setWhy] = useState("");
-  const { dataset } = details;
+  const dataset = details.rows_from || details.dataset;
   const dagId = `${dataset}_withdraw`;
   const obstacle = useObstacle(dagId);
   const action = useRunAction({
     dagId,
-    // Two visitors who withdraw the same rows write the same ID.
+    // If two visitors withdraw the same rows, their runs have the same ID, and Airflow starts one run.
     runId: `withdrawal_of_${partition}_validated_${validatedAt ? formatForId(validatedAt) : "never"}`,
     conf: { partition, why },
     done: `The withdrawal of ${partition} was started.`,

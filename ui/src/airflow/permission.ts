@@ -7,9 +7,9 @@ const answers = new Map<string, Promise<boolean>>();
 
 /** Ask Airflow whether the visitor may start runs of a DAG.
  *
- * Airflow 3.3 tells no browser the visitor's permissions. The dry run of a backfill needs the permission to start runs,
- * and changes nothing: its answer is 403 only if the permission is missing. An action can still be refused, since each DAG
- * can have permissions of its own: then its dialog says so. */
+ * Airflow 3.3 has no API that returns the visitor's permissions. The dry run of a backfill needs the permission to start
+ * runs, and changes nothing. Its answer is 403 only if the permission is missing. Airflow can still refuse an action,
+ * because each DAG can have its own permissions. Then the dialog of the action shows it. */
 async function askMayStart(dagId: string): Promise<boolean> {
   const day = "2000-01-01T00:00:00Z";
   const request = { dag_id: dagId, from_date: day, to_date: day, max_active_runs: 1, run_backwards: false };

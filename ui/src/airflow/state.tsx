@@ -1,4 +1,4 @@
-// What Airflow knows of Leeway's DAGs, for all views of the page.
+// The state of Leeway's DAGs in Airflow, for all views of the page.
 import { createContext, type ReactNode, useContext, useMemo } from "react";
 import { usePolled } from "../poll";
 import { RequestError } from "../request";
@@ -21,8 +21,14 @@ export interface AirflowState {
 const NOTHING: AirflowState = { dags: new Map(), runs: [], approvals: [], error: undefined, refresh: () => undefined };
 const Context = createContext<AirflowState>(NOTHING);
 
-/** Return what Airflow knows. */
+/** Return the state of Leeway's DAGs in Airflow. */
 export const useAirflow = (): AirflowState => useContext(Context);
+
+/** Return the function that says whether Airflow has a DAG; as long as nothing is known, it may have it. */
+export function useHasDag(): (dagId: string) => boolean {
+  const { dags } = useAirflow();
+  return (dagId) => dags.size === 0 || dags.has(dagId);
+}
 
 /** Return the IDs of the DAGs of a model. */
 export const listDagIds = (model: string): string[] => KINDS.map((kind) => `${model}_${kind}`);

@@ -37,13 +37,13 @@ export const CHART_COLORS = {
 interface ChartProps {
   /** What the chart shows, for people who cannot see it. */
   label: string;
-  /** Return what Plot draws in a width of so many pixels. It must not change unless the data do. */
+  /** Returns the options of Plot for a width in pixels. Pass the same function until the data change. */
   build: (width: number) => Plot.PlotOptions;
   /** Called with what the visitor clicks: the datum of the chart's tip. */
   onSelect?: (datum: never) => void;
 }
 
-/** Draw a chart that is as wide as its place. */
+/** Draw a chart that fills the width of its parent element. */
 export function Chart({ label, build, onSelect }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);

@@ -10,7 +10,7 @@ export function Budgets({ costs }: { costs: CostDocument }) {
   return (
     <Panel
       title={`Budgets of ${costs.month}`}
-      note="Spent (dark), and what running endpoints will still cost (light), USD"
+      note="Spent (dark), and expected cost of running endpoints until the end of the month (light), USD"
     >
       {costs.budgets.length === 0 && (
         <EmptyNote>There are no costs and no budgets. Section `budget` of params.yaml sets one.</EmptyNote>

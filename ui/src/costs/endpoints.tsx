@@ -8,7 +8,7 @@ import { DataTable } from "../widgets/table";
 /** Show the endpoints. */
 export function EndpointTable({ endpoints }: { endpoints: EndpointCost[] }) {
   return (
-    <Panel title="Endpoints" note="As far as the lake knows">
+    <Panel title="Endpoints" note="Endpoints that run, according to the lake">
       {endpoints.length === 0 ? (
         <EmptyNote>No endpoint runs.</EmptyNote>
       ) : (
@@ -24,7 +24,7 @@ export function EndpointTable({ endpoints }: { endpoints: EndpointCost[] }) {
             },
             { title: "Machines", wraps: true, minWidth: "8rem", render: (row) => row.machine },
             { title: "USD an hour", isNumber: true, render: (row) => formatUsd(row.usd_h, 4) },
-            { title: "Since", render: (row) => formatMoment(row.since) },
+            { title: "Metered until", render: (row) => formatMoment(row.since) },
           ]}
         />
       )}

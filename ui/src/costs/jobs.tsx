@@ -6,12 +6,13 @@ import { RunLink, ViewLink } from "../links";
 import { Shape } from "../widgets/icon";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
+import { UseBars } from "./use";
 
 const COLUMNS: Column<JobCost>[] = [
   {
     title: "Job",
     wraps: true,
-    minWidth: "15rem",
+    minWidth: "11rem",
     render: (job) => (
       <>
         <Text>{job.name}</Text>
@@ -28,7 +29,15 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  { title: "State", render: (job) => <JobState status={job.status} /> },
+  {
+    title: "State",
+    render: (job) => (
+      <>
+        <JobState status={job.status} />
+        <SmallText>{formatMoment(job.ended)}</SmallText>
+      </>
+    ),
+  },
   {
     title: "Instances",
     render: (job) => (
@@ -40,7 +49,6 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  { title: "Ended at", render: (job) => formatMoment(job.ended) },
   {
     title: "Trained",
     isNumber: true,
@@ -51,6 +59,7 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
+  { title: "Use", render: (job) => <UseBars use={job.use} /> },
   {
     title: "Interrupted",
     isNumber: true,
@@ -86,7 +95,10 @@ function JobState({ status }: { status: string }) {
 /** Show the last jobs, newest first. */
 export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
-    <Panel title="Jobs" note="The last jobs that have ended, newest first. Saved: less than the same seconds on demand">
+    <Panel
+      title="Jobs"
+      note="The last jobs that have ended, newest first. Use of their instances: mean / peak. Saved: compared with on-demand instances"
+    >
       {jobs.length === 0 ? (
         <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>
       ) : (

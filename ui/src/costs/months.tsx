@@ -7,7 +7,7 @@ import type { CostDocument, MonthCost } from "../documents/types";
 import { formatUsd } from "../format";
 import { EmptyNote, Panel } from "../widgets/panel";
 
-const MOST_MODELS = 5;
+const MAX_MODELS = 5;
 const OTHERS = "others";
 const SHADES = ["blue.700", "blue.500", "blue.300", "orange.500", "orange.300"].map(
   (shade) => `var(--chakra-colors-${shade.replace(".", "-")})`,
@@ -21,14 +21,14 @@ interface Part {
 
 const sumUsd = (row: MonthCost): number => row.jobs_usd + row.endpoints_usd;
 
-/** Return the models with the largest costs, and the sum of each model and month; all other models are one part. */
+/** Return the models with the largest costs, and the sum of each model and month. All other models are one sum. */
 function createParts(months: MonthCost[]): { names: string[]; parts: Part[] } {
   const totals = new Map<string, number>();
   for (const row of months) totals.set(row.model, (totals.get(row.model) ?? 0) + sumUsd(row));
   const largest = [...totals]
     .filter(([model]) => model)
     .sort((a, b) => b[1] - a[1])
-    .slice(0, MOST_MODELS);
+    .slice(0, MAX_MODELS);
   const names = largest.map(([model]) => model);
   const sums = new Map<string, Part>();
   for (const row of months) {

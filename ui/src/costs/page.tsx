@@ -10,6 +10,8 @@ import { Budgets } from "./budgets";
 import { EndpointTable } from "./endpoints";
 import { JobTable } from "./jobs";
 import { MonthChart } from "./months";
+import { Queue } from "./queue";
+import { RunningJobTable } from "./running";
 
 /** Show the costs. */
 export function CostsPage() {
@@ -30,6 +32,8 @@ export function CostsPage() {
             <EndpointTable endpoints={costs.endpoints} />
             <ActiveTasks />
           </SimpleGrid>
+          <RunningJobTable />
+          <Queue />
           <JobTable jobs={costs.jobs} />
           {costs.price_dates && <SmallText>{costs.price_dates}</SmallText>}
         </>

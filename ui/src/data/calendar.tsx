@@ -18,7 +18,7 @@ export interface Cell {
   y: string;
 }
 
-/** Return the cells of a year, one for each day (or month) that has partitions. */
+/** Return the cells of a year: one for each day, or month, that has partitions. */
 function createCells(partitions: PartitionState[], unit: DatasetDetails["unit"]): Cell[] {
   const days = Map.groupBy(partitions, ({ day }) => day);
   return [...days].map(([day, group]) => {

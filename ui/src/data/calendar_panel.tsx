@@ -2,12 +2,14 @@
 import { Box, Button, Flex, HStack, Input, Stack, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { PermittedActions } from "../actions/permitted_actions";
+import { useHasDag } from "../airflow/state";
 import { Withdraw } from "../actions/withdraw";
 import type { DatasetDetails, PartitionState } from "../documents/types";
 import { Disclosure } from "../widgets/disclosure";
 import { Panel } from "../widgets/panel";
 import { Year } from "./calendar";
 import { PartitionTable } from "./findings";
+import { Quarantine } from "./quarantine";
 import { ORDER, STATES } from "./states";
 
 /** Show the calendar. A click selects a day; with a keyboard, the field does. */
@@ -15,7 +17,7 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
   const { partitions, unit } = details;
   const years = useMemo(() => [...Map.groupBy(partitions, ({ day }) => day.slice(0, 4))].reverse(), [partitions]);
   const [day, setDay] = useState(partitions.at(-1)?.day ?? "");
-  const found = partitions.filter((partition) => partition.day === day);
+  const selected = partitions.filter((partition) => partition.day === day);
   const calendar = useRef<HTMLDivElement>(null);
   useEffect(() => {
     // On a phone, the newest weeks are visible first.
@@ -38,14 +40,15 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
         ))}
       </Stack>
       <Legend />
+      <Quarantine details={details} />
       <Disclosure title="Show as table: partitions">
         {() => <PartitionTable partitions={partitions.toReversed()} label="All partitions" />}
       </Disclosure>
       <Box mt={3} aria-live="polite">
-        {found.length > 0 ? (
+        {selected.length > 0 ? (
           <>
-            <PartitionTable partitions={found} label={`Partitions of ${day}`} />
-            <Withdrawals details={details} partitions={found} />
+            <PartitionTable partitions={selected} label={`Partitions of ${day}`} />
+            <Withdrawals details={details} partitions={selected} />
           </>
         ) : (
           <Text fontSize="sm" color="fg.muted">
@@ -59,11 +62,12 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
 
 /** Offer to withdraw the published partitions of a day. */
 function Withdrawals({ details, partitions }: { details: DatasetDetails; partitions: PartitionState[] }) {
+  const hasDag = useHasDag();
   const published = partitions.filter(({ rows }) => rows > 0);
-  if (published.length === 0) return null;
+  if (published.length === 0 || !hasDag(`${details.rows_from || details.dataset}_withdraw`)) return null;
   return (
     <Box mt={2}>
-      <PermittedActions dagId={`${details.dataset}_ingest`}>
+      <PermittedActions dagId={`${details.rows_from || details.dataset}_ingest`}>
         {published.map((partition) => (
           <Withdraw key={partition.partition} details={details} partition={partition} />
         ))}

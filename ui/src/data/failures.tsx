@@ -9,9 +9,9 @@ const PALETTES: Record<string, string> = { critical: "red", warning: "orange", i
 
 /** Show the expectations that failed, the most frequent first. */
 export function Failures({ failures }: { failures: ExpectationFailures[] }) {
-  const most = Math.max(1, ...failures.map(({ partitions }) => partitions));
+  const maxPartitions = Math.max(1, ...failures.map(({ partitions }) => partitions));
   return (
-    <Panel title="Failures by expectation" note="Partitions whose last validation failed it">
+    <Panel title="Failures by expectation" note="Number of partitions whose last validation failed the expectation">
       {failures.length === 0 ? (
         <EmptyNote>No expectation fails.</EmptyNote>
       ) : (
@@ -42,7 +42,7 @@ export function Failures({ failures }: { failures: ExpectationFailures[] }) {
                     bg="blue.solid"
                     opacity={0.6}
                     borderRadius="1px"
-                    style={{ width: `${(row.partitions / most) * 90}px` }}
+                    style={{ width: `${(row.partitions / maxPartitions) * 90}px` }}
                   />
                 </HStack>
               ),

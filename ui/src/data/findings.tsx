@@ -1,4 +1,4 @@
-// The partitions that are not simply published.
+// The partitions that are not published with all their rows.
 import { Button } from "@chakra-ui/react";
 import { useState } from "react";
 import type { PartitionState } from "../documents/types";
@@ -32,21 +32,21 @@ export function PartitionTable({ partitions, label }: { partitions: PartitionSta
 
 /** List all findings, newest first. */
 export function Findings({ partitions }: { partitions: PartitionState[] }) {
-  const [hasAll, setHasAll] = useState(false);
-  const found = partitions.filter(({ state }) => state !== "published").toReversed();
+  const [isExpanded, setExpanded] = useState(false);
+  const findings = partitions.filter(({ state }) => state !== "published").toReversed();
   return (
     <Panel
       title="Findings"
-      note={`${formatNumber(found.length, "partition")} quarantined, refused, stale or unjudged, newest first`}
+      note={`${formatNumber(findings.length, "partition")} quarantined, refused, stale or unjudged, newest first`}
     >
-      {found.length === 0 ? (
+      {findings.length === 0 ? (
         <EmptyNote>All partitions are published with all their rows.</EmptyNote>
       ) : (
-        <PartitionTable partitions={hasAll ? found : found.slice(0, FEW)} label="Findings" />
+        <PartitionTable partitions={isExpanded ? findings : findings.slice(0, FEW)} label="Findings" />
       )}
-      {found.length > FEW && (
-        <Button size="2xs" variant="ghost" mt={1} onClick={() => setHasAll(!hasAll)}>
-          {hasAll ? `Show the newest ${FEW}` : `Show all ${found.length}`}
+      {findings.length > FEW && (
+        <Button size="2xs" variant="ghost" mt={1} onClick={() => setExpanded(!isExpanded)}>
+          {isExpanded ? `Show the newest ${FEW}` : `Show all ${findings.length}`}
         </Button>
       )}
     </Panel>

@@ -5,7 +5,7 @@ import type { PartitionState } from "../documents/types";
 export type State = PartitionState["state"];
 
 export interface StateLook {
-  /** Letter in the calendar, so that no state is told by its color alone; published days have none. */
+  /** Letter in the calendar, so that no state is shown by a color alone; published days have none. */
   letter: string;
   color: string;
   opacity: number;

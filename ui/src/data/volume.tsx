@@ -58,7 +58,7 @@ export function Volume({ details }: { details: DatasetDetails }) {
     });
   }, [days, unit]);
   return (
-    <Panel title={`Volume per ${unit}`} note="Published rows, and above them in orange rows in quarantine">
+    <Panel title={`Volume per ${unit}`} note="Published rows (blue), and rows in quarantine (orange)">
       <Chart label={`Rows of ${days.length} ${unit}s`} build={build} />
       <ChartTable
         label="volume"

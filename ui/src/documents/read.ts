@@ -15,7 +15,7 @@ export interface Sent<T> {
   isWatched: boolean;
 }
 
-/** Read a document again and again.
+/** Read a document every few seconds.
  * @param path path of the document, such as `models/flights`; null: nothing is read. */
 export function useDocument<T extends { schema_version?: number; written_at: string }>(
   path: string | null,

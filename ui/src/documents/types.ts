@@ -5,6 +5,7 @@ export interface Documents {
   ModelDetails: ModelDetails;
   DatasetDetails: DatasetDetails;
   CostDocument: CostDocument;
+  RunningJobs: RunningJobs;
 }
 /**
  * File models.json: a summary of each model.
@@ -23,14 +24,14 @@ export interface ModelList {
    */
   models: ModelSummary[];
   /**
-   * Model whose state could not be read, to the reason.
+   * Models whose state could not be read, each with the reason.
    */
   unreadable_models: {
     [k: string]: string;
   };
   /**
-   * Other document that could not be written, such as costs.json or data/flights.json, to the reason. Its old file is
-   * still there.
+   * Other documents that could not be written, such as costs.json or data/flights.json, each with the reason. Their
+   * old files are still there.
    */
   unreadable_documents?: {
     [k: string]: string;
@@ -97,7 +98,7 @@ export interface ModelSummary {
    */
   published_at: string | null;
   /**
-   * Null if there was none.
+   * The last training; null if there was none.
    */
   last_training: LastTraining | null;
   /**
@@ -141,7 +142,7 @@ export interface Performance {
   weeks: WeekPerformance[];
 }
 /**
- * The metric of the rows that a model scored in a week, whose labels are known.
+ * The performance of a model on the rows of a week whose labels are known.
  */
 export interface WeekPerformance {
   /**
@@ -229,17 +230,21 @@ export interface ModelDetails {
    */
   events: TimelineEvent[];
   /**
-   * Weeks of the last year of its data in which drift was decided, oldest first.
+   * Weeks of the last year of its data with a drift decision, oldest first.
    */
   drift_weeks: DriftWeek[];
   /**
-   * Null if there is none.
+   * The champion; null if there is none.
    */
   champion: VersionFacts | null;
   /**
-   * Null if there is none.
+   * The challenger; null if there is none.
    */
   challenger: VersionFacts | null;
+  /**
+   * Lineage of the versions that the events name, and of champion and challenger, sorted by number.
+   */
+  lineages?: VersionLineage[];
   /**
    * Version that a rollback would make champion; empty if there is none.
    */
@@ -275,7 +280,7 @@ export interface TimelineEvent {
    */
   at: string;
   /**
-   * History that has the event.
+   * Whether it is an event of the registry or of the loop.
    */
   source: "registry" | "loop";
   /**
@@ -340,7 +345,7 @@ export interface DriftWeek {
    */
   decisions: DriftDecision[];
   /**
-   * Column to its largest effect, as a multiple of the bound. From 1 on, it is above the bound.
+   * Largest effect of each column, as a multiple of the bound. An effect of 1 or more is above the bound.
    */
   effects: {
     [k: string]: number;
@@ -380,7 +385,135 @@ export interface VersionFacts {
   mlflow_url: string;
 }
 /**
- * What a guard would answer to drift now.
+ * What a version was made from, and what it was used for.
+ */
+export interface VersionLineage {
+  /**
+   * Number of the version.
+   */
+  version: string;
+  /**
+   * When it was registered, UTC; null if that was not recorded.
+   */
+  registered_at: string | null;
+  /**
+   * As-of date of its training; empty if it is not known.
+   */
+  as_of: string;
+  /**
+   * Table of the lake that it was trained on; empty if the registration does not say it. Then the other facts about
+   * data, code and training are empty, too.
+   */
+  table: string;
+  /**
+   * Iceberg snapshot at which the table was read.
+   */
+  snapshot_id: string;
+  /**
+   * Days of the training, FIRST to LAST.
+   */
+  training_days: string;
+  /**
+   * Number of rows of the training.
+   */
+  rows_train: string;
+  /**
+   * Days on which it was judged, FIRST to LAST.
+   */
+  holdout_days: string;
+  /**
+   * Number of rows on which it was judged.
+   */
+  rows_holdout: string;
+  /**
+   * Beginning of the SHA-256 of its features, which DVC stores.
+   */
+  data_version: string;
+  /**
+   * SHA-256 of dvc.lock; `none` outside of DVC.
+   */
+  dvc_lock: string;
+  /**
+   * Commit of the code; it ends with -dirty if the code differed from the commit.
+   */
+  git_commit: string;
+  /**
+   * Name of the training job.
+   */
+  training_job: string;
+  /**
+   * DAG run of the training, DAG/RUN; empty outside of Airflow.
+   */
+  run: string;
+  /**
+   * SHA-256 of the model's files.
+   */
+  model_digest: string;
+  /**
+   * Address of the report of its evaluation; empty if there is none.
+   */
+  report_url: string;
+  /**
+   * Its page in MLflow; empty if MLflow has no web pages.
+   */
+  mlflow_url: string;
+  /**
+   * Page of the table in the data docs; empty if the table is not known.
+   */
+  data_url: string;
+  /**
+   * Null if it scored nothing.
+   */
+  scored: ScoredDays | null;
+  /**
+   * Endpoints that served it, oldest first.
+   */
+  services: Service[];
+}
+/**
+ * The days of data that a version scored, as far as their rows have a profile.
+ */
+export interface ScoredDays {
+  /**
+   * Table of the predictions.
+   */
+  table: string;
+  /**
+   * First of the days.
+   */
+  first: string;
+  /**
+   * Last of the days.
+   */
+  last: string;
+  /**
+   * Number of the days.
+   */
+  days: number;
+  /**
+   * Number of rows.
+   */
+  rows: number;
+}
+/**
+ * A time in which an endpoint served a version.
+ */
+export interface Service {
+  /**
+   * Name of the endpoint.
+   */
+  endpoint: string;
+  /**
+   * When the version was deployed, UTC.
+   */
+  since: string;
+  /**
+   * When another version was deployed, or the endpoint was deleted, UTC; null if the version is served.
+   */
+  until: string | null;
+}
+/**
+ * What a guard would decide if drift requested a training now.
  */
 export interface GuardAnswer {
   /**
@@ -388,16 +521,16 @@ export interface GuardAnswer {
    */
   guard: string;
   /**
-   * Why it would hold a training back; empty if it would not.
+   * Why it would hold the training back; empty if it would not.
    */
   why: string;
   /**
-   * First as-of date at which it would not; null if waiting is not enough, or if it does not hold back.
+   * First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty.
    */
   until: string | null;
 }
 /**
- * What a training costs at most.
+ * The highest cost of a training.
  */
 export interface TrainingForecast {
   /**
@@ -425,6 +558,10 @@ export interface DatasetDetails {
    * Name of the dataset.
    */
   dataset: string;
+  /**
+   * Dataset whose published rows it uses; empty: it has its own.
+   */
+  rows_from?: string;
   /**
    * Models that are trained on it.
    */
@@ -455,7 +592,7 @@ export interface DatasetDetails {
   docs_url: string;
 }
 /**
- * What validation said about a partition, and what is published of it.
+ * The last validation of a partition, and its published and quarantined rows.
  */
 export interface PartitionState {
   /**
@@ -467,8 +604,8 @@ export interface PartitionState {
    */
   day: string;
   /**
-   * published: all rows; quarantined: some rows are in quarantine; refused: it is not published; stale: it was
-   * refused, but earlier rows are still published; unjudged: it is published, and was never validated.
+   * published: all rows are published; quarantined: some rows are in quarantine; refused: it is not published; stale:
+   * it was refused, but earlier rows of it are still published; unjudged: it is published, and was never validated.
    */
   state: "published" | "quarantined" | "refused" | "stale" | "unjudged";
   /**
@@ -509,15 +646,15 @@ export interface ExpectationFailures {
    */
   severity: string;
   /**
-   * Number of partitions whose last validation failed it.
+   * Number of partitions whose last validation failed this expectation.
    */
   partitions: number;
   /**
-   * Newest of them.
+   * Newest of these partitions.
    */
   newest_partition: string;
   /**
-   * What was observed, in words.
+   * Value that was observed in the newest partition, in words.
    */
   example: string;
 }
@@ -558,7 +695,7 @@ export interface CostDocument {
    */
   price_dates: string;
   /**
-   * What could cost less, a sentence each; empty if nothing was found.
+   * Sentences about costs that could be avoided; empty if nothing was found.
    */
   advice: string[];
 }
@@ -611,7 +748,7 @@ export interface JobCost {
    */
   ended: string | null;
   /**
-   * Seconds of work.
+   * Seconds in which the job worked.
    */
   training_s: number;
   /**
@@ -619,7 +756,7 @@ export interface JobCost {
    */
   billable_s: number;
   /**
-   * Seconds of all waits for instances.
+   * Seconds in which the job waited for instances.
    */
   waiting_s: number;
   /**
@@ -638,6 +775,52 @@ export interface JobCost {
    * Seconds of training that interruptions lost.
    */
   lost_s: number;
+  /**
+   * What it used of its instances; null in a document of an earlier version of Leeway.
+   */
+  use?: JobUse | null;
+}
+/**
+ * What a job used of its instances, by CloudWatch. Null: CloudWatch has no value.
+ */
+export interface JobUse {
+  /**
+   * Number of vCPUs of an instance; null if it is not known.
+   */
+  cores: number | null;
+  /**
+   * CPU; 100 percent is one core.
+   */
+  cpu: Use | null;
+  /**
+   * Memory; 100 percent is that of an instance.
+   */
+  memory: Use | null;
+  /**
+   * Disk; 100 percent is that of an instance.
+   */
+  disk: Use | null;
+  /**
+   * GPU; 100 percent is one GPU.
+   */
+  gpu: Use | null;
+  /**
+   * Memory of the GPU; 100 percent is that of one GPU.
+   */
+  gpu_memory: Use | null;
+}
+/**
+ * What a job used of a resource, over all of its instances.
+ */
+export interface Use {
+  /**
+   * Mean, percent.
+   */
+  mean: number;
+  /**
+   * Highest value, percent.
+   */
+  peak: number;
 }
 /**
  * Costs of a model in a month.
@@ -648,7 +831,7 @@ export interface MonthCost {
    */
   month: string;
   /**
-   * Model; empty if the costs are of none.
+   * Model; empty for costs without a model.
    */
   model: string;
   /**
@@ -656,20 +839,20 @@ export interface MonthCost {
    */
   project: string;
   /**
-   * Jobs that have ended, USD.
+   * Cost of the jobs that have ended, USD.
    */
   jobs_usd: number;
   /**
-   * Endpoints as far as they were metered, USD.
+   * Cost of the endpoints as far as they were metered, USD.
    */
   endpoints_usd: number;
   /**
-   * What spot and scaling to zero saved, USD.
+   * Amount that spot instances and scaling to zero saved, USD.
    */
   saved_usd: number;
 }
 /**
- * An endpoint that runs, as far as the lake knows.
+ * An endpoint that runs, according to the lake.
  */
 export interface EndpointCost {
   /**
@@ -689,7 +872,7 @@ export interface EndpointCost {
    */
   usd_h: number;
   /**
-   * Since when it is known, UTC.
+   * End of its last metering, or its start if it was not metered yet, UTC.
    */
   since: string;
 }
@@ -706,11 +889,82 @@ export interface ProjectBudget {
    */
   month_usd: number;
   /**
-   * What its running endpoints will still cost in this month, USD.
+   * Expected cost of its running endpoints until the end of the month, USD.
    */
   running_usd: number;
   /**
    * Budget of the month, USD; null if there is none.
    */
   budget_usd: number | null;
+}
+/**
+ * File jobs.json: jobs that run.
+ */
+export interface RunningJobs {
+  /**
+   * Version of the document's form.
+   */
+  schema_version?: 1;
+  /**
+   * When the document was written, UTC.
+   */
+  written_at: string;
+  /**
+   * The jobs, newest first.
+   */
+  jobs: RunningJob[];
+  /**
+   * Why SageMaker could not be asked; empty if it could. Then there are no jobs.
+   */
+  problem: string;
+}
+/**
+ * A job in SageMaker that has not ended, and that an operator of Leeway started.
+ */
+export interface RunningJob {
+  /**
+   * Name of the job in SageMaker.
+   */
+  name: string;
+  /**
+   * training, processing or transform.
+   */
+  kind: string;
+  /**
+   * Model; empty if there is none.
+   */
+  model: string;
+  /**
+   * DAG run, DAG/RUN.
+   */
+  run: string;
+  /**
+   * Instance type.
+   */
+  instance_type: string;
+  /**
+   * Number of instances.
+   */
+  instance_count: number;
+  /**
+   * Whether it runs on spot instances.
+   */
+  spot: boolean;
+  /**
+   * SageMaker's more precise status, such as Training or Interrupted.
+   */
+  status: string;
+  /**
+   * When it was created, UTC.
+   */
+  created: string;
+  /**
+   * When it got its first instance, UTC; null while it waits.
+   */
+  started: string | null;
+  /**
+   * Number of interruptions by spot so far.
+   */
+  interruptions: number;
+  use: JobUse;
 }

@@ -7,7 +7,7 @@ import { ExternalLink, RunLink } from "../links";
 import { EmptyNote, Panel } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
 
-const MOST = 200;
+const MAX_EVENTS = 200;
 
 const COLUMNS: Column<TimelineEvent>[] = [
   { title: "As of", render: (event) => event.as_of ?? "" },
@@ -35,7 +35,7 @@ function describeResult(event: TimelineEvent): string {
   return [formatName(event.outcome), event.guard, trigger, change].filter(Boolean).join(", ");
 }
 
-/** Columns that say when an event was: not needed beside the name of a week. */
+/** Titles of the columns with the time of an event. A table of the events of one week does not need them. */
 const TIMES = ["As of", "Recorded at"];
 
 /** Show events as a table. */
@@ -57,7 +57,7 @@ export function EventPanel({ events }: { events: TimelineEvent[] }) {
   const [text, setText] = useState("");
   const kinds = [...new Set(events.map((event) => event.kind))].sort();
   const words = text.toLowerCase();
-  const found = events
+  const matches = events
     .filter((event) => !kind || event.kind === kind)
     .filter((event) => !words || Object.values(event).join(" ").toLowerCase().includes(words))
     .toReversed();
@@ -84,12 +84,15 @@ export function EventPanel({ events }: { events: TimelineEvent[] }) {
       />
     </Flex>
   );
-  const note = found.length > MOST ? `the newest ${MOST} of ${found.length}` : formatNumber(found.length, "event");
+  const note =
+    matches.length > MAX_EVENTS
+      ? `the newest ${MAX_EVENTS} of ${matches.length}`
+      : formatNumber(matches.length, "event");
   return (
     <Panel title="Events" note={note} actions={filters}>
-      {found.length > 0 ? (
+      {matches.length > 0 ? (
         <Box>
-          <EventTable events={found.slice(0, MOST)} />
+          <EventTable events={matches.slice(0, MAX_EVENTS)} />
         </Box>
       ) : (
         <EmptyNote>{events.length ? "No event matches." : "Nothing has happened to this model yet."}</EmptyNote>

@@ -1,4 +1,4 @@
-// What the guards would answer to drift now.
+// Whether the guards would hold back a training that drift requests now.
 import { Box, Grid, Stack, Text } from "@chakra-ui/react";
 import { TrainingCost } from "../actions/train";
 import type { ModelDetails } from "../documents/types";
@@ -6,10 +6,10 @@ import { formatName } from "../format";
 import { Shape } from "../widgets/icon";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 
-/** Say whether drift would start a training now, and what would have to change. */
+/** Show whether drift would start a training now, and the answer of each guard. */
 export function Guards({ details }: { details: ModelDetails }) {
   const { guards, guards_as_of: asOf } = details;
-  const holding = guards.filter((guard) => guard.why);
+  const activeGuards = guards.filter((guard) => guard.why);
   if (!asOf)
     return (
       <Panel title="Would drift start a training?">
@@ -29,15 +29,15 @@ export function Guards({ details }: { details: ModelDetails }) {
             </Box>
             <Text>{formatName(guard)}</Text>
             <Text color={why ? undefined : "fg.muted"} overflowWrap="anywhere">
-              {why ? `holds back: ${why}` : "lets it through"}
-              {why && until && `; from ${until} on it would not`}
+              {why ? `holds it back: ${why}` : "does not hold it back"}
+              {why && until && `; not from ${until} on`}
             </Text>
           </Grid>
         ))}
       </Stack>
-      {holding.length > 0 && (
+      {activeGuards.length > 0 && (
         <Box mt={2}>
-          <SmallText>A person can start a training all the same.</SmallText>
+          <SmallText>A person can start a training nevertheless.</SmallText>
         </Box>
       )}
       <Box fontSize="xs" color="fg.muted">
@@ -47,17 +47,17 @@ export function Guards({ details }: { details: ModelDetails }) {
   );
 }
 
-/** Say in a sentence what drift would cause. */
+/** Summarize in a sentence whether drift would start a training. */
 function summarize({ guards }: ModelDetails): string {
-  const holding = guards.filter((guard) => guard.why);
-  if (holding.length === 0) return "Yes: no guard would hold it back.";
-  if (holding.some((guard) => guard.until === null)) {
-    const names = holding.filter((guard) => guard.until === null).map((guard) => formatName(guard.guard));
+  const activeGuards = guards.filter((guard) => guard.why);
+  if (activeGuards.length === 0) return "Yes: no guard would hold it back.";
+  if (activeGuards.some((guard) => guard.until === null)) {
+    const names = activeGuards.filter((guard) => guard.until === null).map((guard) => formatName(guard.guard));
     return `No, and waiting is not enough: see ${names.join(", ")}.`;
   }
-  const until = holding
+  const until = activeGuards
     .map((guard) => guard.until ?? "")
     .sort()
     .at(-1);
-  return `No. From ${until} on, all guards would let it through.`;
+  return `No. From ${until} on, no guard would hold it back.`;
 }

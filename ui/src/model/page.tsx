@@ -8,7 +8,7 @@ import { PermittedActions } from "../actions/permitted_actions";
 import { ResetBreaker } from "../actions/reset_breaker";
 import { RollBack } from "../actions/roll_back";
 import { Train, TrainingCost } from "../actions/train";
-import { useAirflow } from "../airflow/state";
+import { useAirflow, useHasDag } from "../airflow/state";
 import { useDocument } from "../documents/read";
 import type { ModelDetails } from "../documents/types";
 import { addDays, formatDay } from "../format";
@@ -79,6 +79,7 @@ function Header({ details }: { details: ModelDetails }) {
 function Actions({ details }: { details: ModelDetails }) {
   const { model } = details.summary;
   const { dags } = useAirflow();
+  const hasDag = useHasDag();
   const last = details.guards_as_of ?? formatDay(new Date());
   return (
     <PermittedActions dagId={`${model}_train`}>
@@ -88,12 +89,12 @@ function Actions({ details }: { details: ModelDetails }) {
         first={formatDay(addDays(last, -90))}
         last={last}
         maxActiveRuns={1}
-        effect="Each run trains a model as of its date, and the gate judges it. Nothing is promoted, unless the policy allows a backfill to promote. The runs are one after the other."
+        effect="Each run trains a model as of its date, and the gate judges it. Nothing is promoted, unless the policy allows a backfill to promote. One run starts after the other has ended."
         renderCost={(runs) => <TrainingCost details={details} runs={runs} />}
       />
-      <RollBack details={details} />
+      {hasDag(`${model}_rollback`) && <RollBack details={details} />}
       {dags.has(`${model}_deploy`) && <Deploy details={details} />}
-      {details.breaker_open && <ResetBreaker details={details} />}
+      {details.breaker_open && hasDag(`${model}_reset_breaker`) && <ResetBreaker details={details} />}
     </PermittedActions>
   );
 }
@@ -127,7 +128,7 @@ function Facts({ details }: { details: ModelDetails }) {
       <Fact title="Last training">
         {training ? (
           <>
-            <Text>{training.outcome.replace("_", " ") || "runs"}</Text>
+            <Text>{training.outcome.replace("_", " ") || "running"}</Text>
             <SmallText>as of {training.as_of}</SmallText>
           </>
         ) : (
@@ -147,7 +148,7 @@ function Facts({ details }: { details: ModelDetails }) {
   );
 }
 
-/** Show the year and the selected week, which is part of the address. */
+/** Show the year and the selected week. The week is a parameter of the page's address. */
 function History({ details }: { details: ModelDetails }) {
   const [search, setSearch] = useSearchParams();
   const axis = useMemo(() => createAxis(details), [details]);
@@ -158,8 +159,8 @@ function History({ details }: { details: ModelDetails }) {
       </Panel>
     );
   }
-  const wanted = search.get("week") ?? "";
-  const week = axis.weeks.includes(wanted) ? wanted : (axis.weeks.at(-1) ?? "");
+  const requestedWeek = search.get("week") ?? "";
+  const week = axis.weeks.includes(requestedWeek) ? requestedWeek : (axis.weeks.at(-1) ?? "");
   return (
     <>
       <Timeline

@@ -1,15 +1,18 @@
-// What was known in a week.
+// Performance, drift and events of one week.
 import { Box, Grid, Stack, Text } from "@chakra-ui/react";
+import { useMemo } from "react";
 import type { ModelDetails } from "../documents/types";
 import { addDays, findMonday, formatCount, formatDay, formatInterval, formatMetric } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { EventTable } from "./events";
+import { Lineages } from "./lineage";
 import { findDay } from "./timeline/axis";
+import { listWeekVersions } from "./week_versions";
 
-const MOST_COLUMNS = 5;
+const MAX_COLUMNS = 5;
 
-/** Show performance, drift and events of a week. */
+/** Show the performance, the drift decisions, the events and the lineage of a week. */
 export function WeekPanel({ details, week }: { details: ModelDetails; week: string }) {
   const events = details.events.filter((event) => findMonday(findDay(event)) === week);
   return (
@@ -23,23 +26,40 @@ export function WeekPanel({ details, week }: { details: ModelDetails; week: stri
           {events.length ? <EventTable events={events} hasTimes={false} /> : <EmptyNote>There was no event.</EmptyNote>}
         </Fact>
       </Grid>
+      <WeekLineage details={details} week={week} />
     </Panel>
+  );
+}
+
+/** Show what the versions of the week were made from. */
+function WeekLineage({ details, week }: { details: ModelDetails; week: string }) {
+  const versions = useMemo(() => listWeekVersions(details, week), [details, week]);
+  return (
+    <Box mt={4}>
+      <Fact title="Lineage">
+        {versions.length ? (
+          <Lineages model={details.summary.model} versions={versions} />
+        ) : (
+          <EmptyNote>No version was trained, judged, promoted or used in this week.</EmptyNote>
+        )}
+      </Fact>
+    </Box>
   );
 }
 
 function WeekPerformance({ details, week }: { details: ModelDetails; week: string }) {
   const { performance, dataset } = details.summary;
-  const found = performance?.weeks.find((each) => each.week === week);
+  const measurement = performance?.weeks.find((each) => each.week === week);
   return (
     <Fact title="Performance">
-      {performance && found ? (
+      {performance && measurement ? (
         <Box fontVariantNumeric="tabular-nums">
           <Text>
-            {performance.metric} <b>{formatMetric(found.value)}</b>{" "}
-            {formatInterval(found.low, found.high) || "(too few days for an interval)"}
+            {performance.metric} <b>{formatMetric(measurement.value)}</b>{" "}
+            {formatInterval(measurement.low, measurement.high) || "(too few days for an interval)"}
           </Text>
           <SmallText>
-            {formatCount(found.rows)} rows with a label, scored by version {found.versions.join(", ")}
+            {formatCount(measurement.rows)} rows with a label, scored by version {measurement.versions.join(", ")}
           </SmallText>
         </Box>
       ) : (
@@ -53,19 +73,19 @@ function WeekPerformance({ details, week }: { details: ModelDetails; week: strin
 }
 
 function WeekDrift({ details, week }: { details: ModelDetails; week: string }) {
-  const found = details.drift_weeks.find((each) => each.week === week);
-  if (!found)
+  const driftWeek = details.drift_weeks.find((each) => each.week === week);
+  if (!driftWeek)
     return (
       <Fact title="Drift">
-        <Text color="fg.muted">Drift was not decided.</Text>
+        <Text color="fg.muted">There is no drift decision.</Text>
       </Fact>
     );
-  const largest = Object.entries(found.effects)
+  const largest = Object.entries(driftWeek.effects)
     .sort((a, b) => b[1] - a[1])
-    .slice(0, MOST_COLUMNS);
+    .slice(0, MAX_COLUMNS);
   return (
     <Fact title="Drift">
-      {found.decisions.map((decision, index) => (
+      {driftWeek.decisions.map((decision, index) => (
         <Box key={`${decision.day} ${index}`} mb={1}>
           <Text>
             {decision.outcome} up to <ExternalLink address={decision.report_url}>{decision.day}</ExternalLink>, version{" "}

@@ -12,9 +12,9 @@ import { Panel } from "../widgets/panel";
 export function Approvals({ model }: { model?: string }) {
   const { approvals } = useAirflow();
   // An approval whose dialog is open stays in the list after its answer, so that the visitor sees the result.
-  const [opened, setOpened] = useState<Approval>();
+  const [openApproval, setOpenApproval] = useState<Approval>();
   const known = new Map(approvals.map((approval) => [buildKey(approval), approval]));
-  if (opened && !known.has(buildKey(opened))) known.set(buildKey(opened), opened);
+  if (openApproval && !known.has(buildKey(openApproval))) known.set(buildKey(openApproval), openApproval);
   const waiting = [...known.values()].filter(({ task_instance: task }) => !model || task.dag_id === `${model}_train`);
   if (waiting.length === 0) return null;
   return (
@@ -35,8 +35,8 @@ export function Approvals({ model }: { model?: string }) {
               </Box>
               <AnswerApproval
                 approval={approval}
-                onOpen={() => setOpened(approval)}
-                onClose={() => setOpened(undefined)}
+                onOpen={() => setOpenApproval(approval)}
+                onClose={() => setOpenApproval(undefined)}
               />
             </Flex>
           );
@@ -46,6 +46,6 @@ export function Approvals({ model }: { model?: string }) {
   );
 }
 
-/** Return what tells a request apart from all others. */
+/** Return a key that identifies a request for an approval. */
 const buildKey = ({ task_instance: task }: Approval): string =>
   [task.dag_id, task.dag_run_id, task.task_id, task.map_index].join(" ");

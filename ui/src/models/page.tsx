@@ -12,7 +12,7 @@ import { Approvals } from "./approvals";
 import { ModelCards } from "./cards";
 import { ModelTable } from "./table";
 
-/** Show all models, what waits for a person first. */
+/** Show the approvals that wait for a person, then all models. */
 export function ModelsPage() {
   const polled = useDocument<ModelList>("models");
   return (
@@ -51,7 +51,7 @@ export function ModelsPage() {
   );
 }
 
-/** Count the models of each health, and link to the tools beside. */
+/** Count the models of each health, and link to the data docs and MLflow. */
 function Counts({ list }: { list: ModelList }) {
   return (
     <Stack direction="row" wrap="wrap" gap={4} align="center" fontSize="sm">

@@ -44,7 +44,7 @@ export function LastPerformance({ model }: { model: ModelSummary }) {
 /** Show the last decision about drift. */
 export function Drift({ model }: { model: ModelSummary }) {
   const { drift } = model;
-  if (!drift) return <Text color="fg.muted">not decided</Text>;
+  if (!drift) return <Text color="fg.muted">no decision</Text>;
   const isDrift = drift.outcome === "drift";
   return (
     <Box>
@@ -96,7 +96,7 @@ export function Cost({ model }: { model: ModelSummary }) {
   );
 }
 
-/** Link to the dataset of a model, and say how new its data are. */
+/** Link to the dataset of a model, and show its newest partition. */
 export function DataState({ model }: { model: ModelSummary }) {
   return (
     <SmallText>

@@ -7,7 +7,7 @@ import { AirflowLink, buildRunPath } from "../links";
 import { Shape } from "../widgets/icon";
 import { SmallText } from "../widgets/panel";
 
-const MOST = 3;
+const MAX_RUNS = 3;
 
 /** Link to the runs that run or wait, and say when the next one starts.
  * @param ids IDs of the DAGs.
@@ -22,14 +22,14 @@ export function Runs({ ids, prefix }: { ids: string[]; prefix: string }) {
   const shorten = (id: string) => (id.startsWith(`${prefix}_`) ? id.slice(prefix.length + 1) : id);
   return (
     <Box>
-      {active.slice(0, MOST).map((run) => (
+      {active.slice(0, MAX_RUNS).map((run) => (
         <HStack key={`${run.dag_id} ${run.dag_run_id}`} gap={1}>
           <Shape name="play" color="blue.fg" />
           <AirflowLink to={buildRunPath(run.dag_id, run.dag_run_id)}>{shorten(run.dag_id)}</AirflowLink>
           <SmallText>{run.state}</SmallText>
         </HStack>
       ))}
-      {active.length > MOST && <SmallText>and {active.length - MOST} more</SmallText>}
+      {active.length > MAX_RUNS && <SmallText>and {active.length - MAX_RUNS} more</SmallText>}
       {next && (
         <>
           <SmallText>next: {shorten(next.dag_id)}</SmallText>

@@ -34,11 +34,11 @@ const COLUMNS: Column<ModelSummary>[] = [
     ),
   },
   { title: "Champion", render: (model) => <Champion model={model} /> },
-  { title: "Last week of 12", render: (model) => <LastPerformance model={model} /> },
+  { title: "Performance", render: (model) => <LastPerformance model={model} /> },
   { title: "Drift", render: (model) => <Drift model={model} /> },
   { title: "Runs", render: (model) => <ModelRuns model={model} /> },
   { title: "Endpoint", render: (model) => <Endpoints model={model} /> },
-  { title: "Cost, month", wraps: true, minWidth: "6.5rem", render: (model) => <Cost model={model} /> },
+  { title: "Cost of the month", wraps: true, minWidth: "6.5rem", render: (model) => <Cost model={model} /> },
 ];
 
 /** Show the models as a table. */

@@ -4,7 +4,7 @@ import { formatPercent } from "../format";
 
 interface BudgetProps {
   spent: number;
-  /** What running endpoints will still cost. */
+  /** Expected cost of running endpoints until the end of the month. */
   planned?: number;
   budget: number;
   label: string;

@@ -1,8 +1,8 @@
-// A part that is shown on request.
+// Contents that the visitor can show and hide.
 import { Box } from "@chakra-ui/react";
 import { type ReactNode, useState } from "react";
 
-/** Show a line that opens a part. The part is rendered only while it is open. */
+/** Show a line that opens and closes its contents. The contents are rendered only while they are open. */
 export function Disclosure({ title, children }: { title: string; children: () => ReactNode }) {
   const [isOpen, setOpen] = useState(false);
   return (

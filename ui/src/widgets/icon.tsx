@@ -1,4 +1,4 @@
-// SmallText shapes, so that no state is told by its color alone.
+// Small shapes, so that no state is shown by a color alone.
 import { Icon } from "@chakra-ui/react";
 
 const PATHS = {

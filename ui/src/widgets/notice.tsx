@@ -26,7 +26,7 @@ export function Notice({ status, title, children }: NoticeProps) {
 
 const TITLES: Record<number, string> = {
   0: "Airflow's server cannot be reached.",
-  403: "You may not see this.",
+  403: "You do not have the permission to read this.",
 };
 const ADVICE: Record<number, string> = {
   0: "The page tries again every few seconds.",
@@ -37,7 +37,7 @@ const ADVICE: Record<number, string> = {
 export function ReadError({ error, what }: { error: RequestError; what: string }) {
   const sentence = formatSentence(error.message);
   const text = <CodeText text={`${sentence} ${ADVICE[error.status] ?? ""}`} />;
-  // Of a document that was never written, or that is of no model, the server says all that there is to say.
+  // The server's message is enough if a document was never written, or if there is no such model or dataset.
   if (error.status === 404) return <Notice status="warning" title={text} />;
   return (
     <Notice status="error" title={TITLES[error.status] ?? `The ${what} could not be read.`}>

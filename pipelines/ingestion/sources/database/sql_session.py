@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, NoSuchT
 from sqlalchemy.pool import NullPool
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
-from pipelines.ingestion.sources.database.sql_types import from_postgres, from_sqlalchemy
+from pipelines.ingestion.sources.database.sql_types import convert_postgres_type, convert_sqlalchemy_type
 from pipelines.ingestion.sources.layouts import check_columns
 
 BATCH_ROWS = 10_000
@@ -126,13 +126,13 @@ def find_types(
     if connection.dialect.name == POSTGRES:
         statement = sa.select(sa.text("*")).select_from(build_selectable(table, query, [])).limit(0)
         cursor: Any = connection.execute(statement).cursor
-        types = {column.name: from_postgres(column) for column in cursor.description}
+        types = {column.name: convert_postgres_type(column) for column in cursor.description}
     elif table:
         schema, _, name = table.rpartition(".")
         overrides = declared_types or {}
         columns = sa.inspect(connection).get_columns(name, schema or None)
         types = {
-            column["name"]: overrides.get(column["name"]) or from_sqlalchemy(column["type"], column["name"])
+            column["name"]: overrides.get(column["name"]) or convert_sqlalchemy_type(column["type"], column["name"])
             for column in columns
         }
     elif declared_types is None:

@@ -36,7 +36,7 @@ DECIMAL = pa.decimal128(38, 18)
 """Arrow's type of a `numeric` column without a precision. A value that does not fit is refused."""
 
 
-def from_postgres(column: Any) -> pa.DataType:
+def convert_postgres_type(column: Any) -> pa.DataType:
     """Return the Arrow type of a column of psycopg's `cursor.description`."""
     from psycopg.postgres import types as postgres_types
 
@@ -48,7 +48,7 @@ def from_postgres(column: Any) -> pa.DataType:
     return POSTGRES_TYPES.get(name, pa.string())
 
 
-def from_sqlalchemy(data_type: Any, name: str) -> pa.DataType:
+def convert_sqlalchemy_type(data_type: Any, name: str) -> pa.DataType:
     """Return the type of a column that SQLAlchemy found in a table.
 
     Raises:

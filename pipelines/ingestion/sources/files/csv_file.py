@@ -17,7 +17,7 @@ from pipelines.ingestion.sources.files.text_stream import Utf8Stream
 from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_as_text
 
 BLOCK_BYTES = 1024 * 1024
-"""Bytes that are converted at a time. A row cannot be longer."""
+"""Number of bytes that are read and converted at a time. A row cannot be longer."""
 DELIMITERS = ",;\t|"
 """Delimiters that an error message may suggest."""
 VALUE_ERROR = re.compile(
@@ -53,8 +53,8 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     _check_complete(stream, place, layout)
 
 
-def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed: bool = True) -> Any:
-    """Open pyarrow's reader of batches. With `only_typed`, it reads only the columns in `types`."""
+def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed_columns: bool = True) -> Any:
+    """Open pyarrow's reader of batches. With `only_typed_columns`, it reads only the columns in `types`."""
     return csv.open_csv(
         source,
         # pyarrow 25 knows the row of an error only if it reads in one thread.
@@ -62,7 +62,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
         parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=types,
-            include_columns=list(types) if only_typed else None,
+            include_columns=list(types) if only_typed_columns else None,
             null_values=list(layout.nulls),
             decimal_point=layout.decimal_point,
             strings_can_be_null=not layout.texts,
@@ -101,7 +101,7 @@ def _infer_types(
     undeclared_names = layout.list_undeclared_columns(names)
     if not undeclared_names:
         return {}
-    schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed=False).schema
+    schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed_columns=False).schema
     types = {name: schema.field(name).type for name in undeclared_names}
     binary_columns = [name for name, data_type in types.items() if pa.types.is_binary(data_type)]
     if binary_columns:
@@ -132,7 +132,7 @@ def _check_complete(stream: Utf8Stream, place: str, layout: Layout) -> None:
     """Refuse a file that ends within a value: pyarrow 25 reads the end of the file as the end of the value."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
-    # The closing quote of the value "x," looks like an opening one; the number of quotes tells them apart.
+    # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.
     if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Is the file truncated?")
     if layout.final_newline and not tail.endswith(("\n", "\r")):

@@ -192,9 +192,10 @@ class FileSource:
 
     @contextmanager
     def read_once(self, partitions: Collection[Partition]) -> Iterator[Source]:
-        """Yield a source of some partitions. It reads a file that holds many partitions only once, and copies its rows.
+        """Yield a source of some partitions, which reads a file that holds many partitions only once.
 
-        If each partition has its own file, or only one partition is wanted, nothing is copied.
+        The rows of the partitions are copied to a temporary file. If each partition has its own file, or if there is
+        only one partition, nothing is copied.
 
         Raises:
             DataError: there is no file, or its content does not fit. A retry cannot help.

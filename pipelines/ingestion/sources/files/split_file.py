@@ -76,7 +76,7 @@ def split_file(
     Yields:
         The source of these partitions.
     """
-    wanted = np.array(sorted(map(_number_partition, partitions)))
+    wanted_numbers = np.array(sorted(map(_number_partition, partitions)))
     pieces, days = dict[int, list[int]](), list[dt.date]()
     with make_temporary_folder() as folder:
         path, count = folder / "rows.arrow", 0
@@ -86,14 +86,16 @@ def split_file(
                 writer = writer or ipc.new_file(sink, group.schema, options=ipc.IpcWriteOptions(compression="lz4"))
                 if group.num_rows:
                     days += pc.min_max(group[DATE_COLUMN]).as_py().values()
-                for number, piece in _split(group, wanted):
+                for number, piece in _split(group, wanted_numbers):
                     writer.write_batch(piece)
                     pieces.setdefault(number, []).append(count)
                     count += 1
             assert writer
             writer.close()
-        with pa.memory_map(str(path)) as mapped:
-            yield SplitFile(source, unit, ipc.open_file(mapped), pieces, Days(min(days), max(days)) if days else None)
+        with pa.memory_map(str(path)) as mapped_file:
+            yield SplitFile(
+                source, unit, ipc.open_file(mapped_file), pieces, Days(min(days), max(days)) if days else None
+            )
 
 
 def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,10 +111,10 @@ def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.concat_batches(group)
 
 
-def _split(batch: pa.RecordBatch, wanted: np.ndarray[Any, Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _split(batch: pa.RecordBatch, wanted_numbers: np.ndarray[Any, Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the number of each wanted partition in the batch and its rows, in their order."""
     numbers = _number_rows(batch)
-    rows = np.flatnonzero(np.isin(numbers, wanted))
+    rows = np.flatnonzero(np.isin(numbers, wanted_numbers))
     rows = rows[np.argsort(numbers[rows], kind="stable")]
     if not len(rows):
         return

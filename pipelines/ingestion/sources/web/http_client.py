@@ -93,14 +93,14 @@ class HttpClient:
     def _get_with_retries(
         self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None = None
     ) -> T:
-        retrying = Retrying(
+        retryer = Retrying(
             retry=retry_if_exception_type(_TransientError),
             stop=stop_after_attempt(ATTEMPTS),
             wait=_choose_wait,
             sleep=sleep,
             retry_error_callback=_give_up,
         )
-        result: T = retrying(self._get_once, url, read, params)
+        result: T = retryer(self._get_once, url, read, params)
         return result
 
     def _get_once(self, url: str, read: Callable[[requests.Response], T], params: Mapping[str, str] | None) -> T:

@@ -71,9 +71,11 @@ class RecordReader:
         raise DataError(f"{redact(url)} has more than {MAX_PAGES} pages.", "Request larger pages.")
 
     def _open_client(self) -> HttpClient:
-        missing = [name for name in self.headers_env.values() if not os.environ.get(name)]
-        if missing:
-            raise SpecError(f"the environment variable {missing[0]} is not set.", "It must hold the value of a header.")
+        missing_variables = [name for name in self.headers_env.values() if not os.environ.get(name)]
+        if missing_variables:
+            raise SpecError(
+                f"the environment variable {missing_variables[0]} is not set.", "It must hold the value of a header."
+            )
         headers = {header: os.environ[name] for header, name in self.headers_env.items()}
         # `requests` would send the headers to the address of a redirect, too.
         return HttpClient(headers, self.rate_per_s, redirects=False)

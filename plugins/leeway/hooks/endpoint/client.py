@@ -88,13 +88,15 @@ class EndpointClient:
         self._create("endpoint_config", config)
 
     def put_alarms(self, requests: Sequence[Mapping[str, Any]]) -> None:
-        """Create the alarms that do not exist, and change those that differ. Idempotent."""
-        existing = {alarm["AlarmName"]: alarm for alarm in self._describe_alarms()}
+        """Create the alarms that do not exist, change those that differ, and delete the others. Idempotent."""
+        existing_alarms = {alarm["AlarmName"]: alarm for alarm in self._describe_alarms()}
         for request in requests:
-            if not contains(existing.get(request["AlarmName"]), request):
+            if not contains(existing_alarms.get(request["AlarmName"]), request):
+                self.log.info("alarm %s: threshold %s", request["AlarmName"], request["Threshold"])
                 self._call(partial(self._cloudwatch.put_metric_alarm, **request))
-        names = [name for name in existing if name not in {request["AlarmName"] for request in requests}]
+        names = [name for name in existing_alarms if name not in {request["AlarmName"] for request in requests}]
         if names:
+            self.log.info("deleting alarms that the policy does not set: %s", ", ".join(names))
             self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=names))
 
     def list_raised_alarms(self) -> dict[str, str]:

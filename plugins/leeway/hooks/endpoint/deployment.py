@@ -6,6 +6,7 @@ the endpoint names the deployment that a task began.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -147,8 +148,8 @@ class Deployment:
     def _begin_update(self, endpoint: Endpoint) -> DeploymentWait:
         failures.refuse_conversion(endpoint, is_serverless(self.release.policy))
         has_alarms = self.release.policy["rollback"] and not self.release.is_rollback
-        if has_alarms and (raised := self.client.list_raised_alarms()):
-            name, reason = next(iter(raised.items()))
+        if has_alarms and (raised_alarms := self.client.list_raised_alarms()):
+            name, reason = next(iter(raised_alarms.items()))
             raise AirflowException(
                 f"alarm {name} is in the state ALARM already, and would roll the deployment back at once: {reason} "
                 "Wait, give serving={'rollback': False}, or roll the endpoint back."
@@ -167,6 +168,10 @@ class Deployment:
         if not self.release.is_rollback:
             self._require_budget()
         self.client.create_model_and_config(self.release.model_request, self.release.config_request)
+        self._put_alarms()
+
+    def _put_alarms(self) -> None:
+        """Create and change the alarms that the policy sets, and delete the endpoint's other ones. Idempotent."""
         self.client.put_alarms(build_alarm_requests(self.client.name, self.release.policy))
 
     def _require_budget(self) -> None:
@@ -198,11 +203,12 @@ class Deployment:
 
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
         """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
-        release, changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        release, is_changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        # The limits of alarms are not part of the configuration, so they may have changed although it has not.
+        self._put_alarms()
         if tags.get("leeway:version") != release.version:
             self.client.set_tags(endpoint, {"leeway:version": release.version})
-        is_new = "LastDeploymentConfig" not in endpoint
-        record = self._record("deployed", "a new endpoint" if is_new else f"{release.policy['traffic']} release")
+        record = self._record("deployed", f"{release.policy['traffic']} release", created=endpoint["CreationTime"])
         if DEPLOYMENT_TAG in tags:
             self.client.delete_unused(endpoint)
             self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
@@ -214,7 +220,7 @@ class Deployment:
             "endpoint": self.client.name,
             "endpoint_arn": endpoint["EndpointArn"],
             "config": release.config_name,
-            "changed": changed,
+            "changed": is_changed,
             **{name: self._inputs.get(name) for name in ("cost_usd_h", "cost_usd_month")},
         }
 
@@ -231,8 +237,9 @@ class Deployment:
         if is_serving:
             self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self._discard(endpoint if is_serving else None)
-        rest = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
-        text = f"version {release.version} of {release.model} was not deployed to endpoint {name}, and {rest}: {why}"
+        endpoint_state = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
+        version = f"version {release.version} of {release.model}"
+        text = f"{version} was not deployed to endpoint {name}, and {endpoint_state}: {why}"
         return failures.make_deployment_error(text, reason)
 
     def _discard(self, endpoint: Endpoint | None) -> None:
@@ -242,7 +249,9 @@ class Deployment:
         elif endpoint["EndpointConfigName"] != self.release.config_name:
             self.client.delete_config_and_model(self.release.config_name, self.release.model_request["ModelName"])
 
-    def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
+    def _record(
+        self, outcome: str, why: str, alarms: list[str] | None = None, created: dt.datetime | None = None
+    ) -> dict[str, Any]:
         release = self.release
         spec = {"model": release.model, "version": release.version, "endpoint": self.client.name, "outcome": outcome}
         payer = {"region": self.costs.allocation.region, "project": self.costs.allocation.project}
@@ -255,5 +264,6 @@ class Deployment:
                 "config": release.config_name,
                 "why": why,
                 "alarms": alarms or [],
+                "created": created and created.isoformat(),
             },
         )

@@ -20,21 +20,27 @@ def format_reason(endpoint: Mapping[str, Any]) -> str:
     return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:half]} ... {reason[-half:]}"
 
 
-def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised: Mapping[str, str]) -> list[str]:
+def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised_alarms: Mapping[str, str]) -> list[str]:
     """Return the alarms that caused a rollback: those that the reason names, or else those that are raised.
 
     Args:
         reason: SageMaker's FailureReason.
-        alarms: the endpoint's alarms.
-        raised: those in the state ALARM.
+        alarms: name of each alarm of the endpoint, and the reason of its state.
+        raised_alarms: the alarms in the state ALARM, in the same form.
     """
-    if named := [name for name in alarms if name in reason]:
-        return named
-    return list(raised) if "alarm" in reason.lower() else []
+    if named_alarms := [name for name in alarms if name in reason]:
+        return named_alarms
+    return list(raised_alarms) if "alarm" in reason.lower() else []
 
 
 def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
-    """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason."""
+    """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason.
+
+    Args:
+        reason: SageMaker's FailureReason.
+        causes: names of the alarms that caused the rollback.
+        alarm_reasons: name of each alarm of the endpoint, and the reason of its state.
+    """
     texts = [f"{name} ({text.rstrip('.')})" if (text := alarm_reasons.get(name)) else name for name in causes]
     return f"rolled back by alarm {', '.join(texts)}: {reason}" if causes else reason
 

@@ -161,9 +161,11 @@ class ShadowRun:
 
     def _wait_for_change(self, endpoint: Endpoint, config_name: str) -> DeploymentWait:
         """Return the wait for the change of the endpoint that is in progress: this shadow's, or an earlier one."""
-        pending = get_pending_config(endpoint)
-        self.log.info("endpoint %s is %s with %s", self.client.name, endpoint["EndpointStatus"], pending or "itself")
-        if pending != config_name:
+        pending_config = get_pending_config(endpoint)
+        self.log.info(
+            "endpoint %s is %s with %s", self.client.name, endpoint["EndpointStatus"], pending_config or "itself"
+        )
+        if pending_config != config_name:
             return replace(self.wait_template, config_name="", tag="")
         own_tag = build_deployment_tag(config_name, self.shadow.task)
         return replace(self.wait_template, config_name=config_name, tag=own_tag)

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from leeway.hooks.sagemaker.costs import Costs
+from leeway.hooks.sagemaker.costs import Costs, read_job_usage
 from leeway.hooks.sagemaker.description import get_job_name, get_job_status, is_live
 from leeway.hooks.sagemaker.job_spans import record_job
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
@@ -125,7 +125,12 @@ class Attempts(ABC):
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
         """Write the costs of the ended jobs to the ledger; return the `ChargeResult`."""
-        return self.costs.charge([self._build_cost_record(job) for job in attempts if not is_live(job)])
+        records = [
+            {**self._build_cost_record(job), "usage": read_job_usage(self.wait_template.connection, job, self.log)}
+            for job in attempts
+            if not is_live(job)
+        ]
+        return self.costs.charge(records)
 
     @abstractmethod
     def _has_same_inputs(self, job: Job) -> bool:

@@ -1,17 +1,25 @@
-"""Check the budgets before a job starts (step `budget`), and charge jobs that ended (step `charge`)."""
+"""Check the budgets before a job starts (step `budget`), and charge jobs that ended (step `charge`), with their use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 from airflow.sdk.exceptions import AirflowFailException
 
+from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.description import compute_billed_cost_usd
 from leeway.hooks.sagemaker.machines import Machine
-from leeway.hooks.step.hook import StepHook
+from leeway.hooks.step.hook import Logger, StepHook
+from pipelines.costs.usage.job_metrics import read_usage
 from pipelines.serving.endpoint_resources import compute_waits_s
+
+USAGE_CONFIG = {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 2}}
+"""Configuration of the client that reads the use of a job's instances."""
+MAX_ERROR_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,26 @@ class Costs:
         """
         fields = {"region": self.allocation.region, "project": self.allocation.project, "model": self.allocation.model}
         return self.step_hook.run("charge", {"jobs": list(jobs), **fields, **self.allocation.task})
+
+
+def read_job_usage(connection: AwsConnection, job: Mapping[str, Any], log: Logger) -> dict[str, dict[str, float]]:
+    """Read what an ended job used of its instances; a failure is only logged, since the job must be charged.
+
+    Args:
+        connection: connection to AWS. Here a request is given up early: the figures are not worth a long wait.
+        job: SageMaker's description of the job.
+        log: log of the task.
+
+    Returns:
+        The field `usage` of the job's record; a resource that is not known is left out.
+    """
+    config = {**(connection.botocore_config or {}), **USAGE_CONFIG}
+    try:
+        hook = replace(connection, botocore_config=config).create_hook(partial(AwsBaseHook, client_type="cloudwatch"))
+        return read_usage(hook.conn, job)
+    except Exception as error:
+        log.warning("the use of the job's instances is not known: %s", " ".join(str(error).split())[:MAX_ERROR_CHARS])
+        return {}
 
 
 def describe_machine(policy: Mapping[str, Any]) -> dict[str, Any]:

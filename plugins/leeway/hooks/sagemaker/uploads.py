@@ -55,6 +55,34 @@ class S3Uploader:
             elif not self._has_objects(bucket, prefix):
                 raise AirflowFailException(f"the channel {channel} is empty.")
 
+    def check_shards(self, name: str, channel: str, instance_count: int) -> None:
+        """Check that each of the instances gets an object of a channel that is divided among them.
+
+        SageMaker starts and bills an instance that gets no data.
+
+        Args:
+            name: name of the channel.
+            channel: folder or s3:// prefix.
+            instance_count: number of instances.
+
+        Raises:
+            AirflowFailException: the channel has fewer objects than there are instances. A retry cannot help.
+        """
+        if channel.startswith("s3://"):
+            bucket, _, prefix = channel.removeprefix("s3://").partition("/")
+            client = self.s3.get_conn()
+            response = self._call(
+                lambda: client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=min(instance_count, 1_000))
+            )
+            count = int(response.get("KeyCount", 0))
+        else:
+            count = len(list(_list_files(channel)))
+        if count < instance_count:
+            raise AirflowFailException(
+                f"the channel {name} has {count} objects, which are divided among {instance_count} instances: give "
+                "more objects or fewer instances, or take the channel out of sharded_channels."
+            )
+
     def upload_channel(self, channel: str) -> str:
         """Upload a folder; return its s3:// prefix. An s3:// prefix is returned as it is.
 

@@ -200,8 +200,10 @@ def _make_error(step: str, exit_code: int, result: Mapping[str, Any]) -> Airflow
         text = f"{step}: {report.message} {report.hint}".strip()
     except ValidationError:
         is_signal = exit_code < 0
-        ending = f"was ended by {signal.Signals(-exit_code).name}" if is_signal else f"ended with exit code {exit_code}"
-        text = f"{step} {ending} without an error report; see the log above."
+        end_text = (
+            f"was ended by {signal.Signals(-exit_code).name}" if is_signal else f"ended with exit code {exit_code}"
+        )
+        text = f"{step} {end_text} without an error report; see the log above."
     return AirflowFailException(text) if exit_code == INVALID_EXIT_CODE else AirflowException(text)
 
 

@@ -27,6 +27,8 @@ class TrainingFields:
     instance_type: str
     instance_types: Sequence[str] | None
     instance_count: int | str
+    distribution: Mapping[str, Any] | None
+    sharded_channels: Sequence[str]
     volume_size_gb: int | str
     spot: bool
     max_run_s: int | str

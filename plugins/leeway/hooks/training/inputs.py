@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
@@ -18,7 +18,12 @@ class TrainingJobs(NamedJobs):
 
 
 def build_inputs(
-    image: str, hyperparameters: Mapping[str, Any], code: str, program: str, channels: Mapping[str, str]
+    image: str,
+    hyperparameters: Mapping[str, Any],
+    code: str,
+    program: str,
+    channels: Mapping[str, str],
+    sharded_channels: Collection[str] = (),
 ) -> dict[str, Any]:
     """Build the `INPUTS` of a request. Equal inputs give equal models.
 
@@ -28,22 +33,32 @@ def build_inputs(
         code: s3:// address of sourcedir.tar.gz.
         program: name of the script in sourcedir.tar.gz.
         channels: channel name to s3:// prefix.
+        sharded_channels: names of the channels whose objects are divided among the hosts.
     """
     script = {"sagemaker_program": program, "sagemaker_submit_directory": code}
     return {
         "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
         "HyperParameters": {**{name: str(value) for name, value in sorted(hyperparameters.items())}, **script},
-        "InputDataConfig": [_build_channel(name, uri) for name, uri in sorted(channels.items())],
+        "InputDataConfig": [
+            _build_channel(name, uri, is_sharded=name in sharded_channels) for name, uri in sorted(channels.items())
+        ],
     }
 
 
 def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Return whether a described job has the inputs of the request."""
+    """Return whether a described job has the inputs of the request, and as many instances.
+
+    With another number of instances, sums are added in another order, so the model may differ in its last digits. Yet
+    a job with another number may resume from the same checkpoints.
+    """
+    if job.get("ResourceConfig", {}).get("InstanceCount") != request["ResourceConfig"].get("InstanceCount"):
+        return False
     if job.get("HyperParameters") != request["HyperParameters"]:
         return False
     return all(contains(job.get(key), request[key]) for key in ("InputDataConfig", "AlgorithmSpecification"))
 
 
-def _build_channel(name: str, uri: str) -> dict[str, Any]:
-    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
+def _build_channel(name: str, uri: str, *, is_sharded: bool) -> dict[str, Any]:
+    distribution = "ShardedByS3Key" if is_sharded else "FullyReplicated"
+    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": distribution}
     return {"ChannelName": name, "DataSource": {"S3DataSource": source}, "InputMode": "File"}

@@ -19,6 +19,7 @@ from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
 from leeway.hooks.training import inputs as job_inputs
 from leeway.hooks.training.attempts import RequestTemplate, TrainingAttempts
+from leeway.hooks.training.distribution import build_distribution_settings
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
 from pipelines import params
@@ -80,17 +81,30 @@ class TrainingTask(JobTask):
         """Check the inputs that decide the model, upload them, and return them."""
         fields = self.fields
         uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix, self.log)
-        image, hyperparameters = self._get_image(), {**self._load_hyperparameters(), **(fields.hyperparameters or {})}
+        settings = build_distribution_settings(fields.distribution, machines[0].instance_type)
+        image = self._get_image()
+        hyperparameters = {**self._load_hyperparameters(), **(fields.hyperparameters or {}), **settings}
         program, placeholder = Path(fields.entry_point).name, f"s3://{bucket}/{fields.prefix}/features/"
         draft_channels = {
             name: channel if channel.startswith("s3://") else placeholder for name, channel in fields.channels.items()
         }
-        draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, draft_channels)
+        sharded_channels = self._list_sharded_channels()
+        draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, draft_channels, sharded_channels)
         self._check_request(bucket, machines, draft)
         uploader.check_channels(fields.channels.values())
+        for name in sharded_channels:
+            uploader.check_shards(name, fields.channels[name], machines[0].instance_count)
         code = uploader.upload_bundle(self.project_folder, fields.entry_point, fields.bundle)
         channels = {name: uploader.upload_channel(channel) for name, channel in fields.channels.items()}
-        return job_inputs.build_inputs(image, hyperparameters, code, program, channels)
+        return job_inputs.build_inputs(image, hyperparameters, code, program, channels, sharded_channels)
+
+    def _list_sharded_channels(self) -> list[str]:
+        """Return the names of the channels whose objects are divided among the hosts."""
+        names = list(self.fields.sharded_channels or [])
+        unknown_names = ", ".join(str(name) for name in names if name not in self.fields.channels)
+        if unknown_names:
+            raise AirflowFailException(f"sharded_channels of {self.task_label} has no channel: {unknown_names}.")
+        return names
 
     def _check_request(self, bucket: str, machines: Sequence[Machine], draft: Mapping[str, Any]) -> None:
         """Check the request before anything is uploaded: `draft` has placeholders for the inputs' addresses."""

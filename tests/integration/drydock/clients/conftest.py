@@ -151,3 +151,51 @@ WAITING_SCRIPT = "import time; print('waiting', flush=True); time.sleep(600)"
 def programs() -> dict[str, str]:
     """Return the processing scripts: `reports` writes report.json, `waits` runs until a stop, `fails` exits with 7."""
     return {"reports": REPORTING_SCRIPT, "waits": WAITING_SCRIPT, "fails": FAILING_SCRIPT}
+
+
+# Runs the tasks of a DAG in one process, and prints their states and XComs.
+AIRFLOW_PROGRAM = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+
+bag = DagBag(sys.argv[1])
+assert bag.import_errors == {}, bag.import_errors
+run = bag.dags[sys.argv[2]].test()
+ids = {"dag_id": run.dag_id, "run_id": run.run_id}
+with create_session() as session:
+    states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(**ids)}
+    rows = session.query(XComModel).filter_by(**ids, key="return_value")
+    xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
+print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
+"""
+
+
+@pytest.fixture(scope="session")
+def airflow_program() -> str:
+    """Return a program that runs a DAG. Its arguments are the folder of the DAGs and the id of the DAG."""
+    return AIRFLOW_PROGRAM
+
+
+@pytest.fixture(scope="module")
+def make_airflow_env(drydock: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], dict[str, str]]:
+    """Return the function that writes a DAG's file, and returns the environment of an Airflow that knows the server."""
+
+    def make(name: str, text: str) -> dict[str, str]:
+        home = tmp_path_factory.mktemp("airflow")
+        (home / "dags").mkdir()
+        (home / "dags" / f"{name}.py").write_text(text)
+        extra = {"endpoint_url": drydock.url, "region_name": "us-east-1"}
+        connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
+        return {
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(connection),
+        }
+
+    return make

@@ -76,22 +76,6 @@ with DAG("stock", schedule=None, default_args={"trigger_rule": "all_done"}) as d
     ]
     chain(*tasks)
 """
-RUN = """
-import json, sys
-from airflow.dag_processing.dagbag import DagBag
-from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
-from airflow.utils.session import create_session
-
-bag = DagBag(json.loads(sys.argv[1]))
-assert bag.import_errors == {}, bag.import_errors
-run = bag.dags["stock"].test()
-with create_session() as session:
-    states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(dag_id="stock", run_id=run.run_id)}
-    rows = session.query(XComModel).filter_by(dag_id="stock", run_id=run.run_id, key="return_value")
-    xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
-print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
-"""
 BOTH_KINDS = pytest.mark.parametrize("kind", ["waiting", "deferred"])
 
 
@@ -116,21 +100,9 @@ def build_transform(drydock: Any, name: str, expression: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def env(drydock: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def env(make_airflow_env: Callable[[str, str], dict[str, str]]) -> dict[str, str]:
     """Return the environment of an Airflow with a connection to the server."""
-    home = tmp_path_factory.mktemp("airflow")
-    (home / "dags").mkdir()
-    (home / "dags" / "stock.py").write_text(DAG)
-    extra = {"endpoint_url": drydock.url, "region_name": "us-east-1"}
-    connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
-    return {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(connection),
-    }
+    return make_airflow_env("stock", DAG)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +116,7 @@ def run(
     build_processing: Any,
     programs: Any,
     put_airflow_database: Any,
+    airflow_program: str,
 ) -> SimpleNamespace:
     """Run the DAG; return the states of its tasks, their XComs, and the log."""
     folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
@@ -168,7 +141,7 @@ def run(
     (folder / "requests.json").write_text(json.dumps(requests))
     full_env = {**aws, **env}
     put_airflow_database(Path(env["AIRFLOW_HOME"]))
-    command = [sys.executable, "-c", RUN, json.dumps(str(folder))]
+    command = [sys.executable, "-c", airflow_program, str(folder), "stock"]
     with (folder / "log").open("w") as log:
         process = forking.Popen(command, env=full_env, stdout=log, stderr=log, cwd=folder)
     try:
@@ -176,7 +149,7 @@ def run(
             drydock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks run before the second one
             # A job that is interrupted before its first checkpoint would start at 0 again, and wait at HOLD.
             drydock.wait_until("a checkpoint", lambda kind=kind: drydock.list_keys(f"checkpoints/z/spot-{kind}/"))
-            drydock.send_command("interrupt", job=f"spot-{kind}", capacity_back_after_s=0.1)
+            drydock.send_command("interrupt", job=f"spot-{kind}", no_capacity_s=0.1)
             drydock.wait_for_line(f"stopped-{kind}", "from 0")
             drydock.stop_job(f"stopped-{kind}")
         code, log_text = process.wait(300), (folder / "log").read_text()

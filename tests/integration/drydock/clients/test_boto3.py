@@ -93,7 +93,7 @@ def test_interruption_does_not_end_the_waiter(
     )
     drydock.wait_for_line("spot", "from 0")
     drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/spot/"))
-    drydock.send_command("interrupt", job="spot", capacity_back_after_s=0.2)
+    drydock.send_command("interrupt", job="spot", no_capacity_s=0.2)
     wait("spot")
     job = sagemaker.describe_training_job(TrainingJobName="spot")
     assert job["TrainingJobStatus"] == "Completed" and job["EnableManagedSpotTraining"] is True

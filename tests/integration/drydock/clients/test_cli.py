@@ -128,7 +128,7 @@ def test_interrupted_job_completes(
     create_job("spot", scripts["counter"], Environment=waits_for_interruption, **drydock.build_spot_fields("spot"))
     drydock.wait_for_line("spot", "from 0")
     drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/spot/"))
-    drydock.send_command("interrupt", job="spot", capacity_back_after_s=0.2)
+    drydock.send_command("interrupt", job="spot", no_capacity_s=0.2)
     wait(cli, drydock, "spot")
     job = run_job_command(cli, "describe", "spot")
     assert "Interrupted" in [transition["Status"] for transition in job["SecondaryStatusTransitions"]]

@@ -199,7 +199,7 @@ def run(drydock: Any, start_python: Callable[..., Any], settings: dict[str, Any]
             if name.startswith("spot-"):
                 # A job that is interrupted before its first checkpoint would start at 0 again, and wait at HOLD.
                 drydock.wait_until("a checkpoint", lambda: drydock.list_keys("checkpoints/spot/"))
-                drydock.send_command("interrupt", job=name.strip(), capacity_back_after_s=0.1)
+                drydock.send_command("interrupt", job=name.strip(), no_capacity_s=0.1)
             if name.startswith("stopped-"):
                 drydock.stop_job(name.strip())
     assert lines and lines[-1].startswith("{"), "".join(lines)[-4000:]

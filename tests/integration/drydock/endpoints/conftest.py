@@ -40,6 +40,8 @@ def transform_fn(name, body, content_type, accept, context):
         raise Refused("row 1, column x: 'a' is not a double")
     if text == "crash":
         os._exit(3)
+    if text.startswith("large"):
+        return json.dumps({"text": "x" * int(text.split()[1])}), accept
     if text == "bug":
         raise KeyError("x")
     if text.startswith("wait"):

@@ -62,7 +62,7 @@ def test_request_that_nobody_waits_for_any_more_does_not_reach_the_model(impatie
     assert impatient.invoke("queue")["pid"] == pid, "the process is not stuck, so it stays"
 
 
-def test_process_that_stands_still_is_replaced(impatient: Any) -> None:
+def test_process_that_does_not_respond_is_replaced(impatient: Any) -> None:
     impatient.create_endpoint("stopped")
     before = impatient.invoke("stopped")["pid"]
     os.kill(before, signal.SIGSTOP)

@@ -84,6 +84,7 @@ def test_error_of_the_model_has_its_status_and_text(endpoints: Any, text: str, s
     assert response["Error"]["Code"] == "ModelError"
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 424
     assert (response["OriginalStatusCode"], message in response["OriginalMessage"]) == (status, True)
+    assert ":log-group:/aws/sagemaker/Endpoints/errors:log-stream:main/i-" in response["LogStreamArn"]
     assert endpoints.invoke("errors")["text"] == "hello"
 
 
@@ -121,7 +122,15 @@ def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: 
         client.invoke_endpoint(EndpointName="large", Body=b"x" * (7 << 20), ContentType="text/csv")
     with pytest.raises(ClientError, match=r"'inferenceId' failed to satisfy constraint: .* equal to 64"):
         client.invoke_endpoint(EndpointName="large", Body=b"x", ContentType="text/csv", InferenceId="i" * 65)
-    assert len(endpoints.invoke("large", "x" * (6 << 20), InferenceId="i" * 64)["text"]) == 6 << 20
+    assert endpoints.invoke("large", f"large 3 {'x' * ((6 << 20) - 8)}", InferenceId="i" * 64)["text"] == "xxx"
+
+
+def test_too_large_answer_is_an_error_of_the_model(endpoints: Any) -> None:
+    endpoints.ensure_endpoint("errors")
+    largest = (6 << 20) - len('{"text": ""}')
+    assert len(endpoints.invoke("errors", f"large {largest}")["text"]) == largest
+    with pytest.raises(ClientError, match=r"ModelError.*answer of 6291457 bytes is larger than the limit of 6291456"):
+        endpoints.invoke("errors", f"large {largest + 1}")
 
 
 def test_killed_process_of_a_model_is_replaced_and_no_request_fails(endpoints: Any) -> None:
@@ -154,9 +163,11 @@ def test_model_that_does_not_load_fails_the_endpoint_with_its_last_log_lines(end
     )
     endpoints.sagemaker.create_endpoint(EndpointName="broken", EndpointConfigName="broken")
     description = endpoints.wait_for_status("broken", "Failed")
-    assert "production variant main did not pass the ping health check" in description["FailureReason"]
-    assert description["FailureReason"].endswith("RuntimeError: no such feature: departures_hour")
-    assert not list((drydock.data / "endpoints" / "123456789012" / "us-east-1" / "broken").glob("*/"))
+    reason = description["FailureReason"]
+    assert "production variant main did not pass the ping health check. The end of its log: " in reason
+    assert reason.endswith("| RuntimeError: no such feature: departures_hour")
+    assert "\n" not in reason and reason.count("no such feature") == 1
+    assert not list((drydock.data / "endpoints" / "123456789012" / "us-east-1" / "broken").iterdir())
     with pytest.raises(ClientError, match="its status is Failed, not InService"):
         endpoints.sagemaker.update_endpoint(EndpointName="broken", EndpointConfigName="broken")
     endpoints.sagemaker.delete_endpoint(EndpointName="broken")

@@ -2,9 +2,11 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 
 def test_percentiles_of_latency_are_answered_and_evaluated_by_alarms(endpoints: Any, drydock: Any) -> None:
@@ -28,7 +30,7 @@ def test_percentiles_of_latency_are_answered_and_evaluated_by_alarms(endpoints: 
             AlarmName=name,
             **metric,
             ExtendedStatistic="p99",
-            Period=1,  # so that the test need not wait for the end of a minute
+            Period=10,  # so that the test need not wait for the end of a minute
             EvaluationPeriods=120,
             DatapointsToAlarm=1,
             Threshold=threshold,
@@ -40,6 +42,50 @@ def test_percentiles_of_latency_are_answered_and_evaluated_by_alarms(endpoints: 
         return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
 
     drydock.wait_until("the states", lambda: read_states() == {"slow": "ALARM", "fast": "OK"})
+
+
+def test_invocations_are_known_after_a_restart(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
+    with run_drydock(tmp_path) as server:
+        client = make_client(server)
+        client.create_endpoint("kept")
+        client.invoke_often("kept", 3)
+        modified = client.describe("kept")["LastModifiedTime"]
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+        (tmp_path / "port").unlink()
+    with run_drydock(tmp_path) as server:
+        client = make_client(server)
+        assert client.read_statistic("Invocations", "Sum", "kept") == 3
+        assert client.describe("kept")["LastModifiedTime"] == modified, "a restart is no change of the endpoint"
+        client.invoke_often("kept", 1)
+        assert client.read_statistic("Invocations", "Sum", "kept") == 4
+
+
+def test_requests_that_cloudwatch_or_drydock_cannot_evaluate_are_refused_in_one_line(drydock: Any) -> None:
+    cloudwatch, now = drydock.client("cloudwatch"), datetime.now(UTC)
+    times = {"StartTime": now - timedelta(hours=1), "EndTime": now}
+    alarm = {"AlarmName": "odd", "MetricName": "m", "Namespace": "mine", "Statistic": "Sum", "Period": 60}
+    alarm |= {"EvaluationPeriods": 1, "Threshold": 1.0, "ComparisonOperator": "GreaterThanThreshold"}
+    expression = [{"Id": "e", "Expression": "m * 100"}]
+    for call, text in (
+        (lambda: cloudwatch.put_metric_alarm(**alarm | {"Period": 7}), "Period must be 10, 20, 30 or a multiple of 60"),
+        (lambda: cloudwatch.put_metric_alarm(**alarm | {"Threshold": float("nan")}), "for parameter Threshold"),
+        (lambda: cloudwatch.put_metric_alarm(**alarm | {"ComparisonOperator": "Foo"}), "comparisonOperator"),
+        (lambda: cloudwatch.put_metric_alarm(**alarm | {"DatapointsToAlarm": 2}), "DatapointsToAlarm must be less"),
+        (
+            lambda: cloudwatch.put_metric_alarm(
+                AlarmName="odd", Metrics=expression, **{name: alarm[name] for name in list(alarm)[5:]}
+            ),
+            "drydock does not evaluate alarms on expressions",
+        ),
+        (lambda: cloudwatch.get_metric_data(MetricDataQueries=expression, **times), "drydock does not compute"),
+        (lambda: cloudwatch.put_metric_data(Namespace="mine", MetricData=[{"MetricName": "m"}]), "must be specified"),
+    ):
+        with pytest.raises(ClientError, match=text) as error:
+            call()
+        assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+        assert "\n" not in str(error.value)
+    assert cloudwatch.describe_alarms(AlarmNames=["odd"])["MetricAlarms"] == []
 
 
 def test_cpu_and_memory_of_the_instances_are_metrics(endpoints: Any, drydock: Any) -> None:

@@ -199,12 +199,20 @@ def test_wrong_targets_and_policies_are_refused(scaling: Any) -> None:
         register(scaling, "plain", 0, 1)
     with pytest.raises(ClientError, match=r"MaxCapacity \(1\) must be greater than or equal to MinCapacity \(2\)"):
         register(scaling, "plain", 2, 1)
+    with pytest.raises(ClientError, match=r"MinCapacity \(21\) must be at most 20"):
+        register(scaling, "plain", 21, 21)
     target = {**TARGET, "ResourceId": "endpoint/plain/variant/main"}
     with pytest.raises(ClientError, match=r"ObjectNotFoundException.*No scalable target registered"):
         put_policy(scaling, target, 1.0)
     register(scaling, "plain", 1, 1)
     with pytest.raises(ClientError, match="TargetValue must be greater than 0"):
         put_policy(scaling, target, 0.0)
+    with pytest.raises(ClientError, match="ScaleInCooldown must be greater than or equal to 0, not -1"):
+        put_policy(scaling, target, 1.0, ScaleInCooldown=-1)
+    with pytest.raises(ClientError, match="must have StepScalingPolicyConfiguration"):
+        scaling.server.client("application-autoscaling").put_scaling_policy(
+            PolicyName="empty", PolicyType="StepScaling", **target
+        )
     with pytest.raises(ClientError, match="drydock does not have the metric DynamoDBReadCapacityUtilization"):
         put_policy(
             scaling,

@@ -21,14 +21,14 @@ def sleepy(tmp_path_factory: pytest.TempPathFactory, start_drydock: Any, make_cl
 
 
 def wait_for_standby(client: Any, name: str, *, other_than: str = "") -> str:
-    """Wait until an endpoint has one process, which stands by, and return the name of its instance."""
+    """Wait until an endpoint has one process, the standby process, and return the name of its instance."""
 
     def find() -> str | None:
         names = client.list_processes(name)
         is_alone = len(names) == 1 and names[0] != other_than
         return names[0] if is_alone and client.server.get_health()["standby_processes"] == 1 else None
 
-    return str(client.server.wait_until("a process that stands by", find))
+    return str(client.server.wait_until("a standby process", find))
 
 
 def read_launcher(client: Any, name: str, instance: str) -> psutil.Process:
@@ -37,7 +37,7 @@ def read_launcher(client: Any, name: str, instance: str) -> psutil.Process:
     return psutil.Process(json.loads((folder / f"{instance}.process.json").read_text())["pid"])
 
 
-def test_cold_start_uses_the_process_that_stands_by_and_another_one_replaces_it(sleepy: Any) -> None:
+def test_cold_start_uses_the_standby_process_and_another_one_replaces_it(sleepy: Any) -> None:
     sleepy.create_serverless_endpoint("ready", LIBRARY)
     assert sleepy.invoke("ready")["present"] == [], "the first process has imported nothing ahead of time"
     instance = wait_for_standby(sleepy, "ready")
@@ -64,7 +64,7 @@ def find_stream(client: Any, name: str, instance: str) -> str:
     return next(stream["logStreamName"] for stream in streams if instance in stream["logStreamName"])
 
 
-def test_model_without_libraries_has_no_process_that_stands_by(sleepy: Any) -> None:
+def test_model_without_libraries_has_no_standby_process(sleepy: Any) -> None:
     sleepy.create_serverless_endpoint("light")
     assert sleepy.invoke("light")["present"] == []
     sleepy.server.wait_until("no process", lambda: not sleepy.list_processes("light"))
@@ -72,7 +72,7 @@ def test_model_without_libraries_has_no_process_that_stands_by(sleepy: Any) -> N
     assert sleepy.list_processes("light") == []
 
 
-def test_killed_process_that_stands_by_is_replaced(sleepy: Any) -> None:
+def test_killed_standby_process_is_replaced(sleepy: Any) -> None:
     sleepy.create_serverless_endpoint("killed", LIBRARY)
     instance = wait_for_standby(sleepy, "killed")
     for process in (launcher := read_launcher(sleepy, "killed", instance)).children():
@@ -85,7 +85,7 @@ def test_killed_process_that_stands_by_is_replaced(sleepy: Any) -> None:
     assert sleepy.server.get_health()["instance_restarts"] == 0, "it was no instance of the endpoint yet"
 
 
-def test_killed_server_leaves_no_process_that_stands_by(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
+def test_killed_server_leaves_no_standby_process(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
     with run_drydock(tmp_path, *OPTIONS) as server:
         client = make_client(server)
         client.create_serverless_endpoint("kept", LIBRARY)

@@ -145,6 +145,8 @@ def test_wrong_deployment_is_refused_and_the_endpoint_stays(
     ("body", "status", "message"),
     [
         ({"endpoint": "unknown"}, 404, "no endpoint unknown"),
+        ({"endpoint": "faults", "variant": "mian"}, 404, "endpoint faults has no variant mian; its variants: main"),
+        ({"endpoint": "faults", "errors": 1}, 400, "unknown field 'errors'"),
         ({"endpoint": "faults", "error_rate": 2}, 400, "error_rate must be 0 to 1"),
         ({"endpoint": "faults", "status": 200}, 400, "status must be 400 to 599"),
     ],

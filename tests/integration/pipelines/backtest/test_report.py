@@ -57,7 +57,7 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
     first, second, third = (register_version(model, f"2013-0{n}-01") for n in (2, 3, 4))
     failed_version = register_version(model, "2013-02-15", passes=False)
     result = study.run_backtest(model, load_dataset("flights"), None, None, 1, 0.02)
-    assert [(candidate.version, candidate.passed) for candidate in result.models] == [
+    assert [(candidate.version, candidate.has_passed) for candidate in result.models] == [
         (first, True), (failed_version, False), (second, True), (third, True),
     ]  # fmt: skip
     # The lake has no day of April, so the model of April scores nothing. The model of March does not score February.

@@ -128,7 +128,7 @@ def test_backtest_and_loop_compare_registered_versions_by_the_metric_of_their_ta
     last = dt.date(2013, 3, 7)
     result = run_backtest(model, dataset, None, last, 1, None)
     assert result.metric.name == METRICS[trainer.dataset]
-    assert [(candidate.version, candidate.passed) for candidate in result.models] == [(first, True), (second, True)]
+    assert [(candidate.version, candidate.has_passed) for candidate in result.models] == [(first, True), (second, True)]
     february, march = result.months
     assert (set(february.values), set(march.values)) == ({first}, {first, second})
     expected = {version: compute_value(trainer.dataset, version, "2013-03-01", str(last)) for version in march.values}

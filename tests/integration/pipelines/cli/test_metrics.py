@@ -23,7 +23,7 @@ def parse(text: str) -> dict[tuple[str, ...], float]:
     return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
 
 
-def test_metrics_say_what_the_lake_says(home: Any, source: Any) -> None:
+def test_metrics_have_the_values_of_the_lake(home: Any, source: Any) -> None:
     before = dt.datetime.now().timestamp()
     Lake.open().write_partition("flights", dt.date(2013, 1, 3), source.read(dt.date(2013, 1, 3)))
     event = Event.create(Kind.PROMOTED, "flights", "2", champions=("", "2"))

@@ -27,7 +27,7 @@ def make_row(begin: float, end: float, **fields: Any) -> dict[str, Any]:
     usage = Usage(instance_h=end - begin, count=1)
     if fleet.memory_mb:
         usage = Usage(requests=20, busy_s=1_800)
-    return build_row(fleet, (time[0], time[1]), usage, PRICE, running=begin < end)
+    return build_row(fleet, (time[0], time[1]), usage, PRICE, is_running=begin < end)
 
 
 def list_times(ledger: EndpointLedger) -> list[tuple[float, float]]:

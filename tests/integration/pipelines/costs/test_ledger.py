@@ -11,10 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, get_current_month
-from pipelines.errors import DataError
+from pipelines.costs.usage.columns import COLUMNS
+from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.lake.month_table import MonthTable, TableVersion
 from pipelines.steps import budget, charge
@@ -114,6 +116,36 @@ def test_a_refused_charge_leaves_no_row(home: Path) -> None:
         with pytest.raises(DataError):
             charge.run(make_spec(make_job("j-1"), invalid_job))
     assert Ledger.open().read_rows() == []
+
+
+def test_use_of_the_instances_is_stored_and_what_is_not_known_is_null(home: Path) -> None:
+    usage = {"cpu": {"peak": 180.5, "mean": 90.0}, "memory": {"peak": 0.0, "mean": 0.0}}
+    charge.run(make_spec(make_job("j-1", usage=usage), make_job("j-2")))
+    known, unknown = Ledger.open().read_rows()
+    assert (known["cpu_peak"], known["cpu_mean"], known["memory_peak"]) == (180.5, 90.0, 0.0)
+    assert known["gpu_peak"] is None
+    assert {unknown[column] for column in COLUMNS} == {None}
+    for wrong in ({"network": usage["cpu"]}, {"cpu": {"peak": -1.0, "mean": 1.0}}, {"cpu": {"peak": 1.0}}):
+        with pytest.raises(SpecError):
+            make_spec(make_job("j-3", usage=wrong))
+
+
+def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Path) -> None:
+    """Earlier versions stored no use of the instances."""
+    old_schema = pa.schema([column for column in SCHEMA if column.name not in COLUMNS])
+    charge.run(make_spec(make_job("j-1")))
+    (row,) = Ledger.open().read_rows()
+    Lake.open().catalog.purge_table(("leeway", TABLE))
+    months = MonthTable(TABLE, old_schema)
+    old_row = {name: value for name, value in row.items() if name not in COLUMNS}
+    months.update(
+        lambda version: version.replace_month(row["date"], pa.Table.from_pylist([old_row], schema=old_schema))
+    )
+    assert Ledger.open().read_rows() == [row], "before the first new row"
+    charge.run(make_spec(make_job("j-2", usage={"cpu": {"peak": 5.0, "mean": 1.0}})))
+    rows = Ledger.open().read_rows()
+    assert rows[0] == row
+    assert [item["cpu_peak"] for item in rows] == [None, 5.0]
 
 
 def charge_at_once(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> None:

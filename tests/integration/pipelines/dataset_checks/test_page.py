@@ -75,7 +75,7 @@ def list_answers(out: str) -> dict[str, tuple[str, str]]:
     return {answer["question"]: (answer["outcome"], answer["text"]) for answer in json.loads(out)}
 
 
-def test_each_no_says_what_to_do_and_the_page_has_exit_code_2(project: Path, run: Callable[..., Any]) -> None:
+def test_each_failed_check_says_what_to_do_and_the_page_has_exit_code_2(project: Path, run: Callable[..., Any]) -> None:
     backfill = run("backfill", "--dataset", "arrivals", "--first", "2013-01-02", "--last", "2013-01-04")
     assert backfill.code == 0, backfill.err
     ready = run("check", "arrivals", "--json")

@@ -185,7 +185,9 @@ def test_locations_change_with_each_commit(home: Path) -> None:
     assert second["t"] == load_table(catalog, "t").metadata_location
 
 
-def test_catalog_that_is_no_database_is_asked_for_each_table(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_table_is_requested_from_a_catalog_that_is_not_a_database(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_day(DAYS[0], 1)
     catalog = Lake.open().catalog
     expected = read_table_locations(catalog)

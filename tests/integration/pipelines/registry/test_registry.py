@@ -64,13 +64,30 @@ def test_the_evaluation_is_complete_and_reproducible(data: Path, trained: Simple
     files = [path for path in (data / "evaluation").rglob("*") if path.is_file()]
     assert {str(path.relative_to(data / "evaluation")) for path in files} == {
         "metrics.json", "evaluation.png", "predictions.parquet", "plots/pr_curve.csv", "plots/calibration.csv",
-        "plots/importance.csv", "reference.json",
+        "plots/importance.csv", "reference.json", "tuning.json",
     }  # fmt: skip
     assert sha256(data / "evaluation") == before
     assert result.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.evaluation.metrics
     predictions = pd.read_parquet(data / "evaluation/predictions.parquet")
     assert len(predictions) == result.metrics["rows"] == trained.features.rows_holdout
     assert result.version == ""
+
+
+def test_the_gate_shows_the_tuning_beside_its_refit(data: Path) -> None:
+    evaluate()
+    assert "tuning" not in gating.run(gating.GateSpec()).facts, (
+        "the hyperparameters of the example are not from a tuning"
+    )
+    params = json.loads((data / "training/params.json").read_text())
+    hyperparameters = {"max_depth": params["max_depth"]}
+    record = {"name": "t", "trials": 50, "strategy": "random", "objective": 0.421, "hyperparameters": hyperparameters}
+    write_json(data / "training/tuning.json", {"tuning": {**record, "metric": "logloss"}})
+    log_loss = evaluate().metrics["log_loss"]
+    text = gating.run(gating.GateSpec()).facts["tuning"]
+    assert text.startswith(
+        "50 trials were tried (random); the winner's mean logloss was 0.4210 (best of 50: optimistic)"
+    )
+    assert text.endswith(f"and {log_loss:.4f} on the holdout") and "its refit on the whole window has 0." in text
 
 
 def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str, with_mlflow: str) -> None:

@@ -263,11 +263,11 @@ def swap_day_and_month(orders: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def test_dates_whose_day_and_month_cannot_be_told_apart_are_asked_for(
+def test_an_ambiguous_order_of_day_and_month_is_refused_until_a_format_is_given(
     make: Callable[..., Creation], orders: pd.DataFrame
 ) -> None:
     table = swap_day_and_month(orders)
-    with pytest.raises(SpecError, match=r"day and month cannot be told apart\. Give --time-format\. One of: %d/%m/%Y"):
+    with pytest.raises(SpecError, match=r"which the month\. Give --time-format\. One of: %d/%m/%Y"):
         make(table)
     assert make(table, time_formats=["%d/%m/%Y"]).plan.request.time_formats == ["%d/%m/%Y"]
 

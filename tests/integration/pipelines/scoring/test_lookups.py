@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,24 @@ import ibis
 import pyarrow as pa
 import pytest
 
+from pipelines.container.serving.feature_query import connect
 from pipelines.container.serving.lookups import LookupReader, Outcome
 from pipelines.container.serving.online_records import OnlineRecords
+from pipelines.container.serving.row_features import RowFeatures
+from pipelines.container.serving.tables import Table
 from pipelines.dataset import load_dataset
 from pipelines.datasets.flights import features as flights_features
 from pipelines.errors import DataError
-from pipelines.features.building import KEY_PREFIX
+from pipelines.features import engines
+from pipelines.features.building import build_labelled_features
+from pipelines.features.columns import KEY_PREFIX
+from pipelines.features.earlier_values import find_first_day, run_features
 from pipelines.lake import Lake
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
 from pipelines.online.materialize import Count, materialize, read_records
 from pipelines.online.store import OnlineStore
+from pipelines.scoring import scores
 from pipelines.serving.compilation import compile_features
 from pipelines.steps import materialize as step
 from pipelines.steps import score, skew
@@ -68,7 +76,9 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
     arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0", "--record", "requests")
     server = Server(commands.start(sys.executable, "-m", "pipelines", *arguments))
     line = server.child.stdout.readline()
-    assert line.startswith("read in the online store, or else their defaults: departures_hour, weather_temp")
+    assert line.startswith(
+        "read from the online store, with a default for a missing value: departures_hour, weather_temp"
+    )
 
     # The control: before `materialize`, the rows have the defaults, which are counted, and other scores.
     answers = [server.invoke(row)[1] for row in rows[:20]]
@@ -191,7 +201,7 @@ def count_by_airport(rows: pa.Table) -> dict[str, float]:
     return {f'["{item["origin"]}"]': float(item["count_all"]) for item in counts}
 
 
-def test_missing_and_old_values_are_the_default(
+def test_missing_old_and_future_values_are_the_default(
     publish: Publish, store: OnlineStore, by_origin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     day = publish()
@@ -202,10 +212,69 @@ def test_missing_and_old_values_are_the_default(
     keys = pa.table({f"{KEY_PREFIX}origin": ["JFK", "JFK", "JFK", "BOS", None]})
     begin = dt.datetime.combine(DAY, dt.time(), dt.UTC)
     looked_up = reader.look_up(keys, [begin + dt.timedelta(days) for days in (0, 3, 4, 0, 0)])
-    assert looked_up.columns["airport_flights"].to_pylist() == [count, count, 100.5, 100.5, 100.5]
-    expected = [Outcome.FOUND, Outcome.FOUND, Outcome.TOO_OLD, Outcome.MISSING, Outcome.MISSING]
+    assert looked_up.columns["airport_flights"].to_pylist() == [100.5, count, 100.5, 100.5, 100.5]
+    expected = [Outcome.TOO_NEW, Outcome.FOUND, Outcome.TOO_OLD, Outcome.MISSING, Outcome.MISSING]
     assert looked_up.outcomes == {"airport": expected}
-    assert looked_up.count() == reader.describe()["lookups"] == {"airport": {"found": 2, "missing": 2, "too_old": 1}}
+    assert (
+        looked_up.count()
+        == reader.describe()["lookups"]
+        == {"airport": {"found": 1, "missing": 2, "too_old": 1, "too_new": 1}}
+    )
+
+
+def list_features(table: pa.Table) -> dict[tuple[Any, ...], list[Any]]:
+    """Return the features of each row by its key."""
+    keys, features = (table.select(names).to_pylist() for names in (list(FLIGHTS.key), list(FLIGHTS.features)))
+    return {tuple(key.values()): list(row.values()) for key, row in zip(keys, features, strict=True)}
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_request_of_today_has_the_features_of_the_batch_and_of_a_later_training(
+    publish: Publish, store: OnlineStore, engine: Any, request: pytest.FixtureRequest
+) -> None:
+    """The day of the request is not published yet, so the key of the lookup cannot name it."""
+    if engine == "spark":
+        request.getfixturevalue("java")
+    lookup = replace(HOUR, key=("origin", "departs_hour"))
+    dataset, lake = replace(FLIGHTS, lookups=[lookup]), Lake.open()
+    schema = publish(DAY).schema
+    materialize(lake, store, dataset, lookup, DAY, 0)
+    compiled = compile_features(dataset, schema, has_lookups=True)
+    reader = LookupReader(compiled.lookups, compiled.features, OnlineRecords(10.0, 1, 1))
+    today = list_rows(publish(NEXT_DAY))  # the lookup's values of this day are not materialized
+    with closing(connect()) as connection:
+        row_features = RowFeatures(compiled, connection, reader, has_keys=True)
+        rows = row_features.compute(Table(today))
+        looked_up = row_features.look_up(rows)
+        answered = row_features.join(rows, looked_up, compiled.features)
+        assert looked_up and looked_up.count()["hour"]["found"] > 500
+        requests = {
+            tuple(row[name] for name in FLIGHTS.key): list(values.values())
+            for row, values in zip(today, answered.to_pylist(), strict=True)
+        }
+        with scores.read_rows(lake, dataset, NEXT_DAY) as (_, batches):
+            batch = list_features(pa.Table.from_batches(batches))
+        assert batch == requests
+        assert batch != list_own_features(lake, NEXT_DAY), "the control"
+
+        begin = dt.datetime.combine(NEXT_DAY, dt.time(), dt.UTC)
+        with (
+            lake.open_files("flights", find_first_day(dataset, begin), NEXT_DAY) as (paths, columns),
+            engines.open_engine(engine, paths, columns) as run,
+        ):
+            table = pa.Table.from_batches(list(run_features(run, dataset, build_labelled_features, begin, NEXT_DAY)))
+            trained = list_features(table)
+        assert len(trained) > 500 and trained == {key: batch[key] for key in trained}
+
+        materialize(lake, store, dataset, lookup, NEXT_DAY, 0)
+        late = row_features.look_up(row_features.compute(Table(today)))
+        assert late and late.count() == {"hour": {"too_new": late.count()["hour"]["too_new"]}}
+
+
+def list_own_features(lake: Lake, day: dt.date) -> dict[tuple[Any, ...], list[Any]]:
+    """Return the features of each row of the day by its key, as without lookups."""
+    with scores.read_rows(lake, replace(FLIGHTS, lookups=[]), day) as (_, batches):
+        return list_features(pa.Table.from_batches(batches))
 
 
 def test_a_key_with_several_values_is_refused(publish: Publish, store: OnlineStore) -> None:
@@ -216,7 +285,9 @@ def test_a_key_with_several_values_is_refused(publish: Publish, store: OnlineSto
         materialize(Lake.open(), store, dataset, lookup, DAY, 0)
 
 
-def test_a_store_that_is_gone_can_be_tried_again(publish: Publish, start_drydock: StartDrydock, commands: Any) -> None:
+def test_a_store_that_did_not_answer_can_be_tried_again(
+    publish: Publish, start_drydock: StartDrydock, commands: Any
+) -> None:
     publish()
     result = commands.run_step("materialize", "--dataset", "flights")
     assert (result.code, result.out) == (75, "") and "the online store does not answer" in result.err, result.err

@@ -75,14 +75,14 @@ def test_documents_are_written_again_only_after_a_change(
 
 
 @pytest.mark.usefixtures("one_model_project")
-def test_changes_are_not_written_while_nobody_looks(home: Path, request_file: Path) -> None:
+def test_changes_are_not_written_while_the_page_requests_nothing(home: Path, request_file: Path) -> None:
     watched_file = home / "status" / watching.WATCHED_FILE
     request_file.unlink()
     add_event("1")
     watcher = Watcher()
     assert [watcher.check(), watcher.check()] == [True, False], "the first check writes the documents"
     add_event("2")
-    long_ago = time.time() - 2 * watching.ATTENTION_S
+    long_ago = time.time() - 2 * watching.VISIT_S
     request_file.touch()
     for file in (request_file, watched_file):
         os.utime(file, (long_ago, long_ago))

@@ -8,6 +8,8 @@ import pytest
 from werkzeug.test import Client
 
 from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
+from drydock.endpoints.faults import VariantFaults
+from drydock.endpoints.records import Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
@@ -27,10 +29,17 @@ def outages() -> Outages:
 
 
 @pytest.fixture
-def client(outages: Outages) -> Client:
-    """Return a client of the endpoints, whose queue has only a spot market."""
-    queue, no_endpoints = SimpleNamespace(market=SpotMarket(Policy())), SimpleNamespace(iterate=lambda: iter(()))
-    return Client(ControlEndpoints(cast(JobQueue, queue), outages, cast(Endpoints, no_endpoints)))
+def endpoint() -> SimpleNamespace:
+    """Return an endpoint `e` with one variant, `main`, of the configuration `e-1`."""
+    plan = Plan("e-1", [Variant("main", {}, "ml.m5.large", 1, 1.0)])
+    return SimpleNamespace(name="e", faults=VariantFaults(), list_plans=lambda: [plan])
+
+
+@pytest.fixture
+def client(outages: Outages, endpoint: SimpleNamespace) -> Client:
+    """Return a client of drydock's endpoints, whose queue has only a spot market."""
+    queue, endpoints = SimpleNamespace(market=SpotMarket(Policy())), SimpleNamespace(iterate=lambda: iter([endpoint]))
+    return Client(ControlEndpoints(cast(JobQueue, queue), outages, cast(Endpoints, endpoints)))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +64,18 @@ def client(outages: Outages) -> Client:
         ("POST", "capacity", "{" + " " * MAX_BODY_BYTES + "}", 400, "the body is too long"),
         ("POST", "interrupt", '{"job": "unknown"}', 404, "no job of that name"),
         ("POST", "variant", '{"endpoint": "unknown"}', 404, "no endpoint unknown"),
+        (
+            "POST",
+            "variant",
+            '{"endpoint": "e", "variant": "mian"}',
+            404,
+            "endpoint e has no variant mian; its variants: ",
+        ),
+        ("POST", "variant", '{"endpoint": "e", "errors": 1}', 400, "unknown field 'errors'; the fields are endpoint, "),
+        ("POST", "variant", '{"endpoint": "e", "error_rate": 1.5}', 400, "error_rate must be 0 to 1, not 1.5"),
+        ("POST", "outage", '{"service": "s3", "time": 1}', 400, "unknown field 'time'; the fields are service, "),
+        ("POST", "capacity", '{"available": true, "type": "x"}', 400, "unknown field 'type'; the fields are instance"),
+        ("POST", "interrupt", '{"job": "j", "after": 1}', 400, "unknown field 'after'; the fields are job, "),
     ],
 )
 def test_invalid_request_is_refused(
@@ -74,3 +95,26 @@ def test_valid_commands_are_accepted(client: Client) -> None:
     assert rule["instance_type"] == "ml.m5.*" and rule["for_s"] > 10**9
     response = client.post("/drydock/outage", data='{"service": "s3", "status": 500, "times": 1}')
     assert json.loads(response.data) == {"service": "s3", "code": "SlowDown"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "serving", "has_fault"),
+    [
+        ({"variant": "main"}, True, True),
+        ({}, True, True),
+        ({"config": "e-1", "variant": "main"}, True, True),
+        ({"config": "e-2-*", "variant": "new"}, False, False),
+    ],
+)
+def test_fault_of_a_variant_says_whether_a_configuration_has_it_already(
+    client: Client, endpoint: SimpleNamespace, fields: dict[str, str], serving: bool, has_fault: bool
+) -> None:
+    body = {"endpoint": "e", "error_rate": 1, **fields}
+    response = client.post("/drydock/variant", data=json.dumps(body))
+    assert (response.status_code, json.loads(response.data)["serving"]) == (200, serving)
+    assert (endpoint.faults.apply("main", "e-1") is not None) is has_fault
+
+
+def test_refused_fault_breaks_nothing(client: Client, endpoint: SimpleNamespace) -> None:
+    client.post("/drydock/variant", data='{"endpoint": "e", "variant": "mian", "error_rate": 1}')
+    assert endpoint.faults.apply("main", "e-1") is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.api.listing import list_page
+from drydock.api.listing import encode_number, list_page
 from drydock.jobs.training.job import TrainingJob
 
 Make = Callable[..., TrainingJob]
@@ -68,3 +68,17 @@ def test_new_and_deleted_jobs_between_pages_hide_no_job(jobs: list[TrainingJob],
 def test_invalid_token_is_refused(jobs: list[TrainingJob], token: str) -> None:
     with pytest.raises(AWSValidationException, match="pagination token"):
         list_page(jobs, {"NextToken": token}, "TrainingJobSummaries")
+
+
+def test_texts_of_numbers_have_the_order_of_the_numbers() -> None:
+    numbers = [-1e300, -2.0, -1.5, -1e-300, 0.0, 1e-300, 0.1, 0.25, 10.0, 1e300]
+    texts = [encode_number(number) for number in numbers]
+    assert texts == sorted(texts) and len(set(texts)) == len(numbers)
+
+
+def test_status_filters_items_or_a_page(jobs: list[TrainingJob]) -> None:
+    jobs[0].complete()
+    request = {"SortBy": "Name", "StatusEquals": "Completed", "MaxResults": 2}
+    assert list_names(list_page(jobs, request, "TrainingJobSummaries")) == ["c"]
+    page = list_page(jobs, request, "TrainingJobSummaries", filters_page=True)
+    assert list_names(page) == [] and "NextToken" in page

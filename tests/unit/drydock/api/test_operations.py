@@ -11,6 +11,7 @@ from moto.sagemakermetrics.responses import SageMakerMetricsResponse
 from moto.sagemakerruntime.responses import SageMakerRuntimeResponse
 
 from drydock.api.feature_store.runtime import RECORD_OPERATIONS
+from drydock.api.models.responses import MODEL_OPERATIONS
 from drydock.api.operations import Handling, check_operation, format_operations_table, iter_operations
 from drydock.api.responses import OPERATIONS, DrydockResponse
 
@@ -55,9 +56,15 @@ def test_operation_that_moto_adds_is_found() -> None:
 
 
 def test_operations_that_run_are_those_of_drydock() -> None:
-    # Middlewares answer InvokeEndpoint, and the requests for records.
+    # Middlewares answer InvokeEndpoint, and the requests for records. Models are only stored, but drydock checks and
+    # lists them.
     operations = {name for name, group in iter_operations() if group.handling is Handling.RUN}
-    assert operations == {*OPERATIONS, *RECORD_OPERATIONS, "InvokeEndpoint", "InvokeEndpointAsync"}
+    assert operations | {*MODEL_OPERATIONS} == {
+        *OPERATIONS,
+        *RECORD_OPERATIONS,
+        "InvokeEndpoint",
+        "InvokeEndpointAsync",
+    }
 
 
 def test_documentation_has_the_table() -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.cloudwatch.exceptions import ValidationError
 from moto.cloudwatch.models import MetricDataQuery
 
 from drydock.cloudwatch.backend import StoredCloudWatch
+from drydock.cloudwatch.data_rules import MissingParameter
 from drydock.store import Store
 
 REGION, ACCOUNT = "us-east-1", "123456789012"
@@ -63,10 +65,20 @@ def test_deleted_alarms_and_those_of_a_reset_are_gone(store: Store) -> None:
     assert not open_backend(store).alarms
 
 
-def test_alarm_on_an_expression_is_not_stored_and_replaces_a_stored_one(store: Store) -> None:
+def test_refused_alarm_leaves_the_stored_one(store: Store) -> None:
     backend = open_backend(store)
     backend.put_metric_alarm(name="slow", **ALARM)
     query = MetricDataQuery(query_id="a", label="a", period="60", return_data="true", expression="m / 2")
-    backend.put_metric_alarm(name="slow", **ALARM | {"metric_name": None, "metric_data_queries": [query]})
-    assert backend.alarms["slow"].metric_data_queries == [query]
-    assert not open_backend(store).alarms
+    with pytest.raises(ValidationError, match="drydock does not evaluate alarms on expressions"):
+        backend.put_metric_alarm(name="slow", **ALARM | {"metric_name": None, "metric_data_queries": [query]})
+    assert backend.alarms["slow"].metric_name == "ModelLatency"
+    assert list(open_backend(store).alarms) == ["slow"]
+
+
+def test_data_without_a_value_are_refused_and_none_of_the_request_is_stored(store: Store) -> None:
+    backend = open_backend(store)
+    with pytest.raises(MissingParameter, match=r"MetricData\.member\.2\.Value"):
+        backend.put_metric_data("mine", [{"MetricName": "m", "Value": 1.0}, {"MetricName": "m"}])
+    assert backend.metric_data == []
+    backend.put_metric_data("mine", [{"MetricName": "m", "Value": 0.0}])
+    assert [datum.value for datum in backend.metric_data] == [0.0]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drydock.execution.exits import CommandExit, read_command_exit
+from drydock.execution.exits import CommandExit, find_first_failure, read_command_exit
 from drydock.execution.process import ProcessExecutor
 from drydock.host.executor import HostPlan
 from drydock.host.tree import HostTree
@@ -102,3 +102,16 @@ def test_file_that_is_no_record_is_ignored(tmp_path: Path, text: str) -> None:
     tree = HostTree(tmp_path / "algo-1")
     tree.exit_file.write_text(text)
     assert read_command_exit([tree]) is None
+
+
+def test_the_host_that_failed_first_is_found_whatever_ended_it(tmp_path: Path) -> None:
+    """When a host is killed, those that wait for it fail within milliseconds."""
+    trees = [HostTree(tmp_path / "job" / f"algo-{number}") for number in (1, 2, 3)]
+    trees[0].root.parent.mkdir()
+    assert find_first_failure(trees) == ""
+    trees[0].exit_file.write_text(json.dumps({"exit_code": 1, "ended_at": 20.5, "by_itself": True}))
+    trees[1].exit_file.write_text(json.dumps({"exit_code": 137, "ended_at": 20.4, "by_itself": False}))
+    trees[2].exit_file.write_text(json.dumps({"exit_code": 0, "ended_at": 1.0, "by_itself": True}))
+    assert find_first_failure(trees) == "algo-2"
+    # For the next server, a command that was killed did not end by itself: a spot job then resumes.
+    assert read_command_exit(trees[1:2]) is None

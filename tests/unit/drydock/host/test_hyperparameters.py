@@ -37,5 +37,11 @@ def test_arguments_are_sorted_and_exclude_those_of_the_toolkit(make_request: Mak
     assert decode_hyperparameters(request, include_toolkit_settings=True)["sagemaker_region"] == "us-east-1"
 
 
+def test_metric_of_a_tuning_job_is_a_setting_of_the_toolkit(make_request: Make) -> None:
+    request = make_request(HyperParameters={"_tuning_objective_metric": "loss", "_other": "1"})
+    assert build_script_arguments(request) == ["--_other", "1"]
+    assert decode_hyperparameters(request, include_toolkit_settings=True)["_tuning_objective_metric"] == "loss"
+
+
 def test_request_without_hyperparameters_gives_no_arguments() -> None:
     assert decode_hyperparameters({}) == {} and build_script_arguments({}) == []

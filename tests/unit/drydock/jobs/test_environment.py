@@ -76,3 +76,22 @@ def test_host_knows_all_hosts(make_job: Make) -> None:
     assert env["SM_CURRENT_HOST"] == "algo-2" and json.loads(env["SM_HOSTS"]) == ["algo-1", "algo-2"]
     resources = build_config_files(make_job(), build_context())["resourceconfig.json"]
     assert resources["current_host"] == "algo-2" and resources["hosts"] == ["algo-1", "algo-2"]
+    assert env["SM_NETWORK_INTERFACE_NAME"] == resources["network_interface_name"] == "lo"
+    assert env["SM_NUM_GPUS"] == "0" and env["SM_CURRENT_INSTANCE_TYPE"] == resources["current_instance_type"]
+    group = {"instance_group_name": "homogeneousCluster", "hosts": ["algo-1", "algo-2"]}
+    group["instance_type"] = resources["current_instance_type"]
+    assert resources["instance_groups"] == [group]
+    assert json.loads(env["SM_INSTANCE_GROUPS"]) == ["homogeneousCluster"] and env["SM_IS_HETERO"] == "false"
+    assert json.loads(env["SM_INSTANCE_GROUPS_DICT"]) == {"homogeneousCluster": group}
+    assert json.loads(env["SM_CURRENT_INSTANCE_GROUP_HOSTS"]) == ["algo-1", "algo-2"]
+    training_env = json.loads(env["SM_TRAINING_ENV"])
+    assert training_env["master_hostname"] == "algo-1" and training_env["is_master"] is False
+
+
+def test_settings_of_a_framework_are_apart_from_those_of_the_toolkit(make_job: Make) -> None:
+    settings = {"sagemaker_program": "train.py", "sagemaker_mpi_enabled": "true", "depth": "3"}
+    env = build_environment(make_job(HyperParameters=settings), build_context())
+    assert json.loads(env["SM_FRAMEWORK_PARAMS"]) == {"sagemaker_mpi_enabled": True}
+    assert json.loads(env["SM_DISTRIBUTION_INSTANCE_GROUPS"]) == ["homogeneousCluster"]
+    assert json.loads(env["SM_HPS"]) == {"depth": 3}
+    assert build_environment(make_job(), build_context())["SM_DISTRIBUTION_INSTANCE_GROUPS"] == "[]"

@@ -109,7 +109,7 @@ def test_every_change_is_stored_before_it_is_visible(job: TrainingJob, store: St
     job.enter_phase(Phase.TRAINING)
     assert load_records(store)[0].transitions == job.record.transitions
     job.record_exit("exit", 3)
-    assert load_records(store)[0].exited == ("exit", 3)
+    assert load_records(store)[0].command_end == ("exit", 3)
 
 
 def test_end_is_stored_in_one_write(job: TrainingJob, store: Store) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from drydock.jobs.metrics import FinalMetrics
+from drydock.jobs.metrics import FinalMetrics, read_series
+from drydock.jobs.record import Record, TrialOf
 from drydock.jobs.training.job import TrainingJob
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -27,3 +28,24 @@ def test_metrics_have_the_order_of_their_definitions(make_job: Callable[..., Tra
         ("auc", 0.6),
         ("a", 1.0),
     ]
+
+
+def test_series_has_all_values_and_says_which_are_not_finite() -> None:
+    lines = ("auc=0.5 auc=0.6", "loss", "auc=high", "auc=nan", "auc=inf", "auc=0.5")
+    assert read_series(r"auc=(\S+)", lines) == [0.5, 0.6, None, None, 0.5]
+    assert read_series("loss", lines) == []  # the expression has no group
+
+
+def test_trial_stores_the_values_of_its_objective_and_other_jobs_store_none(
+    make_job: Callable[..., TrainingJob],
+) -> None:
+    algorithm = {"TrainingImage": "i", "TrainingInputMode": "File", "MetricDefinitions": DEFINITIONS}
+    trial, other = make_job(AlgorithmSpecification=algorithm), make_job(AlgorithmSpecification=algorithm)
+    trial.record.tuning = TrialOf("arn:tuning", "auc")
+    for job in (trial, other):
+        job.update_metrics(["auc=0.5", "auc=nan"], 1)
+        job.update_metrics(["auc=0.5"], 2)
+    restored = Record.load(trial.record.dump())
+    assert restored.objective_values == [0.5, None, 0.5] and restored.tuning == TrialOf("arn:tuning", "auc")
+    assert other.record.objective_values == [] and "TuningJobArn" not in other.describe()
+    assert trial.describe()["TuningJobArn"] == "arn:tuning"

@@ -92,7 +92,7 @@ def test_reader_reads_page_by_page_to_the_end(disk: Disk) -> None:
         messages += page
         page, _, token = disk.get("s", token, limit=2)
     assert messages == list("abcde")
-    assert disk.get("s", token)[2] == token  # the same token tells boto3's readers that this is the end
+    assert disk.get("s", token)[2] == token  # by the same token, boto3's readers know that this is the end
     disk.put("s", "f")
     assert disk.get("s", token)[0] == ["f"]
 

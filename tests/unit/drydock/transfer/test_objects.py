@@ -127,5 +127,5 @@ def make_client_error(status: int) -> ClientError:
         (OSError(28, "No space left on device"), False),
     ],
 )
-def test_tells_an_outage_from_a_wrong_request(error: Exception, expected: bool) -> None:
+def test_distinguishes_an_outage_from_a_wrong_request(error: Exception, expected: bool) -> None:
     assert is_outage(error) == expected

@@ -20,7 +20,10 @@ from pipelines.status import watching, writing
 from stack.layout import Layout
 
 WRITTEN_AT = "2026-11-27T09:00:00Z"
-ADDRESSES = ("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/leeway.js")
+ADDRESSES = (
+    *("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/documents/jobs"),
+    "/leeway.js",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +47,7 @@ def status(home: Path) -> Path:
         "models/cars.json": {"summary": {"model": "cars"}},
         "data/harbor.json": {"dataset": "harbor", "models": ["boats"]},
         "data/street.json": {"dataset": "street", "models": ["cars"]},
+        "jobs.json": {"jobs": [{"model": name} for name in ("boats", "cars", "")], "problem": ""},
         "costs.json": {"jobs": rows, "months": rows, "endpoints": [], "budgets": [{"project": "p"}], "advice": ["x"]},
     }
     for name, content in files.items():
@@ -112,6 +116,7 @@ def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     costs = viewer.get("/documents/costs").json()
     assert [row["model"] for row in costs["jobs"]] == [row["model"] for row in costs["months"]] == ["boats", ""]
     assert costs["budgets"] == costs["advice"] == []
+    assert [job["model"] for job in viewer.get("/documents/jobs").json()["jobs"]] == ["boats", ""]
 
 
 def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Path) -> None:
@@ -123,7 +128,7 @@ def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Pat
     assert (changed.status_code, changed.json()["summary"]["model"]) == (200, "boats2")
 
 
-def test_time_at_which_the_lake_was_looked_at_is_sent_also_without_a_change(viewer: TestClient, status: Path) -> None:
+def test_the_time_of_the_last_check_is_sent_even_if_the_document_is_unchanged(viewer: TestClient, status: Path) -> None:
     first = viewer.get("/documents/models")
     assert page_app.WATCHED_HEADER not in first.headers
     (status / documents.WATCHED_FILE).touch()
@@ -138,7 +143,7 @@ def test_files_have_the_names_that_the_watcher_uses(status: Path) -> None:
     assert Layout(home=settings().home, project=status).watched_file == status / watching.WATCHED_FILE
 
 
-def test_a_look_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
+def test_a_request_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
     file = status / documents.REQUESTED_FILE
     for address in ADDRESSES:
         viewer.get(address, headers={"Cookie": "", "Authorization": "Bearer forged"})

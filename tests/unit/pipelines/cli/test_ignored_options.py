@@ -228,10 +228,11 @@ def test_a_field_without_effect_is_refused(step: str) -> None:
 
 REQUIRED = {
     **{"model": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"},
-    **{"endpoint": "e", "folder": "f"},
+    **{"endpoint": "e", "folder": "f", "space": {"eta": [0.1, 0.2]}},
 }
 VALUES: dict[str, Any] = {
     **{"force": True, "previous": True, "lineage": {"a": "b"}},
+    "budget_usd": 1.0,
     **{"serverless_memory_mb": 1_024, "serverless_max_concurrency": 2, "serverless_load": 0.5},
 }
 
@@ -244,8 +245,8 @@ def test_there_are_fields_that_need_another() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--port", "7000", "interrupt", "job"), "--port: only the server has this option; interrupt takes --url"),
-        (("--verbose", "capacity", "ml.m5.large", "--gone"), "--verbose: only the server"),
+        (("--port", "7000", "interrupt", "job"), "--port: only the server has this option; give --url to interrupt"),
+        (("--verbose", "capacity", "ml.m5.large", "--unavailable"), "--verbose: only the server"),
         (("--dockerfile", "Dockerfile", "--port", "0"), "--dockerfile has no effect without --executor docker"),
     ],
 )

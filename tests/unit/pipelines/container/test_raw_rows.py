@@ -155,7 +155,7 @@ def test_a_version_that_was_registered_without_compiled_features_takes_features_
             answer(old, content, content_type)
 
 
-def test_names_that_do_not_tell_are_refused_without_rows_in_the_content_type(
+def test_ambiguous_names_are_refused_without_rows_in_the_content_type(
     load: Load, flights: pa.Table, monkeypatch: pytest.MonkeyPatch, computed: PackagedModel, rows: Any
 ) -> None:
     """Features can have the names of columns. If they also have their values, nothing is unclear."""

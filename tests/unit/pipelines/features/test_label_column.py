@@ -177,7 +177,7 @@ def test_a_label_file_that_cannot_be_used_is_one_clear_line(
         label_column.load_label_function(dataset)
 
 
-def test_flight_status_tells_a_cancelled_flight_from_one_that_is_not_flown_yet() -> None:
+def test_flight_status_distinguishes_a_cancelled_flight_from_one_that_has_not_flown_yet() -> None:
     dataset, other = load_dataset("flight_status"), dt.date(2013, 3, 2)
     day = dt.date(2013, 3, 1)
     cases: list[tuple[dt.date, int | None, int | None, int | None, str | None]] = [

@@ -25,6 +25,7 @@ from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
 from pipelines.errors import DataError, SpecError
 from pipelines.features import building
+from pipelines.features.columns import KEY_PREFIX
 from pipelines.features.dependencies import list_changed_features, list_features_of_other_rows
 from pipelines.serving.compilation import compile_features
 
@@ -150,7 +151,7 @@ def test_looked_up_features_are_not_computed_but_their_keys_are(home: Any, day: 
     with open_query(DATASET, day.schema, has_lookups=True) as shorter:
         together = compute(shorter, day)
         alone = pa.concat_tables([compute(shorter, day.slice(number, 1)) for number in range(50)])
-    keys = [f"{building.KEY_PREFIX}{name}" for name in hour.key]
+    keys = [f"{KEY_PREFIX}{name}" for name in hour.key]
     computed = [name for name in DATASET.features if name not in hour.features]
     assert together.column_names == [*computed, *keys]
     assert alone.equals(together.slice(0, 50))  # no feature of other rows is left

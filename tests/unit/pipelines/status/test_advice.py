@@ -4,6 +4,7 @@ import datetime as dt
 
 from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.costs.usage.columns import COLUMNS
 from pipelines.status.advice import list_advice
 
 NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
@@ -13,6 +14,11 @@ FLEET = Fleet(region="us-east-1", endpoint="e", config="c", variant="v", instanc
 def make_job(**fields):
     """Return a row of the ledger: an hour of training yesterday for 1 USD, on demand."""
     return {
+        "name": "m-train-1",
+        "arn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-1",
+        "region": "us-east-1",
+        **{"dag_id": "m_train", "task_id": "train", "instance_type": "ml.m5.xlarge"},
+        **dict.fromkeys(COLUMNS),
         "model": "m",
         "created": NOW - dt.timedelta(1),
         "spot": False,
@@ -77,3 +83,10 @@ def test_an_endpoint_without_requests_is_named():
     assert advise(rows=[*week[:-1], make_row(0, requests=3)]) == []
     assert advise(rows=[make_row(8, requests=3), *week[1:]]) == [sentence], "that request is older"
     assert list_advice([], week, [], NOW) == [], "it no longer runs"
+
+
+def test_size_of_the_instances_is_a_part_of_it():
+    little = {"cpu_peak": 40.0, "cpu_mean": 10.0, "memory_peak": 9.0, "memory_mean": 5.0}
+    (sentence,) = advise([make_job(**little)] * 5)
+    assert sentence.startswith("The last 5 training jobs of model m on ml.m5.xlarge used at most 10% of its 4 vCPUs")
+    assert advise([make_job(**little)] * 4) == [], "too few jobs"

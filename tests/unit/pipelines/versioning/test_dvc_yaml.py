@@ -1,7 +1,8 @@
-"""Test that dvc.yaml names all code and parameters of its stages, so that DVC notices every change of them."""
+"""Test that the files dvc.yaml name all code and parameters of their stages, so that DVC notices every change."""
 
 from dataclasses import replace
 from pathlib import Path
+from posixpath import normpath
 
 import pytest
 
@@ -9,11 +10,20 @@ from pipelines import params
 from pipelines.versioning.stages import Stage, load_stages, strip_model_suffix
 from tests.tools.imports import ROOT, list_imported_files, read_sections
 
-STAGES = {
-    strip_model_suffix(name, "flights"): stage
-    for name, stage in load_stages(ROOT / "dvc.yaml").items()
-    if name.endswith("@flights")
-}
+
+def load_stages_of_model(folder: str) -> dict[str, Stage]:
+    """Load the stages of flights of a folder's dvc.yaml, with paths relative to the project."""
+    stages = load_stages(ROOT / folder / "dvc.yaml")
+    return {
+        strip_model_suffix(name, "flights"): replace(
+            stage, deps=tuple(normpath(f"{folder}/{dep}") for dep in stage.deps), folder=f"{folder}/{stage.folder}"
+        )
+        for name, stage in stages.items()
+        if name.endswith("@flights")
+    }
+
+
+STAGES = load_stages_of_model(".") | load_stages_of_model("models")
 SOURCE = {"pipelines.datasets.flights.source": "the source is read when days are ingested"}
 REGISTRY = {"pipelines.registry": "`dvc repro` has no registry"}
 REGISTRATION = {"pipelines.serving": "features are compiled for the registry"}
@@ -21,16 +31,25 @@ INGESTION = {"pipelines.steps.backfill": "a published day stays as it is until i
 DEFAULT_FEATURES = {"pipelines.defaults.features": "flights has features of its own"}
 DEFAULT_CODE = {"pipelines.defaults": "the stage loads no model, and flights has features of its own"}
 SERVING = {"pipelines.defaults.serving": "MLflow runs it"}
-TRAINING = {"pipelines.defaults.training": "the script is a process of the stage `train`"}
+TRAINING = {
+    **dict.fromkeys(
+        ("pipelines.defaults.training", "pipelines.defaults.folds"), "the script is a process of the stage `train`"
+    ),
+    **dict.fromkeys(
+        ("pipelines.defaults.channels", "pipelines.defaults.collective", "pipelines.defaults.objectives"),
+        "only the script imports it",
+    ),
+}
 NOT_REACHED = {
     "snapshot": SOURCE | INGESTION | DEFAULT_CODE,
     "preprocess": SOURCE | DEFAULT_CODE,
     "train": SOURCE | SERVING | DEFAULT_FEATURES,
+    "tune": SOURCE | SERVING | DEFAULT_FEATURES,
     "evaluate": SOURCE | REGISTRY | REGISTRATION | SERVING | TRAINING | DEFAULT_FEATURES,
     "gate": SOURCE | REGISTRY | DEFAULT_CODE,
 }
 """For each stage, the modules that its code imports and its command does not run, with the reason."""
-SUBPROCESSES = {"train": ("pipelines.defaults.training",)}
+SUBPROCESSES = dict.fromkeys(("train", "tune"), ("pipelines.defaults.training",))
 """For each stage, the modules that it starts as other processes."""
 
 
@@ -43,7 +62,7 @@ def find_unnamed(stage: Stage) -> set[str]:
     deps = [Path(dep) for dep in stage.deps]
     unnamed_files = {str(file) for file in files if not any(file.is_relative_to(dep) for dep in deps)}
     sections = ({step} & params.load(ROOT, "flights").keys()) | read_sections(files)
-    return unnamed_files | (sections - {key for _, key in stage.params})
+    return unnamed_files | (sections - {key.partition(".")[0] for _, key in stage.params})
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
@@ -56,7 +75,8 @@ def test_each_entry_of_a_stage_is_needed(stage: Stage) -> None:
     """Negative control: without any one entry, the test above would fail."""
     for dep in (dep for dep in stage.deps if dep.startswith("pipelines")):
         assert find_unnamed(replace(stage, deps=tuple(other for other in stage.deps if other != dep))), dep
-    assert find_unnamed(replace(stage, params=())) == {strip_model_suffix(stage.name, "flights")}
+    sections = {strip_model_suffix(stage.name, "flights")}
+    assert find_unnamed(replace(stage, params=())) == sections | ({"train"} if "tune" in sections else set())
 
 
 def test_naming_single_files_of_a_package_is_not_enough() -> None:

@@ -13,16 +13,17 @@ export interface Axis {
   domain: [Date, Date];
 }
 
-/** Return the day on which an event stands: its as-of date, or else the date of its wall-clock time. */
+/** Return the day at which the charts show an event: its as-of date, or else the date at which it was recorded. */
 export const findDay = (event: TimelineEvent): string => event.as_of ?? formatDay(event.at);
 
 /** Return the year of weeks that the charts show: up to the newest week of the data, or the newest event without data.
  * Null if there is neither. */
 export function createAxis({ summary, drift_weeks: driftWeeks, events }: ModelDetails): Axis | null {
-  const measured = [...(summary.performance?.weeks ?? []), ...driftWeeks].map(({ week }) => week).sort();
-  const days = events.map(findDay).sort();
-  const dated = measured.length > 0 ? [...measured, ...days.filter((day) => isNear(day, measured))].sort() : days;
-  const [first, last] = [dated[0], dated.at(-1)];
+  const dataWeeks = [...(summary.performance?.weeks ?? []), ...driftWeeks].map(({ week }) => week).sort();
+  const eventDays = events.map(findDay).sort();
+  const days =
+    dataWeeks.length > 0 ? [...dataWeeks, ...eventDays.filter((day) => isNear(day, dataWeeks))].sort() : eventDays;
+  const [first, last] = [days[0], days.at(-1)];
   if (first === undefined || last === undefined) return null;
   const end = findMonday(last);
   const weeks: string[] = [];
@@ -32,9 +33,9 @@ export function createAxis({ summary, drift_weeks: driftWeeks, events }: ModelDe
   return { weeks, domain: [new Date(weeks[0] ?? end), addDays(end, 7)] };
 }
 
-/** Return whether a day is in the measured weeks or up to six weeks later: then it does not stretch the axis. */
-const isNear = (day: string, measured: string[]): boolean =>
-  day >= (measured[0] ?? "") && day <= formatDay(addDays(measured.at(-1) ?? day, 42));
+/** Return whether a day is in the weeks of the data or at most six weeks later. The axis has no later days. */
+const isNear = (day: string, dataWeeks: string[]): boolean =>
+  day >= (dataWeeks[0] ?? "") && day <= formatDay(addDays(dataWeeks.at(-1) ?? day, 42));
 
 /** Return whether the axis has a day. */
 export const hasDay = ({ domain }: Axis, day: string): boolean =>

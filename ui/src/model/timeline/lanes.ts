@@ -44,11 +44,11 @@ const OTHER: Look = { lane: "endpoint", color: COLORS.orange, symbol: "circle" }
 
 /** Return the dots of the chart. A start of a training is shown only until the training has ended. */
 export function createDots({ events, drift_weeks: driftWeeks }: ModelDetails, axis: Axis): Dot[] {
-  const ended = new Set(events.filter((event) => event.kind === "ended").map((event) => event.run));
-  const shown = events.filter(
-    (event) => event.kind !== "registered" && !(event.kind === "started" && ended.has(event.run)),
+  const endedRuns = new Set(events.filter((event) => event.kind === "ended").map((event) => event.run));
+  const visibleEvents = events.filter(
+    (event) => event.kind !== "registered" && !(event.kind === "started" && endedRuns.has(event.run)),
   );
-  const dots = shown.filter((event) => hasDay(axis, findDay(event))).map(createDot);
+  const dots = visibleEvents.filter((event) => hasDay(axis, findDay(event))).map(createDot);
   const decisions = driftWeeks.flatMap((week) => week.decisions).filter((decision) => decision.outcome === "drift");
   const alarms = decisions.map((decision): Dot => {
     const title = `${decision.day}: drift\n${decision.reasons}`;
@@ -94,5 +94,5 @@ export function createPeriods({ events, summary }: ModelDetails, axis: Axis): Pe
   const clip = (moment: Date) => new Date(Math.min(Math.max(+moment, +axis.domain[0]), +axis.domain[1]));
   return periods
     .map(({ version, from, to }) => ({ version, from: clip(from), to: clip(to) }))
-    .filter((r) => r.from < r.to);
+    .filter((period) => period.from < period.to);
 }

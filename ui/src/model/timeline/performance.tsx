@@ -6,14 +6,15 @@ import type { ModelDetails, WeekPerformance } from "../../documents/types";
 import { addDays, formatInterval, formatMetric } from "../../format";
 import { type Axis, MARGIN_LEFT, MARGIN_RIGHT } from "./axis";
 
-const WEDNESDAY = 3.5;
+/** Days from the beginning of a week to its middle. */
+const HALF_WEEK = 3.5;
 
 /** Draw the metric of each week with its interval. A week without labels is a gap. */
 export function PerformanceChart({ details, axis }: { details: ModelDetails; axis: Axis }) {
   const { performance } = details.summary;
   const { label, build } = useMemo(() => {
     const known = new Map((performance?.weeks ?? []).map((week) => [week.week, week]));
-    const points = axis.weeks.map((week) => ({ middle: addDays(week, WEDNESDAY), week: known.get(week) }));
+    const points = axis.weeks.map((week) => ({ middle: addDays(week, HALF_WEEK), week: known.get(week) }));
     const metric = performance?.metric ?? "metric";
     const read = (name: "value" | "low" | "high") => (point: (typeof points)[number]) => point.week?.[name] ?? NaN;
     const build = (): Plot.PlotOptions => ({

@@ -7,7 +7,7 @@ import { addDays, formatCount, formatDay, formatInterval, formatMetric } from ".
 import { EmptyNote, Panel } from "../../widgets/panel";
 import { type Axis, findDay, findWeek, hasDay, locate } from "./axis";
 import { DriftMap, sortColumns } from "./drift_map";
-import { History } from "./history";
+import { History, HistoryTable } from "./history";
 import { Legend } from "./legend";
 import { PerformanceChart } from "./performance";
 
@@ -23,12 +23,12 @@ interface TimelineProps {
 /** Show the year. A click selects a week; with a keyboard, the field above does. */
 export function Timeline({ details, axis, week, onSelect }: TimelineProps) {
   const columns = useMemo(() => sortColumns(details.drift_weeks), [details.drift_weeks]);
-  const [hasAll, setHasAll] = useState(false);
-  const shown = useMemo(() => (hasAll ? columns : columns.slice(0, FEW_COLUMNS)), [columns, hasAll]);
+  const [isExpanded, setExpanded] = useState(false);
+  const visibleColumns = useMemo(() => (isExpanded ? columns : columns.slice(0, FEW_COLUMNS)), [columns, isExpanded]);
   const outside = details.events.filter((event) => !hasDay(axis, findDay(event))).length;
   const note =
-    "Weeks are days of the data, UTC. An event stands at its as-of date if it has one, else at the date of its " +
-    `wall-clock time.${outside ? ` ${outside} events are outside of these weeks: see the list below.` : ""}`;
+    "Weeks by the dates of the data, UTC. An event is shown at its as-of date, or else at the date at which it was " +
+    `recorded.${outside ? ` ${outside} events are outside of these weeks: see the list below.` : ""}`;
   return (
     <Panel title="History" note={note} actions={<WeekField axis={axis} week={week} onSelect={onSelect} />}>
       <WeekSelection axis={axis} week={week} onSelect={onSelect}>
@@ -39,17 +39,20 @@ export function Timeline({ details, axis, week, onSelect }: TimelineProps) {
           <EmptyNote>No labels are known yet, so there is no performance.</EmptyNote>
         )}
         {columns.length > 0 ? (
-          <DriftMap details={details} axis={axis} columns={shown} />
+          <DriftMap details={details} axis={axis} columns={visibleColumns} />
         ) : (
-          <EmptyNote>Drift was never decided for this model.</EmptyNote>
+          <EmptyNote>There is no drift decision about this model yet.</EmptyNote>
         )}
       </WeekSelection>
       <Legend />
       {columns.length > FEW_COLUMNS && (
-        <Button size="2xs" variant="ghost" mt={1} onClick={() => setHasAll(!hasAll)}>
-          {hasAll ? `Show the ${FEW_COLUMNS} columns with the largest effects` : `Show all ${columns.length} columns`}
+        <Button size="2xs" variant="ghost" mt={1} onClick={() => setExpanded(!isExpanded)}>
+          {isExpanded
+            ? `Show the ${FEW_COLUMNS} columns with the largest effects`
+            : `Show all ${columns.length} columns`}
         </Button>
       )}
+      <HistoryTable details={details} axis={axis} />
       <Tables details={details} columns={columns} />
     </Panel>
   );

@@ -116,7 +116,7 @@ def test_a_lost_file_of_rows_is_found_in_each_kind_of_table(lake: Lake, table: s
 
 
 def test_a_file_of_other_rows_and_the_same_size_is_found(lake: Lake) -> None:
-    """It can be read, and has the right number of rows. Only the digest tells it from the right one."""
+    """A file can be read, and has the right number of rows, but other values. Only its digest differs."""
     path = find_present_file(lake, "t")
     size = path.stat().st_size
     for value in range(1000):
@@ -136,7 +136,7 @@ def test_presence_and_size_are_checked_without_the_content(lake: Lake) -> None:
     assert (finding.problem, finding.table) == ("missing", "by_model")
 
 
-def test_a_file_that_only_an_older_snapshot_needs_is_told_apart(lake: Lake, home: Path) -> None:
+def test_a_file_that_only_an_older_snapshot_needs_is_reported_as_such(lake: Lake, home: Path) -> None:
     present = {task.file.file_path for task in lake.catalog.load_table("leeway.t").scan().plan_files()}
     (old,) = [path for path in home.glob("lake/leeway/t/data/date=2013-01-02/*") if f"file://{path}" not in present]
     old.unlink()
@@ -179,7 +179,7 @@ def find_manifests_of_one_size(lake: Lake) -> tuple[Path, Path]:
 
 
 def test_a_manifest_in_place_of_another_is_found(lake: Lake, home: Path) -> None:
-    """Each file can be read. Its size, or the snapshot's number of rows, tells that it is another one's."""
+    """Each file can be read, but belongs to another snapshot. Its size or its number of rows shows this."""
     first, second = find_manifests_of_one_size(lake)
     content = first.read_bytes()
     shutil.copy(find(home, "months/metadata/*-m0.avro"), first)
@@ -238,7 +238,7 @@ def test_a_table_that_the_catalog_does_not_list_is_found(lake: Lake, home: Path)
     assert (finding.kind, finding.problem, finding.table) == ("table", "unlisted", "t")
 
 
-def test_a_catalog_of_earlier_is_found(lake: Lake, home: Path) -> None:
+def test_an_outdated_catalog_is_found(lake: Lake, home: Path) -> None:
     """It was copied back from a backup, without the tables. What was committed since would be hidden."""
     shutil.copy(home / "lake/catalog.db", home / "copy.db")
     lake.write_partition("t", D3, create_rows(D3))

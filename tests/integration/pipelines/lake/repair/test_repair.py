@@ -238,7 +238,7 @@ def test_a_table_is_listed_again(home: Path) -> None:
     assert read_locations(path) == locations
 
 
-def test_a_catalog_of_earlier_names_the_newest_versions_again(home: Path) -> None:
+def test_repair_points_an_outdated_catalog_to_the_newest_versions(home: Path) -> None:
     path = home / "lake/catalog.db"
     shutil.copy(path, home / "copy.db")
     for value in (5, 6):

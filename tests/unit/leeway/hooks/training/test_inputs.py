@@ -35,6 +35,11 @@ def test_each_task_has_its_own_name():
     assert build_base_name("ab", "run", "c", -1) != build_base_name("a", "run", "bc", -1)
 
 
+def make_request(count=1, **fields):
+    """Return the inputs, with the number of instances."""
+    return {**make_inputs(**fields), "ResourceConfig": {"InstanceCount": count, "InstanceType": "ml.m5.large"}}
+
+
 def make_inputs(**fields):
     defaults = {
         "image": "xgb:1", "hyperparameters": {"eta": 0.1, "depth": 6}, "code": "s3://b/c.tar.gz", "program": "t.py",
@@ -62,17 +67,26 @@ def test_inputs_are_strings_in_a_fixed_order():
         {"code": "s3://b/d.tar.gz"},
         {"channels": {"train": "s3://b/t/"}},
         {"channels": {"train": "s3://b/t/", "validation": "s3://b/w/"}},
+        {"sharded_channels": ["train"]},
     ],
 )
 def test_whatever_changes_the_model_changes_the_inputs(fields):
     assert compute_digest(make_inputs(**fields)) != compute_digest(make_inputs())
-    assert not has_same_inputs(make_inputs(), make_inputs(**fields))
-    assert not has_same_inputs(make_inputs(**fields), make_inputs())
+    assert not has_same_inputs(make_request(), make_request(**fields))
+    assert not has_same_inputs(make_request(**fields), make_request())
+
+
+def test_a_job_on_another_number_of_instances_is_another_job():
+    assert not has_same_inputs(make_request(1), make_request(2))
+    # The type may change: a task may try several.
+    described_job = make_request(2)
+    described_job["ResourceConfig"] |= {"InstanceType": "ml.m5.xlarge", "VolumeSizeInGB": 30}
+    assert has_same_inputs(described_job, make_request(2))
 
 
 def test_defaults_that_sagemaker_adds_leave_the_inputs_the_same():
-    described_job = make_inputs()
+    described_job = make_request()
     for channel in described_job["InputDataConfig"]:
         channel |= {"CompressionType": "None", "RecordWrapperType": "None"}
     described_job["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] = False
-    assert has_same_inputs(described_job, make_inputs())
+    assert has_same_inputs(described_job, make_request())

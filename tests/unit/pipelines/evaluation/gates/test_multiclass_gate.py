@@ -134,7 +134,7 @@ def test_the_calibration_error_has_the_method_without_bias() -> None:
     assert list_outcomes(build_holdout(), policy)["ece"] == PASSED
 
 
-def test_a_feature_that_tells_one_class_from_the_others_is_a_leak() -> None:
+def test_a_feature_that_separates_one_class_from_the_others_is_a_leak() -> None:
     holdout = build_holdout()
     leak = holdout.features.assign(leak=np.where(holdout.label == 1, 5.0, holdout.features["leak"]))
     outcomes = list_outcomes(replace(holdout, features=leak), features=("airport", "leak"))

@@ -123,7 +123,7 @@ def test_fishers_test_equals_that_of_scipy(seed: int) -> None:
 def test_small_bins_are_pooled_with_neighbours_and_rare_categories_together() -> None:
     reference, window = np.array([90.0, 1, 2, 90, 3]), np.array([90.0, 2, 1, 90, 2])
     ordered_groups, unordered_groups = (
-        distances.pool_bins(reference, window, ordered=is_ordered) for is_ordered in (True, False)
+        distances.pool_bins(reference, window, is_ordered=is_ordered) for is_ordered in (True, False)
     )
     assert ordered_groups.tolist() == [0, 1, 1, 1, 1]
     # The three rare categories are one group: 11 rows, 5.5 expected on either side.

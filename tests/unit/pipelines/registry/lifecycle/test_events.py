@@ -1,5 +1,6 @@
 """Test that a model's state is computed from its events."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,18 @@ def test_a_shadow_is_recorded_once_in_a_run_whatever_is_deployed_meanwhile(monke
     assert not record("shadow_passed", "one") and not record("deployed", "one"), "a retry of each task"
     assert record("shadow_failed", "two") and record("shadow_failed", "three")
     assert Journal.open().read_state("m").served == {"a": ("4",)}
+
+
+def test_only_the_first_deployment_to_an_endpoint_is_recorded_as_a_new_endpoint() -> None:
+    def deploy(version: str, created: dt.datetime) -> str:
+        fields = {"model": "m", "version": version, "endpoint": "a", "config": version, "why": "canary release"}
+        spec = record_deployment.RecordDeploymentSpec(outcome="deployed", created=created, **fields)
+        record_deployment.run(spec)
+        return Journal.open().read_state("m").events[-1].why
+
+    created = dt.datetime.now(dt.UTC)
+    assert deploy("1", created) == "endpoint a: a new endpoint"
+    assert deploy("1", created) == "endpoint a: a new endpoint", "a retry records nothing"
+    assert deploy("2", created) == "endpoint a: canary release"
+    assert deploy("3", dt.datetime.now(dt.UTC)) == "endpoint a: a new endpoint", "it was deleted and created again"
+    assert len(Journal.open().read_state("m").events) == 3

@@ -50,7 +50,7 @@ def find(
     periods = UnmeteredPeriodFinder(last_rows, events, live, find_last_report, at(now)).find()
     return [
         (item.fleet.config, *((moment - at(0)).total_seconds() / 3_600 for moment in (item.begin, item.end)),
-         item.count, item.running)
+         item.count, item.is_running)
         for item in periods
     ]  # fmt: skip
 
@@ -126,7 +126,7 @@ def find_replaced(rows: tuple = (), events: tuple = EVENTS) -> dict[str, bool]:
     """Return by configuration whether another one replaced it; no endpoint exists."""
     last_rows = {(REGION, "boats", row["config"], "AllTraffic"): row for row in rows}
     periods = UnmeteredPeriodFinder(last_rows, events, (), lambda *_: None, at(10)).find()
-    return {item.fleet.config: item.replaced for item in periods}
+    return {item.fleet.config: item.is_replaced for item in periods}
 
 
 def test_a_replaced_fleet_is_not_a_deleted_one_although_nothing_exists_any_more() -> None:
@@ -156,7 +156,7 @@ def test_events_of_earlier_versions_of_leeway_name_no_instances() -> None:
 )
 def test_number_of_instances_is_corrected_to_the_present_one(correction: Any, changes: list, expected: list) -> None:
     present = Change(at(correction[0]), correction[1]) if correction else None
-    period = UnmeteredPeriod(make_fleet(), at(0), at(4), 1, running=True, correction=present)
+    period = UnmeteredPeriod(make_fleet(), at(0), at(4), 1, is_running=True, correction=present)
     result = apply_correction(period, [Change(at(hours), count) for hours, count in changes])
     assert [((item.at - at(0)).total_seconds() / 3_600, item.count) for item in result] == expected
 

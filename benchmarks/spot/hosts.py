@@ -1,0 +1,107 @@
+"""Measure the default training script on 1, 2 and 4 hosts, each with one thread, and what the hosts send each other.
+
+The hosts are processes of this machine with loopback addresses, so the machine needs a core for each, and the network
+costs nothing. The seconds of the rounds are those of a job with all rounds less those of a job with one round: reading
+the data and making the bins takes each host as long as one host. The rows are synthetic, because flights has too few:
+there, a round takes milliseconds on one host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PROJECT = Path(__file__).parents[2]
+HOST_COUNTS = (1, 2, 4)
+REPEATS = 3
+ROWS = int(os.environ.get("LEEWAY_BENCH_ROWS", "2000000"))
+VALIDATION_ROWS = 20_000
+FEATURES = 20
+ROUNDS = 101
+HYPERPARAMETERS = {"early_stopping_rounds": 1_000, "nthread": 1, "checkpoint_s": 1_000, "max_depth": 6}
+
+
+def run() -> dict[str, Any]:
+    """Return the seconds of each repetition, and as facts the MiB that the hosts send each other in a round."""
+    cores = os.cpu_count() or 1
+    if cores < max(HOST_COUNTS):
+        sys.stderr.write(f"this machine has {cores} cores for {max(HOST_COUNTS)} hosts: they wait for each other\n")
+    seconds: dict[str, list[float]] = {}
+    facts: dict[str, Any] = {"rows": ROWS, "features": FEATURES}
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        _write_channels(base)
+        for repeat in range(REPEATS):  # alternately, so that the machine's load is the same for all
+            for count in HOST_COUNTS:
+                one_round_s, one_round_bytes = _train(base, count, 1, f"{repeat}-{count}-short")
+                all_rounds_s, all_rounds_bytes = _train(base, count, ROUNDS, f"{repeat}-{count}-long")
+                name = f"{count} host{'s' if count > 1 else ''}"
+                seconds.setdefault(f"{name}, whole job", []).append(all_rounds_s)
+                seconds.setdefault(f"{name}, {ROUNDS - 1} rounds", []).append(all_rounds_s - one_round_s)
+                sent_mib = (all_rounds_bytes - one_round_bytes) / (ROUNDS - 1) / 2**20
+                facts[f"{name}, MiB sent in a round"] = round(sent_mib, 3)
+    return {"seconds": seconds, "facts": facts}
+
+
+def _write_channels(base: Path) -> None:
+    generator = np.random.default_rng(13)
+    names = [f"feature_{number}" for number in range(FEATURES)]
+    features = dict.fromkeys(names, "number")
+    description = {"dataset": "synthetic", "task": "binary", "label": "label", "features": features}
+    for channel, count in (("train", ROWS), ("validation", VALIDATION_ROWS)):
+        values = generator.normal(size=(count, FEATURES)).astype(np.float32)
+        noise = generator.normal(size=count)
+        frame = pd.DataFrame(values, columns=names)
+        frame["label"] = values[:, 0] + values[:, 1] * values[:, 2] + noise > 0
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        (base / channel).mkdir()
+        metadata = {b"leeway": json.dumps(description).encode()}
+        pq.write_table(table.replace_schema_metadata(metadata), base / channel / "data.parquet")
+
+
+def _train(base: Path, host_count: int, rounds: int, job: str) -> tuple[float, int]:
+    """Return the seconds that the job took, and the bytes that the machine sent to itself."""
+    names = [f"127.77.7.{number}" for number in range(1, host_count + 1)]
+    options = {**HYPERPARAMETERS, "num_round": rounds, "verbose_eval": rounds}
+    arguments = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
+    sent_before, began_at = _count_sent_bytes(), time.monotonic()
+    processes = [_start_host(base, names, name, job, arguments) for name in names]
+    codes = [process.wait() for process in processes]
+    seconds = time.monotonic() - began_at
+    if any(codes):
+        raise RuntimeError(f"the hosts ended with the exit codes {codes}")
+    return seconds, _count_sent_bytes() - sent_before
+
+
+def _start_host(base: Path, names: list[str], name: str, job: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    folder = base / job / name
+    (folder / "output").mkdir(parents=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(PROJECT),
+        "SAGEMAKER_BASE_DIR": str(folder),
+        "SM_CHANNEL_TRAIN": str(base / "train"),
+        "SM_CHANNEL_VALIDATION": str(base / "validation"),
+        "SM_HOSTS": json.dumps(names),
+        "SM_CURRENT_HOST": name,
+        "TRAINING_JOB_NAME": f"{base}/{job}",
+    }
+    command = [sys.executable, str(PROJECT / "pipelines/defaults/training.py"), *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _count_sent_bytes() -> int:
+    interfaces = psutil.net_io_counters(pernic=True)
+    return sum(counters.bytes_sent for name, counters in interfaces.items() if name.startswith("lo"))

@@ -1,0 +1,1 @@
+"""Check, store and list SageMaker models."""

@@ -1,0 +1,1 @@
+"""Answer the operations of hyperparameter tuning jobs."""

@@ -1,0 +1,91 @@
+"""Measure what processes use of NVIDIA's GPUs, as nvidia-smi reports it. Without nvidia-smi, nothing is measured.
+
+It was tested with recorded tables of nvidia-smi only: no machine with a GPU was there when this was written.
+"""
+
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+TIMEOUT_S = 20.0
+PROGRAM = "nvidia-smi"
+PROCESSES = ("pmon", "-c", "1", "-s", "um")
+"""Arguments that print, for each GPU and process, the share of the time that it was used, and its memory in MB."""
+MEMORY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
+
+
+@dataclass(frozen=True)
+class GpuUsage:
+    """Percent of one GPU, summed over the GPUs. A number that the driver does not report is None."""
+
+    gpu_percent: float | None
+    memory_percent: float | None
+
+
+def measure_gpus(pids: Collection[int]) -> GpuUsage | None:
+    """Return what processes use of the GPUs; None if none of them uses one, or if that cannot be said.
+
+    It takes a second or more.
+
+    Args:
+        pids: The processes.
+    """
+    if not pids or shutil.which(PROGRAM) is None:
+        return None
+    rows = [row for row in parse_processes(_run(*PROCESSES)) if row.get("pid") in {str(pid) for pid in pids}]
+    if not rows:
+        return None
+    totals_mb = dict(_parse_memory(_run(*MEMORY)))
+    shares: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if (share := _parse_number(row.get("sm"))) is not None:
+            shares["gpu"].append(share)
+        used_mb, total_mb = _parse_number(row.get("fb")), totals_mb.get(row.get("gpu", ""))
+        if used_mb is not None and total_mb:
+            shares["memory"].append(100 * used_mb / total_mb)
+    return GpuUsage(*(sum(shares[name]) if shares[name] else None for name in ("gpu", "memory")))
+
+
+def parse_processes(text: str) -> Iterator[Mapping[str, str]]:
+    """Yield the rows of the table that `nvidia-smi pmon` prints. Its first line names the columns."""
+    header: list[str] = []
+    for line in text.splitlines():
+        words = line.lstrip("#").split()
+        if line.startswith("#"):
+            header = header or words
+        elif header and words:
+            yield dict(zip(header, words, strict=False))
+
+
+def _parse_memory(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the index and the memory in MB of each GPU."""
+    for line in text.splitlines():
+        index, _, total = line.partition(",")
+        if (total_mb := _parse_number(total.strip())) is not None:
+            yield index.strip(), total_mb
+
+
+def _parse_number(word: str | None) -> float | None:
+    """Return the number; None for `-` and other words."""
+    try:
+        return float(word or "")
+    except ValueError:
+        return None
+
+
+def _run(*arguments: str) -> str:
+    """Return what nvidia-smi prints; nothing if it fails: then there is no driver."""
+    try:
+        result = subprocess.run(
+            [PROGRAM, *arguments],
+            capture_output=True,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return result.stdout

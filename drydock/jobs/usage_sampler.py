@@ -1,0 +1,112 @@
+"""Record what the hosts of a run use, as the CloudWatch metrics that SageMaker has of a job."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from drydock.cloudwatch.backend import record_host_metrics
+from drydock.host.disk import measure_folder
+from drydock.host.executor import RunningHost
+from drydock.host.gpu import measure_gpus
+from drydock.host.tree import HostTree
+from drydock.jobs.job import Job
+from drydock.resources import Owner
+from drydock.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SAMPLE_S = 5.0
+"""Seconds between two samples of a host's CPU and memory."""
+FIRST_SAMPLE_S, FIRST_SAMPLES_S = 1.0, 60.0
+"""Seconds between two samples in the first seconds of a run, and the number of these seconds. So short jobs have data,
+too."""
+SLOW_SAMPLE_S = 15.0
+"""Shortest time between two samples of the disk and the GPU, seconds: both take longer."""
+COST_FACTOR = 50
+"""Shortest pause, as a multiple of the CPU time of the last sample: samples take at most 2 % of a core."""
+GIB = 2**30
+
+
+class UsageSampler:
+    """Samples the hosts of one run in a thread of its own, which holds nothing up.
+
+    Args:
+        job: The job.
+        hosts: The running hosts.
+        trees: Their folder trees, in the same order.
+        settings: The server's settings.
+    """
+
+    def __init__(self, job: Job, hosts: Sequence[RunningHost], trees: Sequence[HostTree], settings: Settings) -> None:
+        self._job, self._hosts = job, list(zip(hosts, trees, strict=True))
+        self._owner = Owner(job.account_id, job.region)
+        # An executor measures in percent of what the host has here. It has no more than this machine.
+        instance_mib = job.instance_size.memory_mib
+        self._memory_factor = min(instance_mib, settings.memory_mib) / instance_mib
+        self._volume_bytes = int(job.resources.get("VolumeSizeInGB") or 0) * GIB
+        self._slow_due_at, self._has_failed = 0.0, False
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"usage of {job.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sampling, without a wait: the engine of containers may need seconds for a sample."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        started_at = time.monotonic()
+        while not self._stopped.is_set():
+            cpu_s = time.thread_time()
+            try:
+                self._sample()
+            except Exception:  # the disk is full, or the server ends; the job must not notice
+                if not self._has_failed and not self._stopped.is_set():
+                    log.exception("job %s: its usage cannot be recorded", self._job.name)
+                self._has_failed = True
+            is_first = time.monotonic() - started_at < FIRST_SAMPLES_S
+            pause_s = FIRST_SAMPLE_S if is_first else SAMPLE_S
+            self._stopped.wait(max(pause_s, COST_FACTOR * (time.thread_time() - cpu_s)))
+
+    def _sample(self) -> None:
+        is_slow_due = time.monotonic() >= self._slow_due_at
+        for host, tree in self._hosts:
+            usage = host.measure_usage()
+            if usage is None or self._stopped.is_set():
+                continue
+            values = {
+                "CPUUtilization": usage.cpu_percent,
+                "MemoryUtilization": usage.memory_percent * self._memory_factor,
+                **(self._sample_slowly(host, tree) if is_slow_due else {}),
+            }
+            record_host_metrics(self._owner, self._job.log_group, self._job.build_metrics_host(tree.host), values)
+            if is_slow_due:
+                self._slow_due_at = time.monotonic() + SLOW_SAMPLE_S
+
+    def _sample_slowly(self, host: RunningHost, tree: HostTree) -> Mapping[str, float]:
+        """Return the metrics of the disk and the GPUs, as far as they are known."""
+        used_bytes = measure_folder(tree.root) if self._volume_bytes else None
+        gpu = measure_gpus(host.list_process_ids())
+        values = {
+            "DiskUtilization": None if used_bytes is None else 100 * used_bytes / self._volume_bytes,
+            "GPUUtilization": gpu.gpu_percent if gpu else None,
+            "GPUMemoryUtilization": gpu.memory_percent if gpu else None,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@contextmanager
+def record_usage(
+    job: Job, hosts: Sequence[RunningHost], trees: Sequence[HostTree], settings: Settings
+) -> Iterator[None]:
+    """Record what the hosts of a run use during a block; the arguments are those of `UsageSampler`."""
+    sampler = UsageSampler(job, hosts, trees, settings)
+    sampler.start()
+    try:
+        yield
+    finally:
+        sampler.close()

@@ -1,0 +1,104 @@
+"""Decide when a tuning job ends, and how."""
+
+from collections.abc import Sequence
+
+from drydock.jobs.states import Status
+from drydock.tuning.plan import TuningPlan
+from drydock.tuning.records import Ending
+from drydock.tuning.trial import Trial
+
+MAX_FAILURES = 5
+"""A tuning job fails once this many training jobs have ended without a single success, as on SageMaker."""
+MIN_IMPROVEMENT = 0.01
+"""A trial improves the best objective if it is better by this share: SageMaker's 1%."""
+NO_SUCCESS = "Please take a look at the training job failures to get more details."
+NO_OBJECTIVE = (
+    "Please ensure that the custom algorithm is emitting the objective metric as defined by the regular expression "
+    "provided."
+)
+
+
+def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
+    """Return the trial with the best objective; the first one of several. None if no trial has an objective."""
+    best: Trial | None = None
+    for trial in trials:
+        if trial.can_be_best and (
+            best is None or plan.objective.is_better(_get_objective(trial), _get_objective(best))
+        ):
+            best = trial
+    return best
+
+
+def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> Ending | None:
+    """Return how the tuning job ends, if a completion criterion is met or nothing can succeed. None if it continues.
+
+    Args:
+        trials: The trials so far.
+        plan: The tuning job's request.
+        running_s: Seconds since the creation of the tuning job.
+    """
+    ended_trials = [trial for trial in trials if trial.has_ended]
+    if running_s >= plan.max_runtime_s or _is_target_met(ended_trials, plan):
+        return Ending(Status.COMPLETED)
+    limit = plan.criteria.get("BestObjectiveNotImproving", {}).get("MaxNumberOfTrainingJobsNotImproving")
+    if limit is not None and count_not_improving(ended_trials, plan) >= limit:
+        return Ending(Status.COMPLETED)
+    if len(ended_trials) < MAX_FAILURES or any(trial.series for trial in trials):
+        return None
+    return _describe_failure(ended_trials)
+
+
+def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) -> Ending:
+    """Return how a tuning job ends whose training jobs have all ended.
+
+    Args:
+        trials: All trials.
+        planned_ending: What `find_ending` or a request to stop has decided before; None if all trials have run.
+    """
+    if planned_ending and planned_ending.status is not Status.COMPLETED:
+        return planned_ending
+    if any(trial.objective is not None for trial in trials):
+        return Ending(Status.COMPLETED)
+    return _describe_failure(trials) if trials else Ending(Status.COMPLETED)
+
+
+def count_not_improving(trials: Sequence[Trial], plan: TuningPlan) -> int:
+    """Return how many trials with an objective have ended since the last one that improved the best by at least 1%."""
+    with_objective = [trial for trial in trials if trial.objective is not None and trial.job and trial.job.ended_at]
+    count, best = 0, None
+    for trial in sorted(with_objective, key=lambda item: item.job.ended_at):  # type: ignore[union-attr, arg-type, return-value]
+        value = _get_objective(trial)
+        margin = MIN_IMPROVEMENT * abs(best) if best is not None else 0.0
+        if best is None or plan.objective.is_better(
+            value, best - margin if plan.objective.is_minimized else best + margin
+        ):
+            count, best = 0, value
+        else:
+            count += 1
+    return count
+
+
+def _is_target_met(trials: Sequence[Trial], plan: TuningPlan) -> bool:
+    target = plan.criteria.get("TargetObjectiveMetricValue")
+    if target is None:
+        return False
+    best = find_best(trials, plan)
+    return best is not None and not plan.objective.is_better(target, _get_objective(best))
+
+
+def _describe_failure(trials: Sequence[Trial]) -> Ending:
+    """Return the end of a tuning job without any objective, with SageMaker's FailureReason."""
+    count = len(trials)
+    if all(trial.status is Status.FAILED for trial in trials):
+        start = (
+            f"No training job succeeded after {count} attempts."
+            if count >= MAX_FAILURES
+            else "All training jobs failed."
+        )
+        return Ending(Status.FAILED, f"{start} {NO_SUCCESS}")
+    return Ending(Status.FAILED, f"No objective metrics found after running {count} training jobs. {NO_OBJECTIVE}")
+
+
+def _get_objective(trial: Trial) -> float:
+    assert trial.objective is not None, f"{trial.record.name} has no objective"
+    return trial.objective

@@ -1,0 +1,75 @@
+"""`python -m pipelines tuning`: show the trials of a search for hyperparameters, and apply its winner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines import params
+from pipelines.cli.options import JsonOption
+from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.code_files import PARAMS_FILE, find_model
+from pipelines.errors import SpecError
+from pipelines.settings import settings
+
+app = typer.Typer(
+    no_args_is_help=True, help="Show the trials of a search for hyperparameters (step `tune`), and apply its winner."
+)
+
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Model of the project (default: that of the working directory).")
+]
+FolderOption = Annotated[
+    str, typer.Option("--tuning", metavar="FOLDER", help="What `tune` wrote (default: the model's data/tuning).")
+]
+SHOWN_TRIALS = 20
+"""Number of trials that the report shows if --all is not given."""
+
+
+@app.command("report")
+def show_report(
+    model: ModelArgument = "",
+    tuning: FolderOption = "",
+    show_all: Annotated[bool, typer.Option("--all", help=f"All trials, not only the best {SHOWN_TRIALS}.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the trials, the best first, and where the HTML report is."""
+    from pipelines.cli.tuning.table import build_table, read_rows
+    from pipelines.tuning.report.page import PAGE
+    from pipelines.tuning.winner import read_winner
+
+    if model and tuning:
+        raise SpecError("MODEL has no effect beside --tuning, which names the folder.", "Give one of them.")
+    folder = Path(tuning) if tuning else _find_model_folder(model) / "data" / "tuning"
+    winner, rows = read_winner(folder), read_rows(folder)
+    shown_rows = rows if show_all else rows[:SHOWN_TRIALS]
+    if as_json:
+        write_json({"winner": winner.model_dump(), "trials": shown_rows, "report": str(folder / PAGE)})
+        return
+    make_console().print(build_table(shown_rows, winner.metric))
+    if len(shown_rows) < len(rows):
+        write_line(f"{len(rows) - len(shown_rows)} more with --all")
+    write_line(
+        f"{winner.name}: {winner.trials} trials ({winner.strategy}), best {winner.metric} {winner.objective:.5f}"
+    )
+    write_line(f"report: {folder / PAGE}")
+
+
+@app.command("apply")
+def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
+    """Write the winner's values into section `train` of the model's params.yaml, with a record of the search."""
+    from pipelines.tuning import winner as winners
+
+    model_folder = _find_model_folder(model)
+    winner = winners.read_winner(Path(tuning) if tuning else model_folder / "data" / "tuning")
+    changes = winners.apply_winner(model_folder / PARAMS_FILE, winner)
+    for name, (before, after) in changes.items():
+        write_line(f"{name}: {'not set' if before is None else before} -> {after}")
+    write_line(f"{model_folder / PARAMS_FILE}: {winner.name} is applied. `dvc repro` trains with it.")
+
+
+def _find_model_folder(model: str) -> Path:
+    """Return the folder of the model's parameters and data: of the working directory's model if none is named."""
+    return params.find_model_folder(settings().project, model or find_model(Path.cwd()))

@@ -1,0 +1,112 @@
+"""Read from CloudWatch what a SageMaker job used of its instances: CPU, memory, disk and GPU.
+
+The calls are the same for AWS and for drydock. This module imports only the standard library, because Airflow's
+operators import it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.costs.job_records import get_end_time, get_instance_fields, get_kind
+
+METRICS = {
+    "cpu": "CPUUtilization",
+    "memory": "MemoryUtilization",
+    "disk": "DiskUtilization",
+    "gpu": "GPUUtilization",
+    "gpu_memory": "GPUMemoryUtilization",
+}
+"""Resource to the name of its metric. The values are percent. 100 percent of `cpu` is one core, of `gpu` and
+`gpu_memory` one GPU."""
+PERIOD_S = 3_600
+"""Seconds of a period. The maximum and the sum of a job do not depend on it; fewer periods are fewer values."""
+MAX_PERIODS = 1_440
+"""CloudWatch's limit for one request. No job runs for so many hours."""
+MAX_PAGES = 20
+"""Largest number of pages of metrics in which the instances of a transform job are looked for."""
+RECENT = dt.timedelta(hours=2)
+"""Time since the end of a job in which only the metrics of the last three hours are listed, which are fewer."""
+
+
+def read_usage(cloudwatch: Any, job: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Read the peak and the mean of each resource that a job used, over all of its instances.
+
+    Args:
+        cloudwatch: boto3 client of CloudWatch.
+        job: response of DescribeTrainingJob, DescribeProcessingJob or DescribeTransformJob. The job may still run.
+
+    Returns:
+        A name of `METRICS` to `peak` and `mean`, percent. A resource of which CloudWatch has no values is left out.
+
+    Raises:
+        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or denies it.
+    """
+    kind = get_kind(job)
+    begin = job.get(f"{kind}StartTime")
+    if begin is None:  # it got no instance
+        return {}
+    namespace = f"/aws/sagemaker/{kind}Jobs"
+    end = get_end_time(job) if _has_ended(job) else dt.datetime.now(dt.UTC)
+    times, hosts = _choose_times(begin, end), _list_hosts(cloudwatch, namespace, job, end)
+    usage = {}
+    for name, metric in METRICS.items():
+        points = [point for host in hosts for point in _read_points(cloudwatch, namespace, metric, host, times)]
+        if samples := sum(point["SampleCount"] for point in points):
+            usage[name] = {
+                "peak": max(point["Maximum"] for point in points),
+                "mean": sum(point["Sum"] for point in points) / samples,
+            }
+    return usage
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    return job[f"{get_kind(job)}JobStatus"] not in ("InProgress", "Stopping")
+
+
+def _choose_times(begin: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+    """Return whole hours around the times of a job. The metrics of a host belong to one job, so no other is in them."""
+    period = dt.timedelta(seconds=PERIOD_S)
+    first = begin.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
+    last = end.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0) + 2 * period
+    return max(first, last - MAX_PERIODS * period), last
+
+
+def _list_hosts(cloudwatch: Any, namespace: str, job: Mapping[str, Any], end: dt.datetime) -> Sequence[str]:
+    """Return the values of the dimension Host of a job's metrics."""
+    kind = get_kind(job)
+    name = job[f"{kind}JobName"]
+    if kind != "Transform":
+        count = int((job["ResourceConfig"] if kind == "Training" else get_instance_fields(job)).get("InstanceCount", 1))
+        return [f"{name}/algo-{number}" for number in range(1, count + 1)]
+    # The hosts of a transform job have the ids of its instances, which Describe does not return.
+    return sorted({host for host in _iterate_hosts(cloudwatch, namespace, end) if host.startswith(f"{name}/")})
+
+
+def _iterate_hosts(cloudwatch: Any, namespace: str, end: dt.datetime) -> Iterator[str]:
+    request = {"Namespace": namespace, "MetricName": METRICS["cpu"], "Dimensions": [{"Name": "Host"}]}
+    if end + RECENT > dt.datetime.now(dt.UTC):
+        request["RecentlyActive"] = "PT3H"
+    for number, page in enumerate(cloudwatch.get_paginator("list_metrics").paginate(**request), 1):
+        for metric in page["Metrics"]:
+            yield from (item["Value"] for item in metric["Dimensions"] if item["Name"] == "Host")
+        if number >= MAX_PAGES:
+            return
+
+
+def _read_points(
+    cloudwatch: Any, namespace: str, metric: str, host: str, times: tuple[dt.datetime, dt.datetime]
+) -> Sequence[Mapping[str, Any]]:
+    response = cloudwatch.get_metric_statistics(
+        Namespace=namespace,
+        MetricName=metric,
+        Dimensions=[{"Name": "Host", "Value": host}],
+        StartTime=times[0],
+        EndTime=times[1],
+        Period=PERIOD_S,
+        Statistics=["Maximum", "Sum", "SampleCount"],
+    )
+    points: Sequence[Mapping[str, Any]] = response["Datapoints"]
+    return points

@@ -1,0 +1,64 @@
+"""Sum up what jobs used of their instances, and build the table of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from pipelines.costs.usage.columns import RESOURCES
+from pipelines.escaping import escape
+
+HEADINGS = ("jobs", "queue\ns", "CPU\n%", "memory\n%", "disk\n%", "GPU\n%", "GPU memory\n%")
+CAPTION = (
+    "Mean / peak. 100 % of CPU is one core, 100 % of GPU is one GPU; memory and disk are those of the instance. "
+    "-: not known."
+)
+
+Row = Mapping[str, Any]
+
+
+def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
+    """Summarize the use of jobs.
+
+    Returns:
+        `jobs`, their number; `queue_s`, the mean of the seconds from a job's creation to its first instances; for each
+        resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose use is known; None if there is none.
+        Longer jobs have more weight in the mean.
+    """
+    summary: dict[str, Any] = {"jobs": len(rows)}
+    summary["queue_s"] = sum(row["first_capacity_s"] or 0.0 for row in rows) / len(rows) if rows else 0.0
+    for resource in RESOURCES:
+        known = [row for row in rows if row[f"{resource}_peak"] is not None]
+        weights = [max(row["training_s"], 1) * row["instance_count"] for row in known]
+        products = (row[f"{resource}_mean"] * weight for row, weight in zip(known, weights, strict=True))
+        summary[f"{resource}_peak"] = max((row[f"{resource}_peak"] for row in known), default=None)
+        summary[f"{resource}_mean"] = sum(products) / sum(weights) if known else None
+    return summary
+
+
+def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) -> Table:
+    """Build the table of the use of instances.
+
+    Args:
+        groups: the groups of `report.group_rows`, summed up by `summarize_usage`.
+        keys: grouping keys.
+        total: summary of all rows.
+    """
+    table = Table(title="Use of the instances", caption=CAPTION, caption_justify="left")
+    for name in keys:
+        table.add_column(name.replace("_", " "))
+    for name in HEADINGS:
+        table.add_column(name, justify="right")
+    for group in groups:
+        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group))
+    table.add_section()
+    table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total), style="bold")
+    return table
+
+
+def _format_cells(summary: Row) -> list[str]:
+    uses = [(summary[f"{resource}_mean"], summary[f"{resource}_peak"]) for resource in RESOURCES]
+    cells = ["-" if peak is None else f"{mean:.0f} / {peak:.0f}" for mean, peak in uses]
+    return [str(summary["jobs"]), f"{summary['queue_s']:,.0f}", *cells]

@@ -1,0 +1,150 @@
+"""Give each row the values of its lookups that were known before its partition: those of an earlier partition.
+
+If a lookup's key has no column of the partition, such as `date`, a request gets the newest value in the online store.
+Its own partition is not published yet, so this value is one of an earlier partition. Training and batch scores take the
+same value from the lake, so that they see what the endpoint saw.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from functools import partial
+from typing import Protocol
+
+import ibis
+import pyarrow as pa
+
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError
+from pipelines.features.columns import (
+    KEY_PREFIX,
+    build_default,
+    compute_columns,
+    list_earlier_lookups,
+    select_feature,
+    select_keys,
+)
+from pipelines.features.engines import RunExpression
+from pipelines.lookups import Lookup
+from pipelines.partitions import HOUR_COLUMN, Partition, find_partition, get_begin, get_date
+from pipelines.window import Days
+
+BEGIN, VALUE_BEGIN, RANK, VALUE_PREFIX = "leeway.begin", "leeway.value_begin", "leeway.rank", "leeway.value."
+"""Columns that are added meanwhile: begin of the row's partition, begin of the value's, its age rank, its features."""
+
+
+class BuildFeatures(Protocol):
+    """Build the features of rows, with the values of their lookups that `read_earlier_values` reads."""
+
+    def __call__(self, dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
+        """Return the features of the rows whose partition begins at `since` or later; of all rows if it is None."""
+
+
+def find_first_read(dataset: Dataset, first: Partition) -> Partition:
+    """Return the first partition whose rows are needed to build the features of the partition `first`."""
+    return find_partition(_find_first_begin(dataset, get_begin(first)), dataset.partition)
+
+
+def find_first_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
+    """Return the first day whose rows are needed to build the features of partitions from `begin`, UTC, on."""
+    return get_date(find_partition(_find_first_begin(dataset, begin), dataset.partition))
+
+
+def _find_first_begin(dataset: Dataset, begin: dt.datetime) -> dt.datetime:
+    return begin - max((lookup.max_age for lookup in list_earlier_lookups(dataset)), default=dt.timedelta(0))
+
+
+def run_features(
+    engine: RunExpression, dataset: Dataset, build: BuildFeatures, begin: dt.datetime, last: dt.date
+) -> Iterator[pa.RecordBatch]:
+    """Build the features of a range of partitions on an engine; yield them in batches.
+
+    Args:
+        engine: open engine, with the rows from `find_first_day` on.
+        dataset: dataset of the rows.
+        build: expression of the features.
+        begin: begin of the first partition, UTC.
+        last: last `date` of the rows.
+
+    Raises:
+        DataError: a key of a lookup has several values in a partition. A retry cannot help.
+    """
+    if not list_earlier_lookups(dataset):
+        return engine(lambda rows: build(dataset, rows, None), Days(begin.date(), last))
+    days = Days(find_first_day(dataset, begin), last)
+    for lookup in list_earlier_lookups(dataset):
+        for batch in engine(partial(_find_ambiguous_key, dataset, lookup), days):
+            for row in batch.to_pylist():
+                key = ", ".join(f"{name} {row[KEY_PREFIX + name]}" for name in lookup.key)
+                problem = f"has several values for {key} in the partition that begins {row[VALUE_BEGIN]}"
+                raise DataError(f"the lookup {lookup.name!r} of {dataset.name} {problem}.", "Correct its key.")
+    return engine(lambda rows: build(dataset, rows, begin), days)
+
+
+def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
+    """Replace the features of lookups by the newest value of an earlier partition, or else by their defaults.
+
+    Args:
+        dataset: dataset of the rows.
+        columns: the rows with all their features, as `compute_columns` returned them.
+        since: begin of the first partition, UTC, whose rows are returned; None: all rows are.
+    """
+    lookups = list_earlier_lookups(dataset)
+    if not lookups:
+        return columns
+    names = columns.columns
+    columns = columns.mutate(**{BEGIN: _compute_begin(dataset, columns)})
+    for lookup in lookups:
+        columns = _replace_features(dataset, lookup, columns)
+    if since is not None:
+        columns = columns.filter(columns[BEGIN] >= ibis.literal(since.replace(tzinfo=None)))
+    return columns.select(*names)
+
+
+def _compute_begin(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
+    begin = rows["date"].cast("timestamp")
+    if dataset.partition == "hour":
+        begin = begin + rows[HOUR_COLUMN].cast("int64").as_interval("h")
+    return begin
+
+
+def _select_values(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
+    """Return each partition's values of a lookup: begin, key and features. Equal values occur once."""
+    known = columns.filter(*(columns[name].notnull() for name in lookup.key))
+    features = [select_feature(dataset, known, name).name(VALUE_PREFIX + name) for name in lookup.features]
+    keys = select_keys(known, lookup.key)
+    return known.select(known[BEGIN].name(VALUE_BEGIN), *keys, *features).distinct()
+
+
+def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
+    columns = compute_columns(dataset, rows)
+    values = _select_values(dataset, lookup, columns.mutate(**{BEGIN: _compute_begin(dataset, columns)}))
+    keys = [VALUE_BEGIN, *(KEY_PREFIX + name for name in lookup.key)]
+    counts = values.group_by(keys).agg(**{RANK: values.count()})
+    return counts.filter(counts[RANK] > 1).limit(1)
+
+
+def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
+    keys = [KEY_PREFIX + name for name in lookup.key]
+    values = _select_values(dataset, lookup, columns)
+    points = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()
+    is_known = [
+        values[VALUE_BEGIN] < points[BEGIN],
+        values[VALUE_BEGIN] >= points[BEGIN] - ibis.interval(seconds=int(lookup.max_age.total_seconds())),
+    ]
+    pairs = points.join(values, [*(points[key] == values[key] for key in keys), *is_known], rname="{name}.2")
+    newest_first = ibis.window(
+        group_by=[pairs[BEGIN], *(pairs[key] for key in keys)], order_by=pairs[VALUE_BEGIN].desc()
+    )
+    ranked = pairs.mutate(**{RANK: ibis.row_number().over(newest_first)})
+    newest = ranked.filter(ranked[RANK] == 0).drop(RANK, *(name for name in pairs.columns if name.endswith(".2")))
+    rows = columns.mutate(*select_keys(columns, lookup.key))
+    joined = rows.left_join(newest, [BEGIN, *keys], rname="{name}.2")
+    replaced = {
+        name: ibis.ifelse(
+            joined[VALUE_BEGIN].notnull(), joined[VALUE_PREFIX + name], build_default(dataset, lookup, name)
+        )
+        for name in lookup.features
+    }
+    return joined.mutate(**replaced).select(*columns.columns)

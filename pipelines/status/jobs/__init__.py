@@ -1,0 +1,1 @@
+"""Describe jobs for Leeway's page: what they use, and which ones run."""

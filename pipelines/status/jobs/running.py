@@ -1,0 +1,112 @@
+"""Write the jobs that run in SageMaker, with what they use, for Leeway's page.
+
+This is the only document that needs AWS. A SageMaker that does not answer is named in the document, and is asked again
+after a minute.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pipelines.costs.job_records import KINDS, get_instance_fields
+from pipelines.costs.sweep import DAG_TAG
+from pipelines.costs.usage.job_metrics import read_usage
+from pipelines.errors import SpecError
+from pipelines.serving.endpoint_resources import read_tags
+from pipelines.settings import settings
+from pipelines.status.documents.jobs import RunningJob, RunningJobs
+from pipelines.status.jobs.use import describe_use
+from pipelines.status.texts import shorten
+from pipelines.system.error_translation import translate_error
+from pipelines.system.files import replace_file
+from pipelines.system.log import log
+
+FILE = "jobs.json"
+INTERVAL_S, RETRY_S = 15.0, 60.0
+"""Seconds until the jobs are read again, and after an error."""
+MAX_JOBS = 50
+"""Largest number of jobs of each kind."""
+CLIENT_CONFIG = {"connect_timeout": 3, "read_timeout": 10, "retries": {"total_max_attempts": 1}}
+
+
+class RunningJobsWriter:
+    """Writes the document of the jobs that run.
+
+    Args:
+        create_client: creates a client of an AWS service; None: boto3 does.
+    """
+
+    def __init__(self, create_client: Callable[[str], Any] | None = None) -> None:
+        self._create_client = create_client or _create_client
+        self._tags: dict[str, Mapping[str, str]] = {}
+        """ARN of a job that runs to its tags."""
+        self._due_at, self._problem = 0.0, ""
+
+    def write_if_due(self) -> bool:
+        """Read the jobs and write the document, if the last time is long ago; return whether it was written."""
+        if time.monotonic() < self._due_at:
+            return False
+        jobs, problem = self._read()
+        if problem and problem != self._problem:
+            log.warning("status: the jobs that run are not known: %s", problem)
+        self._problem = problem
+        self._due_at = time.monotonic() + (RETRY_S if problem else INTERVAL_S)
+        document = RunningJobs(written_at=dt.datetime.now(dt.UTC), jobs=jobs, problem=shorten(problem))
+        with replace_file(settings().home / "status" / FILE) as temporary:
+            temporary.write_text(document.model_dump_json(), encoding="utf-8")
+        return True
+
+    def _read(self) -> tuple[list[RunningJob], str]:
+        """Return the jobs, newest first, and why they cannot be read; empty if they can."""
+        try:
+            clients = [self._create_client(name) for name in ("sagemaker", "cloudwatch")]
+            jobs = list(self._iterate(*clients))
+        except Exception as error:  # AWS does not answer, denies it, or is not configured
+            return [], translate_error(error).message
+        return sorted(jobs, key=lambda job: job.created, reverse=True), ""
+
+    def _iterate(self, sagemaker: Any, cloudwatch: Any) -> Iterator[RunningJob]:
+        live_tags: dict[str, Mapping[str, str]] = {}
+        for kind in KINDS:
+            request = {"StatusEquals": "InProgress", "MaxResults": MAX_JOBS, "SortBy": "CreationTime"}
+            answer = getattr(sagemaker, f"list_{kind.lower()}_jobs")(**request, SortOrder="Descending")
+            for summary in answer[f"{kind}JobSummaries"]:
+                arn = summary[f"{kind}JobArn"]
+                tags = live_tags[arn] = self._tags.get(arn) or read_tags(sagemaker, arn)
+                if DAG_TAG in tags:
+                    name = {f"{kind}JobName": summary[f"{kind}JobName"]}
+                    job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**name)
+                    yield _describe(kind, job, tags, cloudwatch)
+        self._tags = live_tags
+
+
+def _describe(kind: str, job: Mapping[str, Any], tags: Mapping[str, str], cloudwatch: Any) -> RunningJob:
+    instances = job["ResourceConfig"] if kind == "Training" else get_instance_fields(job)
+    instance_type = instances.get("InstanceType", "")
+    transitions = job.get("SecondaryStatusTransitions", [])
+    return RunningJob(
+        name=job[f"{kind}JobName"],
+        kind=kind.lower(),
+        model=tags.get("leeway:model", ""),
+        run="/".join(filter(None, (tags[DAG_TAG], tags.get("leeway:run", "")))),
+        instance_type=instance_type,
+        instance_count=instances.get("InstanceCount", 1),
+        spot=job.get("EnableManagedSpotTraining", False),
+        status=job.get("SecondaryStatus", job[f"{kind}JobStatus"]),
+        created=job["CreationTime"].astimezone(dt.UTC),
+        started=(started := job.get(f"{kind}StartTime")) and started.astimezone(dt.UTC),
+        interruptions=sum(entry["Status"] == "Interrupted" for entry in transitions),
+        use=describe_use(instance_type, read_usage(cloudwatch, job)),
+    )
+
+
+def _create_client(service: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    if not boto3.Session().region_name:
+        raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
+    return boto3.client(service, config=Config(**CLIENT_CONFIG))

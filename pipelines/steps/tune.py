@@ -1,0 +1,131 @@
+"""Search for hyperparameters: trials of the training script, judged on walk-forward folds of the training window.
+
+The objective of a trial is its mean loss on the folds. A trial reads data/features/train and /validation; the holdout,
+on which the gate judges, is read by none. All state is in LEEWAY_HOME/tuning, so a search that was killed continues:
+finished trials are not run again, and interrupted ones resume. `python -m pipelines tuning apply` writes the winner's
+values into the parameters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from pipelines.contract import Result
+from pipelines.tuning.plan import PlanSpec
+
+if TYPE_CHECKING:
+    from pipelines.tuning.report.results import TuningResult
+    from pipelines.tuning.request import Request
+
+
+class TuneSpec(PlanSpec):
+    """The data, the plan of the search, and where to write its results."""
+
+    dataset: str = ""
+    """Dataset whose training script runs; empty: the one that the features were built from."""
+    features: Path = Path("data/features")
+    """Folder with train/ and validation/, as `preprocess` wrote it."""
+    hyperparameters: dict[str, int | float | str | list[float]] = Field(default_factory=dict)
+    """Values that all trials have. By default those of section `train`, without the searched ones."""
+    tuning: Path = Path("data/tuning")
+    """Folder to write: trials.csv, best.json, report.html and its pictures."""
+
+
+class TuneResult(Result):
+    """A finished search."""
+
+    tuning: Path
+    """Folder of the results."""
+    name: str
+    """Name of the search. A later one can start from its trials: `warm_start`."""
+    objective: float
+    """Mean loss of the winner over the folds."""
+    hyperparameters: dict[str, int | float | str]
+    """Values of the winner."""
+    trials: int
+    """Trials that were tried."""
+    pruned: int
+    """Trials that were stopped early."""
+    failed: int
+    """Trials without an objective."""
+    report: str
+    """Path of the report's page."""
+
+
+def run(spec: TuneSpec) -> TuneResult:
+    """Run the trials, and write the results to `spec.tuning`. Idempotent: finished trials are not run again.
+
+    Raises:
+        SpecError: the features were built from another dataset, the training script refuses a value of the space, the
+            budget does not pay for a trial, or no trial of `warm_start` is inside the space. A retry cannot help.
+        DataError: the features do not exist, or cannot be read. A retry cannot help.
+        TrainingError: no trial has an objective; the message has the reason of the first. A retry cannot help.
+        ConflictError: another process runs the same search. A retry can help.
+        StorageError: the disk is full. A retry can help, and resumes.
+    """
+    from pipelines.feature_files import load_dataset_of_features
+    from pipelines.system.files import replace_folder
+    from pipelines.system.log import log
+    from pipelines.tuning.budget import check_budget
+    from pipelines.tuning.request import build_request
+
+    check_budget(spec)
+    dataset = load_dataset_of_features(spec.features, spec.dataset)
+    request = build_request(spec, dataset, spec.features, spec.hyperparameters or _load_hyperparameters())
+    with replace_folder(spec.tuning) as folder:
+        result = _tune(request, folder)
+    best, counts = result.best, result.counts
+    report = spec.tuning / "report.html"
+    summary = f"{counts['tried']} trials, best {best.metric} {result.objective:.5f} (trial {best.number})"
+    log.info("%s: %s; report: %s", request.name, summary, report)
+    return TuneResult(
+        tuning=spec.tuning,
+        name=request.name,
+        objective=result.objective,
+        hyperparameters=best.parameters,
+        trials=counts["tried"],
+        pruned=counts["pruned"],
+        failed=counts["failed"],
+        report=str(report),
+    )
+
+
+def _load_hyperparameters() -> dict[str, int | float | str | list[float]]:
+    """Return the hyperparameters of section `train` of the model in whose folder the process runs."""
+    from pipelines import params
+    from pipelines.code_files import find_model
+    from pipelines.settings import settings
+
+    section = params.load_section(settings().project, "train", find_model(Path.cwd()))
+    return dict(section.get("hyperparameters", {}))
+
+
+def _tune(request: Request, folder: Path) -> TuningResult:
+    """Run the trials of a request, write the results to a folder, and return them."""
+    from pipelines.system.locks import hold_lock
+    from pipelines.tuning.report.page import write_report
+    from pipelines.tuning.report.results import collect_results, write_results
+    from pipelines.tuning.request import IDENTITY_FIELDS
+    from pipelines.tuning.strategies import build_pruner
+    from pipelines.tuning.trials.journal import open_study
+    from pipelines.tuning.trials.mlflow_runs import TuningRuns
+    from pipelines.tuning.trials.study import Tuning
+    from pipelines.tuning.warm_start import add_warm_trials
+
+    busy_message = f"another process runs the tuning {request.name}."
+    with hold_lock(request.folder.with_suffix(".lock"), busy_message):
+        study = open_study(request.folder, request.name, build_pruner(request.plan, request.num_round))
+        add_warm_trials(study, request.plan)
+        identity = request.plan.model_dump(include=set(IDENTITY_FIELDS))
+        limits = request.plan.model_dump(include=set(PlanSpec.model_fields) - set(IDENTITY_FIELDS))
+        runs = TuningRuns(request.name, request.script.dataset, identity, limits)
+        Tuning(request, study, runs).run()
+        result = collect_results(request, study)
+        write_results(folder, result)
+        write_report(folder, result, study)
+        best_trial = {"leeway.best_trial": str(result.best.number)}
+        runs.finish({"objective": result.objective, **result.counts}, best_trial)
+    return result

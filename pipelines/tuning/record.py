@@ -1,0 +1,78 @@
+"""Define the record of a tuning whose winner is trained: section `train` of params.yaml and the reports have it.
+
+The module is light, because the Spec of `train` has such a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from pipelines.parameters import Parameters
+
+RECORD_FILE = "tuning.json"
+"""File of a training's record, and of an evaluation, with the record of the tuning."""
+
+
+class TuningRecord(Parameters):
+    """The tuning that found the hyperparameters of a training; `tuning apply` writes it."""
+
+    name: str
+    """Name of the tuning, from the digest of its features, code and plan."""
+    trials: int = Field(ge=1)
+    """Number of trials that were tried, with the pruned and the failed ones."""
+    strategy: str
+    """How they were proposed."""
+    metric: str = "loss"
+    """Name of the objective; less is better."""
+    objective: float
+    """Mean over the folds of the winner's loss. The best of many is optimistic."""
+    folds_spread: list[float] = Field(default_factory=list)
+    """Loss of the winner on each fold."""
+    hyperparameters: dict[str, int | float | str]
+    """Values of the winner."""
+
+    def list_changes(self, hyperparameters: Mapping[str, Any]) -> list[str]:
+        """List the hyperparameters that do not have the winner's value any more, sorted."""
+        return sorted(
+            name for name, value in self.hyperparameters.items() if not _is_equal(hyperparameters.get(name), value)
+        )
+
+    def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
+        """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
+        folds = f" on {len(self.folds_spread)} folds" if self.folds_spread else ""
+        lines = [
+            f"{self.trials} trials were tried ({self.strategy}); the winner's mean {self.metric}{folds} was "
+            f"{self.objective:.4f} (best of {self.trials}: optimistic)"
+        ]
+        losses = [
+            f"{loss:.4f} on {part}"
+            for part, loss in (("validation", validation), ("the holdout", holdout))
+            if loss is not None
+        ]
+        if changes:
+            lines.append(f"this training is not its refit: {', '.join(changes)} changed since")
+        if losses:
+            lines.append(
+                f"{'this training' if changes else 'its refit on the whole window'} has {' and '.join(losses)}"
+            )
+        return "; ".join(lines)
+
+
+def _is_equal(value: object, expected: object) -> bool:
+    """Return whether two values are equal; 5, 5.0 and the text "5" are, because the script gets text."""
+    try:
+        return float(str(value)) == float(str(expected))
+    except ValueError:
+        return str(value) == str(expected)
+
+
+def read_record(folder: Path) -> TuningRecord | None:
+    """Read the record of a tuning from a folder; None if there is none."""
+    from pipelines.system.files import read_json_object
+
+    values = read_json_object(folder / RECORD_FILE).get("tuning")
+    return TuningRecord.model_validate(values) if values else None

@@ -1,0 +1,157 @@
+"""Collect the results of a tuning, and write them as files: the table of the trials, and the winner."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from pipelines.system.files import replace_file, write_json
+from pipelines.tuning.record import TuningRecord
+from pipelines.tuning.request import Request
+from pipelines.tuning.trials.journal import list_trials
+from pipelines.tuning.trials.mlflow_runs import STATE_NAMES
+from pipelines.tuning.trials.process import LOG_FILE, ObjectiveLog
+from pipelines.tuning.trials.progress import raise_no_objective
+from pipelines.tuning.warm_start import PARAMETER_PREFIX, TRIALS_FILE
+
+BEST_FILE = "best.json"
+DEFAULT_METRIC = "loss"
+"""Name of the objective of a script that does not name it in folds.json."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What became of one trial."""
+
+    number: int
+    state: str
+    """complete, pruned or failed."""
+    objective: float | None
+    """Mean loss of the folds at the best round; None if the trial was not completed."""
+    rounds: dict[int, float]
+    """Number of rounds to the objective after them."""
+    seconds: float
+    parameters: dict[str, Any]
+    folds: list[dict[str, Any]]
+    """Days, rows and loss of each fold; empty if the script does not write them."""
+    metric: str
+    reason: str
+    """Why it failed, or after which round it was pruned."""
+
+    @property
+    def best_round(self) -> int | None:
+        """Number of rounds with the lowest objective; None if none was logged."""
+        return min(self.rounds, key=lambda number: self.rounds[number], default=None)
+
+    @property
+    def fold_losses(self) -> list[float]:
+        """Loss on each fold."""
+        return [float(fold["loss"]) for fold in self.folds]
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """The trials of a tuning that has ended."""
+
+    request: Request
+    trials: Sequence[TrialResult]
+    best: TrialResult
+
+    @property
+    def objective(self) -> float:
+        """Objective of the winner."""
+        assert self.best.objective is not None, "only a completed trial wins"
+        return self.best.objective
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of trials: tried, complete, pruned and failed."""
+        counts = Counter(trial.state for trial in self.trials)
+        return {"tried": len(self.trials), **{name: counts[name] for name in STATE_NAMES.values()}}
+
+    @property
+    def record(self) -> TuningRecord:
+        """The record that a training with the winner's values has."""
+        return TuningRecord(
+            name=self.request.name,
+            trials=len(self.trials),
+            strategy=self.request.plan.strategy,
+            metric=self.best.metric,
+            objective=self.objective,
+            folds_spread=self.best.fold_losses,
+            hyperparameters=self.best.parameters,
+        )
+
+
+def collect_results(request: Request, study: optuna.Study) -> TuningResult:
+    """Collect the results of all trials.
+
+    Raises:
+        TrainingError: no trial has an objective. A retry cannot help.
+    """
+    trials = [_read_trial(request, number, trial) for number, trial in enumerate(list_trials(study))]
+    completed_trials = [trial for trial in trials if trial.objective is not None]
+    if not completed_trials:
+        raise_no_objective(study)
+    return TuningResult(request, trials, min(completed_trials, key=lambda trial: (trial.objective, trial.number)))
+
+
+def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResult:
+    objective_log = ObjectiveLog(request.folder / "trials" / f"{number:04d}" / LOG_FILE)
+    objective_log.read()
+    pruned_at = trial.user_attrs.get("pruned_at")
+    rounds = {count: value for count, value in objective_log.rounds.items() if not pruned_at or count <= pruned_at}
+    folds = trial.user_attrs.get("folds", {})
+    return TrialResult(
+        number=number,
+        state=STATE_NAMES[trial.state],
+        objective=trial.value if trial.state == TrialState.COMPLETE else None,
+        rounds=rounds,
+        seconds=trial.user_attrs.get("seconds", 0.0),
+        parameters=dict(trial.params),
+        folds=folds.get("folds", []),
+        metric=folds.get("metric", DEFAULT_METRIC),
+        reason=trial.user_attrs.get("reason", ""),
+    )
+
+
+def write_results(folder: Path, result: TuningResult) -> None:
+    """Write trials.csv and best.json to a folder."""
+    _write_table(folder / TRIALS_FILE, result.trials)
+    write_json(folder / BEST_FILE, build_best(result))
+
+
+def build_best(result: TuningResult) -> dict[str, Any]:
+    """Return the content of best.json: the winner, and how it was found."""
+    best, losses = result.best, result.best.fold_losses
+    return {
+        **result.record.model_dump(),
+        "trial": best.number,
+        "counts": result.counts,
+        "best_round": best.best_round,
+        "num_round": "not fixed: the refit stops early on its validation rows",
+        "folds": best.folds,
+        "folds_stdev": stdev(losses) if len(losses) > 1 else None,
+        "seconds": round(sum(trial.seconds for trial in result.trials), 3),
+    }
+
+
+def _write_table(path: Path, trials: Sequence[TrialResult]) -> None:
+    names = list(dict.fromkeys(name for trial in trials for name in trial.parameters))
+    columns = ["number", "state", "objective", "rounds", "best_round", "seconds", "reason"]
+    with replace_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*columns, *(f"{PARAMETER_PREFIX}{name}" for name in names)])
+        for trial in trials:
+            objective = "" if trial.objective is None else repr(trial.objective)
+            row = [trial.number, trial.state, objective, max(trial.rounds, default=0), trial.best_round or ""]
+            parameters = [trial.parameters.get(name, "") for name in names]
+            writer.writerow([*row, trial.seconds, trial.reason, *parameters])

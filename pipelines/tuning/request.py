@@ -1,0 +1,103 @@
+"""Build the request of a tuning: what is run, with which fixed values, and under which name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.container.local_job import Script
+from pipelines.dataset import Dataset
+from pipelines.defaults.arguments import InvalidInput, parse_arguments
+from pipelines.errors import DataError, SpecError
+from pipelines.feature_files import FILE_NAME
+from pipelines.settings import settings
+from pipelines.system.files import sha256
+from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.space import Range
+from pipelines.versioning.git import describe_commit
+
+IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", "seed", "warm_start")
+"""Fields of the plan that change what a trial is or which are proposed. Others may change while a tuning goes on."""
+CHANNELS = ("train", "validation")
+"""Folders of the features that a trial reads. The holdout is not among them."""
+DEFAULT_ROUNDS = 400
+"""Number of rounds of a script that does not say so itself, for the rungs of Hyperband."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a tuning runs."""
+
+    name: str
+    """Name from the digest of the features, the code and the plan: equal requests continue the same tuning."""
+    script: Script
+    channels: Mapping[str, Path]
+    plan: PlanSpec
+    hyperparameters: Mapping[str, Any]
+    """Arguments of the script that are equal in all trials."""
+    num_round: int
+    """Largest number of rounds of a trial."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the tuning's state."""
+        return settings().home / "tuning" / self.name
+
+
+def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparameters: Mapping[str, Any]) -> Request:
+    """Build the request of a tuning.
+
+    Args:
+        plan: section `tune` of the parameters.
+        dataset: dataset whose training script is run.
+        features: folder with train/ and validation/.
+        hyperparameters: those of section `train`; the searched ones among them are ignored.
+
+    Raises:
+        DataError: a channel does not exist. A retry cannot help.
+        SpecError: the training script refuses a value of the space. A retry cannot help.
+    """
+    channels = {name: (features / name).absolute() for name in CHANNELS}
+    for name, folder in channels.items():
+        if not (folder / FILE_NAME).exists():
+            raise DataError(f"{features / name / FILE_NAME} does not exist.", "The step `preprocess` writes it.")
+    path = dataset.find_file("training.py")
+    script = Script(dataset.name, path, dataset.locate_bundle(), describe_commit(settings().project))
+    fixed = {name: value for name, value in hyperparameters.items() if name not in plan.space}
+    fixed |= {"folds": plan.folds, "fold_days": plan.fold_days}
+    if path.parent.name == "defaults":
+        num_round = _check_values(plan, fixed)
+    else:  # the script of a dataset has its own arguments: its first trial fails if it does not know one
+        num_round = int(fixed.get("num_round", DEFAULT_ROUNDS))
+    digests = [sha256(path) for path in (*channels.values(), *script.list_code())]
+    values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed}
+    inputs = " ".join([*digests, json.dumps(values, sort_keys=True, default=str)])
+    name = f"tune-{dataset.name}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}"
+    return Request(name, script, channels, plan, fixed, num_round)
+
+
+def _check_values(plan: PlanSpec, fixed: Mapping[str, Any]) -> int:
+    """Check that the default training script accepts the bounds and the values; return its largest number of rounds.
+
+    Raises:
+        SpecError: it refuses a name or a value. A retry cannot help.
+    """
+    num_round = _parse(fixed, "train.hyperparameters").num_round
+    for name, item in plan.space.items():
+        values = [item.low, item.high] if isinstance(item, Range) else item
+        for value in values:
+            whole_value = int(value) if isinstance(item, Range) and item.type == "int" else value
+            num_round = max(num_round, _parse({**fixed, name: whole_value}, f"space.{name}").num_round)
+    return int(num_round)
+
+
+def _parse(hyperparameters: Mapping[str, Any], origin: str) -> Any:
+    arguments: Sequence[str] = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
+    try:
+        return parse_arguments(list(arguments))
+    except InvalidInput as error:
+        raise SpecError(f"{origin}: {error}", "Correct section `tune` or `train` of the parameters.") from None

@@ -1,0 +1,131 @@
+"""Define the space of a search for hyperparameters: the ranges and the lists of values of section `tune`.
+
+This module needs only pydantic, because Airflow's operators import it through the step's Spec.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from pipelines.parameters import Parameters
+
+Value = int | float | str
+"""A value of a hyperparameter."""
+MAX_GRID_POINTS = 10_000
+"""Largest number of points of a grid."""
+RESERVED_NAMES = ("folds", "fold_days")
+"""Arguments of the training script that the search itself sets."""
+
+
+class Range(Parameters):
+    """A range of numbers, from `low` to `high`, both included."""
+
+    low: float
+    """Smallest value."""
+    high: float
+    """Largest value."""
+    type: Literal["float", "int"] = "float"
+    """Kind of number."""
+    log: bool = False
+    """Whether the search is as fine between 0.01 and 0.1 as between 0.1 and 1."""
+    step: Annotated[float, Field(gt=0)] | None = None
+    """Distance between two values; without it, an int has a step of 1, and a float any value."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low:g} must be less than high {self.high:g}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"log needs a low of more than 0, not {self.low:g}")
+        if self.log and self.step is not None:
+            raise ValueError("log and step exclude each other")
+        if self.step is not None and self.step > self.high - self.low:
+            raise ValueError(f"step {self.step:g} is longer than the range")
+        bounds = (self.low, self.high, self.step or 1.0)
+        if self.type == "int" and not all(bound.is_integer() for bound in bounds):
+            raise ValueError("low, high and step of an int are whole numbers")
+        return self
+
+    def list_values(self) -> list[Value]:
+        """List the values in ascending order; empty if the range is continuous."""
+        if self.type == "float" and self.step is None:
+            return []
+        step = self.step or 1.0
+        count = math.floor((self.high - self.low) / step + 1e-9) + 1
+        values = [self.low + number * step for number in range(min(count, MAX_GRID_POINTS + 1))]
+        return [int(value) for value in values] if self.type == "int" else [float(f"{value:.12g}") for value in values]
+
+    def contains(self, value: object) -> bool:
+        """Return whether a value is in the range and, if the range has steps, on one of them."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+            return False
+        if self.type == "int" and not float(value).is_integer():
+            return False
+        steps = (value - self.low) / (self.step or 1.0)
+        return self.step is None or math.isclose(steps, round(steps), abs_tol=1e-9)
+
+
+def _refuse_truth_values(values: Any) -> Any:
+    if isinstance(values, list) and any(isinstance(value, bool) for value in values):
+        raise ValueError("true and false are not values; write 1 and 0, or a text")
+    return values
+
+
+def _check_values(values: list[Value]) -> list[Value]:
+    if len(values) < 2:
+        raise ValueError("a list of values needs at least two; a fixed value belongs to train.hyperparameters")
+    if len({(type(value) is str, value) for value in values}) < len(values):
+        raise ValueError("a value occurs twice")
+    return values
+
+
+def _find_kind(item: object) -> str:
+    """Return which form an entry of the space has, so that an error names the problems of this form only."""
+    return "values" if isinstance(item, list) else "range"
+
+
+Values = Annotated[list[Value], BeforeValidator(_refuse_truth_values), AfterValidator(_check_values)]
+"""Values without an order, of which the search takes one."""
+Item = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_find_kind)]
+"""What the search may choose for a hyperparameter."""
+
+
+def _check_space(space: dict[str, Item]) -> dict[str, Item]:
+    if not space:
+        raise ValueError("the space is empty, so there is nothing to search: name a hyperparameter and its range")
+    reserved_names = [name for name in space if name in RESERVED_NAMES]
+    if reserved_names:
+        raise ValueError(f"{reserved_names[0]} is set by the search itself: use the key of section `tune`")
+    return space
+
+
+Space = Annotated[dict[str, Item], AfterValidator(_check_space)]
+"""Hyperparameter to its range or its values."""
+
+
+def list_grid_values(space: Mapping[str, Range | list[Value]]) -> dict[str, list[Value]]:
+    """Return hyperparameter to its values, for a grid.
+
+    Raises:
+        ValueError: a range is continuous, or the grid has more than `MAX_GRID_POINTS` points.
+    """
+    values = {name: item.list_values() if isinstance(item, Range) else item for name, item in space.items()}
+    continuous_names = [name for name, items in values.items() if not items]
+    if continuous_names:
+        raise ValueError(f"a grid needs a step, or a list of values, for {', '.join(continuous_names)}")
+    points = math.prod(map(len, values.values()))
+    if points > MAX_GRID_POINTS:
+        raise ValueError(f"the grid has {points:,} points, more than {MAX_GRID_POINTS:,}")
+    return values
+
+
+def contains(space: Mapping[str, Range | list[Value]], values: Mapping[str, object]) -> bool:
+    """Return whether `values` has a value of each hyperparameter, and each is inside the space."""
+    return all(
+        name in values and (item.contains(values[name]) if isinstance(item, Range) else values[name] in item)
+        for name, item in space.items()
+    )

@@ -1,0 +1,76 @@
+"""Build Optuna's sampler and pruner for a plan, and the rounds after which a trial is judged."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+
+from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.space import Value, list_grid_values
+
+REDUCTION = 3
+"""Hyperband: a third of the trials goes on after each rung, and the next rung is three times as high."""
+RUNGS = 3
+"""Hyperband: number of rungs with the last one, which is the full number of rounds: 400 rounds give 44, 132 and 400.
+With a lower first rung, boosting with a low learning rate would be stopped before it shows what it is worth."""
+MEDIAN_CHECKS = 20
+"""Number of rounds, evenly spaced, after which median early stopping judges a trial."""
+MEDIAN_WARM_TRIALS = 5
+"""Number of trials that median early stopping waits for."""
+
+
+def build_sampler(plan: PlanSpec, number: int) -> BaseSampler:
+    """Build the sampler for one trial.
+
+    The seed depends on the number of the trial. So a search that was killed proposes, after its restart, neither the
+    values of its first trials again nor others than without the kill.
+    """
+    seed = (plan.seed * 1_000_003 + number) % 2**32
+    if plan.strategy in {"random", "grid"}:  # the points of a grid are enqueued, and not sampled
+        return RandomSampler(seed=seed)
+    # constant_liar: a trial that runs counts as a poor one, so that parallel trials do not get the same values.
+    return TPESampler(seed=seed, constant_liar=True)
+
+
+def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
+    """Build the pruner, which decides after the rounds of `list_rungs` whether a trial is stopped."""
+    if plan.strategy == "hyperband":
+        return HyperbandPruner(_compute_first_rung(num_round), num_round, REDUCTION)
+    if plan.early_stopping == "median":
+        return MedianPruner(n_startup_trials=MEDIAN_WARM_TRIALS)
+    return NopPruner()
+
+
+def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
+    """List the numbers of rounds after which a trial is judged, ascending; empty if trials are not judged.
+
+    Only these rounds are reported to Optuna, because each report is written to the disk. A trial that has half of its
+    rounds behind it is not stopped any more.
+    """
+    if plan.strategy == "hyperband":
+        first = _compute_first_rung(num_round)
+        rungs = itertools.takewhile(
+            lambda rung: 2 * rung <= num_round, (first * REDUCTION**number for number in itertools.count())
+        )
+        return list(rungs)
+    if plan.early_stopping == "median":
+        return sorted({math.ceil(num_round * number / MEDIAN_CHECKS) for number in range(1, MEDIAN_CHECKS)})
+    return []
+
+
+def _compute_first_rung(num_round: int) -> int:
+    return max(1, num_round // int(REDUCTION ** (RUNGS - 1)))
+
+
+def build_grid_point(plan: PlanSpec, number: int) -> dict[str, Any]:
+    """Return the point of the grid with a number, from 0."""
+    values = list_grid_values(plan.space)
+    point: dict[str, Value] = {}
+    for name in reversed(values):
+        number, index = divmod(number, len(values[name]))
+        point[name] = values[name][index]
+    return {name: point[name] for name in values}

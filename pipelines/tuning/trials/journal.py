@@ -1,0 +1,77 @@
+"""Open the study of a tuning: Optuna's journal, an append-only file that holds all trials.
+
+Only one process uses a journal; it holds the lock of the tuning. So a process that was killed leaves neither a lock of
+Optuna's nor more than an incomplete last line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+JOURNAL_FILE = "journal.log"
+WARM = "warm"
+"""User attribute of the trials of an earlier tuning: their numbers there."""
+
+
+class _NoLock:
+    """Lock nothing: Optuna's own lock would stay after a kill, and delay the next process by 30 seconds."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        pass
+
+
+def open_study(folder: Path, name: str, pruner: BasePruner | None = None) -> optuna.Study:
+    """Open the study of a tuning, or create it. The caller holds the tuning's lock.
+
+    Args:
+        folder: folder of the tuning; created if it does not exist.
+        name: name of the study.
+        pruner: what decides whether a trial is stopped early.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / JOURNAL_FILE
+    _cut_incomplete_line(path)
+    lock: Any = _NoLock()
+    storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    return optuna.create_study(
+        storage=storage, study_name=name, load_if_exists=True, direction="minimize", pruner=pruner
+    )
+
+
+def list_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """List the trials that this tuning started, in the order of their numbers."""
+    trials = study.get_trials(deepcopy=False)
+    return [trial for trial in trials if WARM not in trial.user_attrs and trial.state != TrialState.WAITING]
+
+
+def count_warm_trials(study: optuna.Study) -> int:
+    """Count the trials of an earlier tuning. They come first, so this is the number of the first trial of this one."""
+    return sum(WARM in trial.user_attrs for trial in study.get_trials(deepcopy=False))
+
+
+def find_best(study: optuna.Study) -> FrozenTrial | None:
+    """Return the completed trial with the lowest objective, the first of equal ones; None if no trial is complete."""
+    completed_trials = [trial for trial in list_trials(study) if trial.state == TrialState.COMPLETE]
+    return min(completed_trials, key=lambda trial: (trial.value, trial.number), default=None)
+
+
+def _cut_incomplete_line(path: Path) -> None:
+    """Remove what follows the last line break: a process was killed while it wrote this line."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    complete_bytes = content.rfind(b"\n") + 1
+    if complete_bytes < len(content):
+        with path.open("rb+") as file:
+            file.truncate(complete_bytes)

@@ -1,0 +1,146 @@
+"""Record a tuning in MLflow: a run for it, and a nested run for each trial. Without a server, files have it all."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from optuna.trial import TrialState
+
+from pipelines.settings import settings
+from pipelines.system.log import log
+from pipelines.system.mlflow_server import is_reachable, prepare_client
+
+TUNING_TAG = "leeway.tuning"
+"""Tag of the run of a tuning, and of those of its trials: the tuning's name."""
+TRIAL_TAG = "leeway.trial"
+"""Tag of the run of a trial, its number; of the run of the tuning, `PARENT`."""
+PARENT = "parent"
+STATE_TAG = "leeway.trial_state"
+"""Tag of the run of a trial: complete, pruned or failed; while it runs, there is none."""
+PARENT_TAG = "mlflow.parentRunId"
+STATUSES = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
+STATE_NAMES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+BATCH = 900
+"""Metrics of one request; MLflow accepts 1,000."""
+
+
+class TuningRuns:
+    """The runs of a tuning in MLflow. An error of the server never stops the tuning.
+
+    A tuning that resumes continues its runs: they are found by their tags.
+
+    Args:
+        name: name of the tuning.
+        experiment: name of the MLflow experiment.
+        params: parameters of the run of the tuning; equal for all runs of this name.
+        limits: what may change while a tuning goes on, such as the number of trials. They become tags, because MLflow
+            refuses another value of a parameter.
+    """
+
+    def __init__(
+        self, name: str, experiment: str, params: Mapping[str, Any], limits: Mapping[str, Any] | None = None
+    ) -> None:
+        self.name, self._client = name, _connect()
+        self._trial_runs: dict[int, str] = {}
+        self.run_id = ""
+        """Id of the run of the tuning; empty if MLflow does not answer."""
+        self._call(lambda: self._open(experiment, params, limits or {}))
+
+    def start_trial(self, number: int, params: Mapping[str, Any]) -> None:
+        """Create the run of a trial, unless it exists, and record its values."""
+        self._call(lambda: self._open_trial(number, params))
+
+    def finish_trial(
+        self,
+        number: int,
+        state: TrialState | None,
+        reason: str,
+        rounds: Mapping[int, float],
+        objective: float | None,
+        seconds: float,
+    ) -> None:
+        """Record the objective of each round, the result and the time of a trial, and end its run."""
+        if state is not None and number in self._trial_runs:
+            results = {"seconds": seconds, "cost_usd": 0.0}  # on this machine, trials cost nothing
+            results |= {} if objective is None else {"objective": objective}
+            self._call(lambda: self._finish_trial(self._trial_runs[number], state, reason, rounds, results))
+
+    def finish(self, results: Mapping[str, float], tags: Mapping[str, str]) -> None:
+        """Record the result of the tuning, and end its run."""
+        self._call(lambda: self._finish(results, tags))
+
+    def _open(self, experiment: str, params: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
+        known = self._client.get_experiment_by_name(experiment)
+        self._experiment_id = known.experiment_id if known else self._client.create_experiment(experiment)
+        tags = {TUNING_TAG: self.name, TRIAL_TAG: PARENT}
+        self.run_id = self._find_or_create(self.name, tags, f"tags.`{TRIAL_TAG}` = '{PARENT}'")
+        for name, value in params.items():
+            self._client.log_param(self.run_id, name, str(value)[:500])
+        for name, value in limits.items():
+            self._client.set_tag(self.run_id, f"leeway.{name}", str(value))
+
+    def _open_trial(self, number: int, params: Mapping[str, Any]) -> None:
+        tags = {TUNING_TAG: self.name, TRIAL_TAG: str(number), PARENT_TAG: self.run_id}
+        run_id = self._find_or_create(f"trial {number}", tags, f"tags.`{TRIAL_TAG}` = '{number}'")
+        self._trial_runs[number] = run_id
+        for name, value in params.items():
+            self._client.log_param(run_id, name, value)
+
+    def _find_or_create(self, title: str, tags: Mapping[str, str], condition: str) -> str:
+        query = f"tags.`{TUNING_TAG}` = '{self.name}' and {condition}"
+        runs = self._client.search_runs([self._experiment_id], query, max_results=1)
+        if runs:
+            self._client.update_run(runs[0].info.run_id, status="RUNNING")
+            return str(runs[0].info.run_id)
+        return str(self._client.create_run(self._experiment_id, run_name=title, tags=dict(tags)).info.run_id)
+
+    def _finish_trial(
+        self, run_id: str, state: TrialState, reason: str, rounds: Mapping[int, float], results: Mapping[str, float]
+    ) -> None:
+        from mlflow.entities import Metric
+
+        now_ms = int(time.time() * 1_000)
+        metrics = [Metric("objective_of_round", value, now_ms, step) for step, value in rounds.items()]
+        metrics += [Metric(name, value, now_ms, 0) for name, value in results.items()]
+        for start in range(0, len(metrics), BATCH):
+            self._client.log_batch(run_id, metrics[start : start + BATCH])
+        self._client.set_tag(run_id, STATE_TAG, STATE_NAMES[state])
+        if reason:
+            self._client.set_tag(run_id, "leeway.trial_reason", reason[:5_000])
+        self._client.set_terminated(run_id, STATUSES[state])
+
+    def _finish(self, results: Mapping[str, float], tags: Mapping[str, str]) -> None:
+        for name, value in results.items():
+            self._client.log_metric(self.run_id, name, value)
+        for name, text in tags.items():
+            self._client.set_tag(self.run_id, name, text)
+        self._client.set_terminated(self.run_id)
+
+    def _call(self, request: Callable[[], Any]) -> None:
+        if self._client is None:
+            return
+        try:
+            request()
+        except Exception as error:  # mlflow raises errors of any type; the files have the same content
+            self._client = None  # each further request would delay the trials until its time-out
+            reason = " ".join(str(error).split())[:200]
+            log.warning("MLflow failed (%s): from now on the tuning is recorded in files only", reason)
+
+
+def _connect() -> Any:
+    """Return a client of MLflow; None if no server is set or none answers."""
+    uri = settings().mlflow_tracking_uri
+    if not uri:
+        return None
+    if not is_reachable(uri):
+        log.warning("MLflow at %s does not answer: the tuning is recorded in files only", uri)
+        return None
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+    prepare_client()
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)

@@ -1,0 +1,198 @@
+"""Run the training script for one trial in a process of its own, and read the objective from its log."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.container.local_job import FOLDERS, Script, build_command, build_environment
+from pipelines.system.locks import hold_lock
+
+METRIC_REGEX = r"tuning-objective:(\S+)"
+"""Regular expression of the objective in the log, as SageMaker's MetricDefinitions have it."""
+OBJECTIVE_LINE = re.compile(rf"^(?:\[(\d+)\]\s)?{METRIC_REGEX}\s*$")
+"""A line with the objective: of a round with its number, from 0; or of the best round, without a number."""
+LOG_FILE = "log.txt"
+RESULT_FILE = "output/data/resources.json"
+"""File that the script writes last. A trial with this file is finished, even if its process was not seen to end."""
+FOLDS_FILE = "output/data/folds.json"
+TAIL_BYTES = 4_000
+PR_SET_PDEATHSIG = 1
+"""Option of prctl(2): the signal that this process gets when its parent ends."""
+LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass
+class ObjectiveLog:
+    """The objective in a trial's log, read as the log grows."""
+
+    path: Path
+    rounds: dict[int, float] = field(default_factory=dict)
+    """Number of rounds, from 1, to the objective after them."""
+    final: float | None = None
+    """Objective of the best round, which the script logs last."""
+    _position: int = 0
+
+    def read(self) -> None:
+        """Read the lines that were added since the last call. A line without its end is read at the next call."""
+        with self.path.open("rb") as file:
+            file.seek(self._position)
+            content = file.read()
+        complete_bytes = content.rfind(b"\n") + 1
+        self._position += complete_bytes
+        for line in content[:complete_bytes].decode(errors="replace").splitlines():
+            if match := OBJECTIVE_LINE.match(line):
+                self._add(match[1], match[2])
+
+    def _add(self, number: str | None, text: str) -> None:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if number is None:
+            self.final = value
+        else:
+            self.rounds[int(number) + 1] = value
+
+    @property
+    def objective(self) -> float | None:
+        """The objective of the trial: that of the best round, or else of the last one; None if none was logged."""
+        return self.final if self.final is not None else next(reversed(self.rounds.values()), None)
+
+    def find_best_until(self, rounds: int) -> float:
+        """Return the lowest objective of the first rounds."""
+        return min(value for number, value in self.rounds.items() if number <= rounds)
+
+    def find_undefined_round(self) -> int | None:
+        """Return the first number of rounds after which the objective was no finite number; None if there is none."""
+        return next((number for number, value in self.rounds.items() if not math.isfinite(value)), None)
+
+
+@dataclass
+class TrialProcess:
+    """A trial: its folder, its log, and its process while it runs."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    """None: the trial was finished before."""
+    started_s: float = field(default_factory=time.monotonic)
+    log: ObjectiveLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the log."""
+        self.log = ObjectiveLog(self.folder / LOG_FILE)
+
+    @property
+    def failure_file(self) -> Path:
+        """File in which the script says why it failed."""
+        return self.folder / "output" / "failure"
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the process was started."""
+        return time.monotonic() - self.started_s
+
+    def poll(self) -> int | None:
+        """Return the exit code of the process; None while it runs. Reads the log."""
+        exit_code = self.process.poll() if self.process else 0
+        self.log.read()
+        return exit_code
+
+    def terminate(self) -> None:
+        """Request the end: the script saves a checkpoint first. Idempotent."""
+        if self.process:
+            self.process.terminate()
+
+    def end(self) -> None:
+        """Terminate the process and wait for its end; after 30 seconds, kill it."""
+        if self.process:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def read_tail(self) -> list[str]:
+        """Return the last lines of the log."""
+        text = self.log.path.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
+        return text.splitlines()[-5:]
+
+    def read_folds(self) -> dict[str, Any]:
+        """Return what the script wrote about its folds; empty if it wrote nothing."""
+        try:
+            content = json.loads((self.folder / FOLDS_FILE).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints and the model of a trial that has ended. Log and record stay."""
+        for name in (FOLDERS["SM_CHECKPOINT_DIR"], FOLDERS["SM_MODEL_DIR"]):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def start_trial(
+    folder: Path, script: Script, channels: Mapping[str, Path], hyperparameters: Mapping[str, Any], threads: int
+) -> TrialProcess:
+    """Start the script for a trial, or resume it from the checkpoints in `folder`. A finished trial is not run again.
+
+    The process ends, and saves a checkpoint, when this process ends, even by SIGKILL. Where the system cannot do that,
+    the trial runs on, and a restart waits for its end.
+
+    Args:
+        folder: folder of the trial.
+        script: training script of the dataset.
+        channels: name to folder of the data.
+        hyperparameters: arguments of the script.
+        threads: number of threads that the trial may use.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / LOG_FILE).touch()
+    with hold_lock(folder / "lock") as lock:
+        if (folder / RESULT_FILE).exists():
+            return TrialProcess(folder)
+        for name in FOLDERS.values():
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "output" / "failure").unlink(missing_ok=True)
+        job = f"{folder.parents[1].name}-{folder.name}"
+        environment = build_environment(script, job, folder, channels)
+        environment |= {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
+        environment.pop("MLFLOW_TRACKING_URI", None)  # this process logs all trials: a client for each costs seconds
+        with (folder / LOG_FILE).open("ab") as log:
+            process = subprocess.Popen(
+                build_command(script, hyperparameters),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[lock],
+                preexec_fn=_build_parent_check(),  # noqa: PLW1509 - it calls only prctl, getppid and kill
+            )
+    return TrialProcess(folder, process)
+
+
+def _build_parent_check() -> Any:
+    """Return the function that a child calls before it runs the script: it asks for SIGTERM at its parent's end."""
+    if LIBC is None:
+        return None
+    parent = os.getpid()
+
+    def check() -> None:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return check

@@ -1,0 +1,254 @@
+"""Run the trials of a tuning: propose values, start trials, stop poor ones early, and record every result.
+
+All state is in the folder of the tuning: Optuna's journal, and a folder for each trial with its log and checkpoints. So
+after a kill at any moment, a restart reads the results of finished trials, resumes the interrupted ones with the same
+values from their checkpoints, and continues with new ones.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass, field
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from pipelines.container.local_job import explain_failure
+from pipelines.container.signals import SignalRelay
+from pipelines.errors import ServiceError, StorageError
+from pipelines.system.log import log
+from pipelines.tuning.distributions import build_distributions, suggest
+from pipelines.tuning.request import Request
+from pipelines.tuning.strategies import build_grid_point, build_sampler, list_rungs
+from pipelines.tuning.trials.journal import count_warm_trials, list_trials
+from pipelines.tuning.trials.mlflow_runs import TuningRuns
+from pipelines.tuning.trials.process import LOG_FILE, TrialProcess, start_trial
+from pipelines.tuning.trials.progress import describe_progress, raise_no_objective
+
+POLL_S = 0.05
+"""Seconds between two looks at the logs of the trials."""
+MAX_STARTS = 3
+"""Number of starts of a trial that a signal from elsewhere ends."""
+MAX_FAILURES = 3
+"""Number of failed trials after which a tuning without any result ends."""
+
+
+@dataclass
+class RunningTrial:
+    """A trial that runs."""
+
+    trial: optuna.Trial
+    process: TrialProcess
+    seconds_before: float
+    """Seconds of its earlier starts."""
+    pending_rungs: list[int]
+    """Numbers of rounds after which it is still to be judged, ascending."""
+    state: TrialState | None = None
+    """Decision about it, while its process ends; None: there is none yet."""
+    reason: str = ""
+    """Why it failed, or after how many rounds it was pruned."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all its starts."""
+        return self.seconds_before + (self.process.seconds if self.process.process else 0.0)
+
+
+@dataclass
+class Tuning:
+    """Run the trials of a request in a study, and record each in MLflow if a server answers."""
+
+    request: Request
+    study: optuna.Study
+    runs: TuningRuns
+    running: list[RunningTrial] = field(default_factory=list)
+    failures: int = 0
+    """Number of trials that failed in this process."""
+
+    def __post_init__(self) -> None:
+        """Find the trials that an earlier process did not finish."""
+        plan = self.request.plan
+        self.distributions = build_distributions(plan.space)
+        self.offset = count_warm_trials(self.study)
+        self.interrupted_trials = [trial for trial in list_trials(self.study) if trial.state == TrialState.RUNNING]
+        self.hours_before = self.study.user_attrs.get("hours", 0.0)
+        self.started_s = time.monotonic()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.threads = max(1, cores // plan.parallel)
+
+    def run(self) -> None:
+        """Run trials until the plan's number is reached, or its hours are over. Idempotent.
+
+        Raises:
+            TrainingError: the first trials all failed. A retry cannot help.
+            StorageError: the disk is full. A retry can help, and resumes.
+        """
+        with SignalRelay() as relay:
+            try:
+                while self._start_trials(relay):
+                    for running in list(self.running):
+                        self._watch(running, relay)
+                    time.sleep(POLL_S)
+            finally:
+                for running in self.running:
+                    running.process.end()
+                    self._save_seconds(running)
+
+    def _start_trials(self, relay: SignalRelay) -> bool:
+        """Start as many trials as may run; return whether any runs."""
+        while len(self.running) < self.request.plan.parallel and not relay.has_signal:
+            trial = self._choose_trial()
+            if trial is None:
+                break
+            self.running.append(self._start(trial, relay))
+        return bool(self.running)
+
+    def _choose_trial(self) -> optuna.Trial | None:
+        """Return an interrupted trial, or else a new one; None if no further trial is to be started."""
+        if self.interrupted_trials:
+            return self._restore_trial(self.interrupted_trials.pop(0))
+        number, plan = len(list_trials(self.study)), self.request.plan
+        if number >= plan.count_trials() or (plan.max_hours and self._count_hours() >= plan.max_hours):
+            return None
+        self._check_failures()
+        self.study.sampler = build_sampler(plan, number)
+        if plan.strategy == "grid" and not self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            self.study.enqueue_trial(build_grid_point(plan, number))
+        return self.study.ask(self.distributions)
+
+    def _restore_trial(self, frozen: FrozenTrial) -> optuna.Trial:
+        """Return a trial that was interrupted, with its values; if a kill left it without some, propose them."""
+        self.study.sampler = build_sampler(self.request.plan, frozen.number - self.offset)
+        trial = optuna.Trial(self.study, frozen._trial_id)
+        for name, distribution in self.distributions.items():
+            suggest(trial, name, distribution)
+        return trial
+
+    def _start(self, trial: optuna.Trial, relay: SignalRelay) -> RunningTrial:
+        number = trial.number - self.offset
+        folder = self.request.folder / "trials" / f"{number:04d}"
+        attributes, log_file = trial.user_attrs, folder / LOG_FILE
+        if "pruned_at" in attributes:  # the decision was made before a kill
+            running = RunningTrial(trial, TrialProcess(folder), attributes.get("seconds", 0.0), [])
+            self._prune(running, attributes["pruned_at"])
+            return running
+        seconds = attributes.get("seconds", 0.0)
+        if "started_at" in attributes and log_file.exists():  # this process's predecessor was killed
+            seconds += max(0.0, log_file.stat().st_mtime - attributes["started_at"])
+        trial.set_user_attr("seconds", seconds)
+        trial.set_user_attr("started_at", time.time())
+        trial.set_user_attr("starts", attributes.get("starts", 0) + 1)
+        hyperparameters = {**self.request.hyperparameters, **trial.params}
+        self.runs.start_trial(number, trial.params)
+        process = start_trial(folder, self.request.script, self.request.channels, hyperparameters, self.threads)
+        if process.process:
+            relay.attach(process.process)
+        return RunningTrial(trial, process, seconds, list_rungs(self.request.plan, self.request.num_round))
+
+    def _watch(self, running: RunningTrial, relay: SignalRelay) -> None:
+        """Read the log of a trial, judge it, and record its result if it has ended."""
+        exit_code = running.process.poll()
+        if running.state is None:
+            self._judge(running)
+        if exit_code is None:
+            if running.state is None and running.process.seconds > self.request.plan.max_trial_s:
+                self._fail(running, f"it ran longer than max_trial_s, {self.request.plan.max_trial_s} s")
+            return
+        if running.state is None:
+            if relay.has_signal and exit_code:
+                self.running.remove(running)
+                self._save_seconds(running)
+                return
+            if not self._conclude(running, exit_code, relay):
+                return
+        self._record(running)
+
+    def _judge(self, running: RunningTrial) -> None:
+        """Stop the trial if its objective is undefined, or if the pruner says so after the rounds of a rung."""
+        objective_log = running.process.log
+        undefined_round = objective_log.find_undefined_round()
+        if undefined_round is not None:
+            self._fail(running, f"the objective after round {undefined_round} was no finite number")
+            return
+        while running.pending_rungs and running.pending_rungs[0] <= max(objective_log.rounds, default=0):
+            rung = running.pending_rungs.pop(0)
+            if self._is_poor(running, rung):
+                running.trial.set_user_attr("pruned_at", rung)
+                self._prune(running, rung)
+                return
+
+    def _is_poor(self, running: RunningTrial, rung: int) -> bool:
+        trial = running.trial
+        # After a kill, the journal may have the report, and not the decision.
+        if rung not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
+            trial.report(running.process.log.find_best_until(rung), rung)
+        return trial.should_prune()
+
+    def _prune(self, running: RunningTrial, rung: int) -> None:
+        running.state, running.reason = TrialState.PRUNED, f"pruned after round {rung}"
+        running.process.terminate()
+
+    def _fail(self, running: RunningTrial, reason: str) -> None:
+        running.state, running.reason = TrialState.FAIL, reason
+        running.process.terminate()
+
+    def _conclude(self, running: RunningTrial, exit_code: int, relay: SignalRelay) -> bool:
+        """Decide on the result of a trial whose process has ended; return False if it was started again.
+
+        Raises:
+            StorageError: the disk is full. A retry can help.
+        """
+        process, objective = running.process, running.process.log.objective
+        if exit_code:
+            error = explain_failure(self.request.script.path.name, exit_code, process.failure_file, process.read_tail())
+            if isinstance(error, StorageError):
+                raise error
+            if isinstance(error, ServiceError) and running.trial.user_attrs["starts"] < MAX_STARTS:
+                self.running.remove(running)
+                self._save_seconds(running)
+                self.running.append(self._start(running.trial, relay))
+                return False
+            running.state, running.reason = TrialState.FAIL, error.message
+        elif objective is None:
+            running.state, running.reason = TrialState.FAIL, "its log never showed tuning-objective:NUMBER"
+        elif not math.isfinite(objective):
+            running.state, running.reason = TrialState.FAIL, f"its objective was {objective}"
+        else:
+            running.state = TrialState.COMPLETE
+            for rung in running.pending_rungs:  # it ended early, and still competes with trials that run longer
+                if self._is_poor(running, rung):
+                    break
+        return True
+
+    def _record(self, running: RunningTrial) -> None:
+        """Record the result of a trial in the journal and in MLflow, and log it."""
+        self.running.remove(running)
+        trial, process = running.trial, running.process
+        self._save_seconds(running)
+        trial.set_user_attr("reason", running.reason)
+        if running.state == TrialState.FAIL:
+            self.failures += 1
+        elif folds := process.read_folds():
+            trial.set_user_attr("folds", folds)
+        value = process.log.objective if running.state == TrialState.COMPLETE else None
+        number = trial.number - self.offset
+        self.runs.finish_trial(number, running.state, running.reason, process.log.rounds, value, running.seconds)
+        self.study.set_user_attr("hours", self._count_hours())
+        self.study.tell(trial, value, state=running.state)  # last: all else of this trial is recorded
+        process.remove_checkpoints()
+        result = f"{value:.5f}" if value is not None else running.reason
+        log.info("%s", describe_progress(self.study, self.request.plan, trial, f"{result} in {running.seconds:.0f} s"))
+
+    def _save_seconds(self, running: RunningTrial) -> None:
+        running.trial.set_user_attr("seconds", round(running.seconds, 3))
+        running.trial.set_user_attr("started_at", time.time())
+
+    def _check_failures(self) -> None:
+        """Raise the error of a tuning whose first trials all failed."""
+        if self.failures >= MAX_FAILURES and all(trial.state == TrialState.FAIL for trial in list_trials(self.study)):
+            raise_no_objective(self.study)
+
+    def _count_hours(self) -> float:
+        return float(self.hours_before + (time.monotonic() - self.started_s) / 3_600)

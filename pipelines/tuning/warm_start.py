@@ -1,0 +1,131 @@
+"""Read the finished trials of an earlier tuning, and give those inside the space to a study."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import TrialState, create_trial
+
+from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.settings import settings
+from pipelines.system.log import log
+from pipelines.tuning.distributions import build_distributions
+from pipelines.tuning.plan import PlanSpec
+from pipelines.tuning.space import contains
+from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM, list_trials, open_study
+
+TRIALS_FILE = "trials.csv"
+"""Table of the trials, in the folder that a tuning writes."""
+PARAMETER_PREFIX = "param_"
+"""Prefix of the columns with the values of a trial, in that table."""
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+Trial = tuple[dict[str, Any], float]
+"""The values of a trial, and its objective."""
+
+
+def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
+    """Add the finished trials of the plan's `warm_start` that are inside the space to a study. Idempotent.
+
+    Raises:
+        SpecError: there is no such tuning, or none of its trials is inside the space. A retry cannot help.
+        DataError: its table cannot be read. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    if not plan.warm_start or list_trials(study):
+        return
+    all_trials = list(read_trials(plan.warm_start))
+    trials = [(values, value) for values, value in all_trials if contains(plan.space, values)]
+    if not trials:
+        raise SpecError(
+            f"warm_start {plan.warm_start}: none of its {len(all_trials)} finished trials has values of "
+            f"{', '.join(plan.space)} inside the space.",
+            "Name a tuning of a space that overlaps, or leave warm_start out.",
+        )
+    known = {trial.user_attrs[WARM] for trial in study.get_trials(deepcopy=False) if WARM in trial.user_attrs}
+    distributions = build_distributions(plan.space)
+    for number, (values, value) in enumerate(trials):
+        if number not in known:
+            params = {name: values[name] for name in distributions}
+            study.add_trial(
+                create_trial(
+                    state=TrialState.COMPLETE,
+                    value=value,
+                    params=params,
+                    distributions=distributions,
+                    user_attrs={WARM: number},
+                )
+            )
+    log.info("warm start: %d of %d finished trials are inside the space", len(trials), len(all_trials))
+
+
+def read_trials(origin: str) -> Iterator[Trial]:
+    """Yield the finished trials of an earlier tuning.
+
+    Args:
+        origin: its folder with trials.csv, its name (a tuning on this machine), or the id of its MLflow run.
+
+    Raises:
+        SpecError, DataError, ServiceError: as `add_warm_trials` raises them.
+    """
+    folder, state = Path(origin), settings().home / "tuning" / origin
+    if (folder / TRIALS_FILE).is_file():
+        yield from _read_table(folder / TRIALS_FILE)
+    elif (state / JOURNAL_FILE).is_file():
+        trials = list_trials(open_study(state, origin))
+        yield from ((trial.params, trial.value) for trial in trials if trial.state == TrialState.COMPLETE)  # type: ignore[misc]
+    elif RUN_ID.fullmatch(origin):
+        yield from _read_runs(origin)
+    else:
+        message = f"warm_start {origin}: there is neither a folder with {TRIALS_FILE} nor a tuning of this name."
+        raise SpecError(message, "Give a folder that `tune` wrote, the name of a tuning, or the id of its MLflow run.")
+
+
+def _read_table(path: Path) -> Iterator[Trial]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            if row["state"] == "complete":
+                values = {
+                    name.removeprefix(PARAMETER_PREFIX): _parse(text)
+                    for name, text in row.items()
+                    if name.startswith(PARAMETER_PREFIX)
+                }
+                yield values, float(row["objective"])
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{path} is not a table of trials: {reason}.", "The step `tune` writes it.") from None
+
+
+def _read_runs(run_id: str) -> Iterator[Trial]:
+    """Yield the trials of an MLflow run: its nested runs."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient(settings().mlflow_tracking_uri or None)
+    try:
+        run = client.get_run(run_id)
+        query = f"tags.`mlflow.parentRunId` = '{run_id}' and tags.`leeway.trial_state` = 'complete'"
+        runs = client.search_runs([run.info.experiment_id], query, max_results=10_000)
+    except MlflowException as error:
+        if error.get_http_status_code() == 404:
+            raise SpecError(f"warm_start {run_id}: MLflow has no such run.", "Correct the id.") from None
+        raise ServiceError(f"MLflow failed: {error}.") from None
+    for trial_run in runs:
+        values = {name: _parse(text) for name, text in trial_run.data.params.items()}
+        yield values, trial_run.data.metrics["objective"]
+
+
+def _parse(text: str) -> Any:
+    """Parse a value of a trial: a whole number, a number, or a text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,100 @@
+"""Write the winner of a tuning into the parameters of its model. All else in the file stays as it is."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import DataError, SpecError
+from pipelines.system.files import read_json, replace_file
+from pipelines.tuning.record import TuningRecord
+from pipelines.tuning.report.results import BEST_FILE
+
+DIGITS = 6
+"""Decimals of the losses in the parameters."""
+
+
+def read_winner(folder: Path) -> TuningRecord:
+    """Read the winner from the folder that the step `tune` wrote.
+
+    Raises:
+        DataError: the folder has no best.json that can be read. A retry cannot help.
+    """
+    content = read_json(folder / BEST_FILE, "the step `tune` writes it")
+    try:
+        return TuningRecord.model_validate({name: content[name] for name in TuningRecord.model_fields})
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{folder / BEST_FILE} is no result of a tuning.", "The step `tune` writes it.") from None
+
+
+def apply_winner(params_file: Path, winner: TuningRecord) -> dict[str, tuple[Any, Any]]:
+    """Write the winner's hyperparameters, and the record of the tuning, into section `train` of a file of parameters.
+
+    Comments, quotes and the order of the keys are kept. Idempotent.
+
+    Args:
+        params_file: models/NAME/params.yaml; in a project without models, params.yaml.
+        winner: what `read_winner` returned.
+
+    Returns:
+        Hyperparameter to its value before (None if it had none) and after, of those that changed.
+
+    Raises:
+        SpecError: the file does not exist, or its section `train` is no mapping. A retry cannot help.
+    """
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes, yaml.width = True, 4_096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    try:
+        content = yaml.load(params_file.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise SpecError(f"{params_file} does not exist.", "Name a model of the project.") from None
+    section = _get_mapping(content, "train", params_file)
+    hyperparameters = _get_mapping(section, "hyperparameters", params_file)
+    changes = {
+        name: (hyperparameters.get(name), value)
+        for name, value in winner.hyperparameters.items()
+        if hyperparameters.get(name) != value
+    }
+    for name, (_, value) in changes.items():
+        _set_value(hyperparameters, name, value)
+    _set_value(section, "tuning", _build_entry(winner))
+    text = io.StringIO()
+    yaml.dump(content, text)
+    with replace_file(params_file) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")
+    return changes
+
+
+def _get_mapping(content: Any, name: str, origin: Path) -> Any:
+    """Return a mapping inside a mapping; create it if it is missing."""
+    value = content.setdefault(name, {})
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{origin}: {name} is no mapping.", "Correct the file.")
+    return value
+
+
+def _set_value(mapping: Any, key: str, value: Any) -> None:
+    """Set a value. A new key comes first: after the last key there may be an empty line, and then the next section."""
+    if key in mapping:
+        mapping[key] = value
+    elif hasattr(mapping, "insert"):
+        mapping.insert(0, key, value)
+    else:  # the mapping was not in the file
+        mapping[key] = value
+
+
+def _build_entry(winner: TuningRecord) -> Any:
+    """Build the entry `tuning` of the file, with lists and mappings on one line each."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    losses, values = CommentedSeq(round(loss, DIGITS) for loss in winner.folds_spread), winner.hyperparameters
+    hyperparameters = CommentedMap(values)
+    for item in (losses, hyperparameters):
+        item.fa.set_flow_style()
+    entry = {**winner.model_dump(), "objective": round(winner.objective, DIGITS)}
+    return CommentedMap({**entry, "folds_spread": losses, "hyperparameters": hyperparameters})

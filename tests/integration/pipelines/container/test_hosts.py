@@ -1,0 +1,191 @@
+"""Test the training on several hosts: the model of one host, whichever host is killed or stopped, and at any moment."""
+
+import fcntl
+import hashlib
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.defaults.channels import read_channel
+from pipelines.defaults.model import load
+from pipelines.system.files import sha256
+
+ROOT = Path(__file__).parents[4]
+HOSTS = ["localhost", "127.0.0.1"]
+"""Two names of this machine; macOS has no other loopback addresses."""
+HYPERPARAMETERS = {"num_round": 90, "early_stopping_rounds": 90, "nthread": 1, "checkpoint_s": 0, "verbose_eval": 1}
+ROUNDS = 240
+"""Three interruptions come before this round, though up to 64 rounds are in the pipe of the log."""
+BOUND = 1e-6
+"""Largest difference of a score between one host and several."""
+
+
+class HostsJob:
+    """Run the script on some hosts. At each start, all folders are empty but the checkpoints of the first host.
+
+    The other hosts never have a checkpoint, so the hosts disagree about the last one.
+    """
+
+    def __init__(self, base: Path, features: Path, commands: Any) -> None:
+        self.base, self.features, self.commands = base, features, commands
+        self.first = base / HOSTS[0]
+        self.checkpoints = self.first / "checkpoints"
+
+    def start(self, hosts: Sequence[str] = HOSTS, **hyperparameters: Any) -> list[Any]:
+        """Start the script on each host."""
+        return [self.start_host(name, hosts, {**HYPERPARAMETERS, **hyperparameters}) for name in hosts]
+
+    def run(self, hosts: Sequence[str] = HOSTS, **hyperparameters: Any) -> list[str]:
+        """Run the script to its end without an error, and return the log of each host."""
+        processes = self.start(hosts, **hyperparameters)
+        logs = [process.communicate(timeout=300)[0] for process in processes]
+        assert [process.returncode for process in processes] == [0] * len(hosts), logs
+        return logs
+
+    def start_host(self, name: str, hosts: Sequence[str], hyperparameters: dict[str, Any]) -> Any:
+        """Start the script on one of the hosts."""
+        folder = self.base / name
+        shutil.rmtree(folder / "model", ignore_errors=True)
+        shutil.rmtree(folder / "output", ignore_errors=True)
+        (folder / "output").mkdir(parents=True)  # SageMaker makes it
+        env = {
+            "SAGEMAKER_BASE_DIR": str(folder),
+            "SM_CHANNEL_TRAIN": str(self.features / "train"),
+            "SM_CHANNEL_VALIDATION": str(self.features / "validation"),
+            "SM_HOSTS": json.dumps(list(hosts)),
+            "SM_CURRENT_HOST": name,
+            "TRAINING_JOB_NAME": str(self.base),
+        }
+        arguments = [argument for key, value in hyperparameters.items() for argument in (f"--{key}", str(value))]
+        script = str(ROOT / "pipelines/defaults/training.py")
+        return self.commands.start(sys.executable, "-u", script, *arguments, env=env, stderr=subprocess.STDOUT)
+
+
+@pytest.fixture
+def make_job(tmp_path: Path, commands: Any, trained: SimpleNamespace) -> Callable[[str], HostsJob]:
+    """Return the function that makes a job in a folder of that name."""
+    return lambda name: HostsJob(tmp_path / name, trained.data / "features", commands)
+
+
+def read_restored_round(log: str) -> int:
+    """Return the round of the checkpoint from which the first host resumed; 0 after a cold start."""
+    (name,) = re.findall(r"^checkpoint restored: (?:none|name=(\d{6}) .*)$", log, re.MULTILINE)
+    return int(name or 0)
+
+
+def read_until(process: Any, start: str) -> str:
+    """Read the log of a host up to the first line that begins with `start`, and return it."""
+    log = ""
+    for line in process.stdout:
+        log += str(line)
+        if line.startswith(start):
+            return log
+    raise AssertionError(f"the script ended before {start!r}: {log[-2_000:]}")
+
+
+def limit_pipe(process: Any) -> None:
+    """Limit the pipe of the log, so that the training waits for its reader, and is not over when a signal comes."""
+    if sys.platform == "linux":
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4_096)
+
+
+def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob]) -> None:
+    one, two = make_job("one"), make_job("two")
+    one.run(HOSTS[:1])
+    first_log, second_log = two.run()
+    models = [load(job.first / "model") for job in (one, two)]
+    rows, _ = read_channel(two.features / "validation")
+    differences = np.abs(models[0].score(rows) - models[1].score(rows))
+    assert differences.max() <= BOUND
+    assert models[0].schema == models[1].schema
+    shares = re.findall(r"has (\d+) of (\d+) rows", first_log + second_log)
+    assert sum(int(share) for share, _ in shares) == int(shares[0][1]) and len(shares) == 2
+    # Only the first host writes. SageMaker merges the folders of the hosts, and equal names would clash.
+    second = two.base / HOSTS[1]
+    assert not [path for path in second.rglob("*") if path.is_file()]
+    environment = json.loads((two.first / "output/data/environment.json").read_text())
+    assert environment["hosts"] == "2"
+    assert "hosts" not in json.loads((one.first / "output/data/environment.json").read_text())
+
+
+@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 18))])
+def test_kills_of_either_host_change_no_byte(make_job: Callable[[str], HostsJob], seed: int) -> None:
+    """Each of the hosts is killed at a random moment, then one is stopped; at the end, one host trains alone."""
+    straight_job, job, generator = make_job("straight"), make_job("killed"), random.Random(seed)
+    straight_job.run(num_round=ROUNDS, early_stopping_rounds=ROUNDS, checkpoint_s=1_000)
+    rounds, victims = 0, generator.sample([0, 1], 2)
+    ends = [(victims[0], signal.SIGKILL), (generator.choice([0, 1]), signal.SIGTERM), (victims[1], signal.SIGKILL)]
+    for victim, number in ends:
+        processes = job.start(num_round=ROUNDS, early_stopping_rounds=ROUNDS)
+        limit_pipe(processes[0])
+        log = read_until(processes[0], f"[{rounds + generator.randrange(6)}]\t")
+        processes[victim].send_signal(number)
+        logs = [process.communicate(timeout=300)[0] for process in processes]
+        assert read_restored_round(log + logs[0]) == rounds
+        codes = [process.returncode for process in processes]
+        if number == signal.SIGKILL:
+            assert codes[victim] == -signal.SIGKILL and codes[1 - victim] == 1, logs
+            assert "the training on 2 hosts ended, perhaps because another host did" in logs[1 - victim]
+        else:
+            assert codes == [143, 143], logs
+        rounds = max(int(path.name) for path in job.checkpoints.iterdir())
+        assert not (job.first / "model").exists()
+    log = job.run(num_round=ROUNDS, early_stopping_rounds=ROUNDS)[0]
+    assert read_restored_round(log) == rounds > 0
+    assert sha256(job.first / "model") == sha256(straight_job.first / "model")
+
+
+def test_resumes_on_fewer_hosts(make_job: Callable[[str], HostsJob]) -> None:
+    one, job = make_job("one"), make_job("elastic")
+    one.run(HOSTS[:1], checkpoint_s=1_000)
+    processes = job.start()
+    limit_pipe(processes[0])
+    read_until(processes[0], "[5]\t")
+    for process in processes:
+        process.kill()
+        process.communicate()
+    (log,) = job.run(HOSTS[:1])
+    assert read_restored_round(log) >= 5
+    rows, _ = read_channel(job.features / "validation")
+    scores = [load(each.first / "model").score(rows) for each in (one, job)]
+    assert np.abs(scores[0] - scores[1]).max() <= BOUND
+
+
+def test_hosts_with_other_data_are_refused(make_job: Callable[[str], HostsJob]) -> None:
+    job = make_job("job")
+    processes = [
+        job.start_host(name, HOSTS, {**HYPERPARAMETERS, "eta": eta})
+        for name, eta in zip(HOSTS, (0.1, 0.5), strict=True)
+    ]
+    logs = [process.communicate(timeout=300)[0] for process in processes]
+    line = f"the host {HOSTS[1]} has other data or other hyperparameters than {HOSTS[0]}."
+    for log, name in zip(logs, HOSTS, strict=True):
+        assert log.splitlines()[-1] == line == (job.base / name / "output/failure").read_text(), log
+    assert not (job.first / "model").exists()
+
+
+@pytest.mark.parametrize(("field", "other"), [("objective", "reg:squarederror"), ("features", {"x": "number"})])
+def test_a_checkpoint_of_another_model_is_refused(make_job: Callable[[str], HostsJob], field: str, other: Any) -> None:
+    job = make_job("job")
+    job.run(HOSTS[:1], num_round=5)
+    path = job.checkpoints / "000005"
+    header, state, payload = path.read_bytes()[:-64].split(b"\n", 2)
+    changed_state = json.dumps({**json.loads(state), field: other}).encode()
+    content = b"\n".join([header, changed_state, payload])
+    path.write_bytes(content + hashlib.sha256(content).hexdigest().encode())
+    (process,) = job.start(HOSTS[:1], num_round=5)
+    log = process.communicate(timeout=300)[0]
+    assert process.returncode == 1 and "Traceback" not in log
+    expected = f"the checkpoint after round 5 is of a model with other {field}: {str(other)[:200]}, not "
+    assert log.splitlines()[-1].startswith(expected)

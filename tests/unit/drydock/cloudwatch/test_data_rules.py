@@ -1,0 +1,45 @@
+"""Test which data of metrics, and which queries for them, are refused."""
+
+import re
+from typing import Any
+
+import pytest
+from moto.core.exceptions import ServiceException
+
+from drydock.cloudwatch.data_rules import check_data, check_queries
+
+STATISTICS = {"SampleCount": 2.0, "Sum": 3.0, "Minimum": 1.0, "Maximum": 2.0}
+QUERY = {"Id": "m", "MetricStat": {"Metric": {"MetricName": "errors"}, "Period": 60, "Stat": "Sum"}}
+
+
+@pytest.mark.parametrize("fields", [{"Value": 0.0}, {"Values": [1.0, 2.0]}, {"StatisticValues": STATISTICS}], ids=str)
+def test_data_with_values_are_accepted(fields: dict[str, Any]) -> None:
+    check_data([{"MetricName": "errors", **fields}])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "At least one of the parameters must be specified: MetricData.member.2.Value"),
+        ({"Values": []}, "At least one of the parameters must be specified: MetricData.member.2.Value"),
+        ({"Value": 1.0, "MetricName": ""}, "The parameter MetricData.member.2.MetricName is required."),
+        ({"Value": float("nan")}, "The value NaN for parameter MetricData.member.2.Value is invalid."),
+        ({"Value": float("-inf")}, "The value -inf for parameter MetricData.member.2.Value is invalid."),
+        ({"Values": [1.0, 1e300]}, "The value 1e+300 for parameter MetricData.member.2.Values is invalid."),
+        (
+            {"StatisticValues": {**STATISTICS, "Sum": float("nan")}},
+            "The value NaN for parameter MetricData.member.2.StatisticValues.Sum is invalid.",
+        ),
+    ],
+    ids=str,
+)
+def test_data_without_a_number_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ServiceException, match=re.escape(message)):
+        check_data([{"MetricName": "errors", "Value": 1.0}, {"MetricName": "errors", **fields}])
+
+
+def test_expression_is_refused_unless_it_is_the_id_of_a_query() -> None:
+    check_queries([QUERY, {"Id": "e", "Expression": "m"}])
+    for expression in ("m * 100", "other", "SELECT SUM(errors) FROM mine", "e"):
+        with pytest.raises(ServiceException, match="drydock does not compute the expression"):
+            check_queries([QUERY, {"Id": "e", "Expression": expression}])

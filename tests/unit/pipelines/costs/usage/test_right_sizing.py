@@ -1,0 +1,124 @@
+"""Test what jobs must have used before a smaller or a larger instance type is named."""
+
+import datetime as dt
+import json
+
+import pytest
+
+from pipelines.costs.prices import PRICES_VARIABLE
+from pipelines.costs.usage.columns import COLUMNS
+from pipelines.costs.usage.right_sizing import list_size_advice
+
+NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
+LITTLE = {"cpu_peak": 80.0, "cpu_mean": 40.0, "memory_peak": 15.0, "memory_mean": 10.0}
+"""What a job used at most: 10 % of 8 vCPUs, and 15 % of the memory."""
+
+
+def make_jobs(*changes, count=5, **fields):
+    """Return rows of the ledger, a job a day up to yesterday; the last ones have changes of their own."""
+    rows = [
+        {
+            "name": f"m-train-{number}",
+            "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-{number}",
+            **{"region": "us-east-1", "model": "m", "dag_id": "m_train", "task_id": "train"},
+            **{"instance_type": "ml.m5.2xlarge", "status": "Completed", "cost_usd": 0.1},
+            "created": NOW - dt.timedelta(count - number),
+            **dict.fromkeys(COLUMNS),
+            **LITTLE,
+            **fields,
+        }
+        for number in range(count)
+    ]
+    return [
+        *rows[: count - len(changes)],
+        *({**row, **change} for row, change in zip(rows[::-1], changes, strict=False)),
+    ]
+
+
+def advise(*changes, **fields):
+    return list_size_advice(make_jobs(*changes, **fields), NOW)
+
+
+def test_smaller_type_is_named_with_its_evidence_and_what_it_saves():
+    assert advise() == [
+        "The last 5 training jobs of model m on ml.m5.2xlarge used at most 10% of its 8 vCPUs and 15% of its memory "
+        "(2026-11-15 to 2026-11-19): ml.m5.large would do, and would have cost about 0.3753 USD less, if the jobs take "
+        "as long there."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("peaks", "name"),
+    [
+        ({"cpu_peak": 161.0}, "ml.m5.xlarge"),  # more than 80 % of the two vCPUs of ml.m5.large
+        ({"memory_peak": 21.0}, "ml.m5.xlarge"),  # 84 % of the memory of ml.m5.large
+        ({"cpu_peak": 321.0}, ""),
+        ({"memory_peak": 41.0}, ""),
+    ],
+)
+def test_one_of_the_jobs_decides_by_its_peak(peaks, name):
+    sentences = advise(peaks)
+    assert [name in sentence for sentence in sentences] == ([True] if name else [])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"cpu_peak": None}, {"memory_peak": None}, {"status": "Failed"}, {"instance_type": "ml.m5.xlarge"}],
+)
+def test_one_job_without_evidence_is_enough_to_say_nothing(change):
+    assert advise(change) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"count": 4},
+        {"created": NOW - dt.timedelta(91)},
+        {"instance_type": "ml.g5.2xlarge"},
+        {"instance_type": "ml.m5.huge"},
+        {"instance_type": "ml.x9.2xlarge"},
+        {"region": "mars-north-1"},
+        {"cost_usd": 0.0001},
+    ],
+)
+def test_nothing_is_said_about_few_old_unknown_accelerated_or_cheap_jobs(fields):
+    assert advise(**fields) == []
+
+
+def test_older_jobs_do_not_count():
+    rows = make_jobs(count=8)
+    rows[0]["memory_peak"] = 99.0
+    assert len(list_size_advice(rows, NOW)) == 1
+
+
+def test_larger_type_is_named_if_one_job_nearly_filled_the_memory():
+    full = {"memory_peak": 96.4, "status": "Failed"}
+    assert advise(full) == [
+        "A training job of model m on ml.m5.2xlarge used 96% of its memory (m-train-4, 2026-11-19); a job that needs "
+        "more than it has is killed: ml.m5.4xlarge has 2 times as much."
+    ]
+    assert advise(full, count=1) == [sentence.replace("m-train-4", "m-train-0") for sentence in advise(full)]
+    assert advise({"memory_peak": 90.0}) == [], "the control"
+    (sentence,) = advise(full, instance_type="ml.m5.24xlarge")
+    assert sentence.endswith("take an instance type with more.")
+
+
+def test_tasks_and_kinds_of_jobs_are_told_apart():
+    rows = make_jobs(count=10)
+    for row in rows[::2]:
+        row["task_id"] = "other"
+    assert len(list_size_advice(rows, NOW)) == 2
+    for row in rows[::4]:
+        row["arn"] = row["arn"].replace("training", "processing")
+    assert len(list_size_advice(rows, NOW)) == 1
+
+
+def test_types_of_a_table_of_prices_of_the_user_are_known(tmp_path, monkeypatch):
+    group = {"regions": ["mars-north-1"], "usd_per_hour": {"ml.m5.2xlarge": 1.0, "ml.m5.xlarge": 0.5}}
+    table = tmp_path / "prices.json"
+    table.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
+    monkeypatch.setenv(PRICES_VARIABLE, str(table))
+    (sentence,) = advise(region="mars-north-1")
+    assert "ml.m5.xlarge would do, and would have cost about 0.2500 USD less" in sentence
+    monkeypatch.setenv(PRICES_VARIABLE, "api")
+    assert len(advise()) == 1, "AWS is not requested"

@@ -1,0 +1,41 @@
+"""Test the record of a tuning: what reports say about the winner's refit, and whether the record is stale."""
+
+import pytest
+
+from pipelines.tuning.record import TuningRecord
+
+RECORD = TuningRecord(
+    name="tune-flights-1",
+    trials=50,
+    strategy="hyperband",
+    metric="logloss",
+    objective=0.421,
+    folds_spread=[0.41, 0.42, 0.433],
+    hyperparameters={"eta": 0.1, "max_depth": 6, "booster": "dart"},
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "changes"),
+    [
+        ({"eta": 0.1, "max_depth": 6, "booster": "dart", "seed": 1}, []),
+        ({"eta": "0.1", "max_depth": 6.0, "booster": "dart"}, []),
+        ({"eta": 0.2, "max_depth": 6, "booster": "gbtree"}, ["booster", "eta"]),
+        ({}, ["booster", "eta", "max_depth"]),
+    ],
+)
+def test_which_hyperparameters_changed(values: dict[str, object], changes: list[str]) -> None:
+    assert RECORD.list_changes(values) == changes
+
+
+def test_the_refit_is_beside_the_best_of_many() -> None:
+    assert RECORD.describe(0.4251, 0.43, []) == (
+        "50 trials were tried (hyperband); the winner's mean logloss on 3 folds was 0.4210 (best of 50: optimistic); "
+        "its refit on the whole window has 0.4251 on validation and 0.4300 on the holdout"
+    )
+    assert RECORD.describe(None, None, []).endswith("(best of 50: optimistic)")
+
+
+def test_a_stale_record_says_what_changed() -> None:
+    text = RECORD.describe(None, 0.43, ["eta"])
+    assert text.endswith("this training is not its refit: eta changed since; this training has 0.4300 on the holdout")
