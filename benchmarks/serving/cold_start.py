@@ -125,7 +125,7 @@ def run() -> dict[str, Any]:
         with start_drydock(folder, environment, *OPTIONS) as drydock:
             drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
             Cases(drydock, folder / "work", "raw.json").create_endpoint()
-        # Each round starts drydock anew: the process that has loaded the model for the creation would answer.
+        # Each round starts drydock anew: the process that loaded the model for the creation would answer.
         for file in ROUNDS * list(BODIES):
             with start_drydock(folder, environment, *OPTIONS) as drydock:
                 cases = Cases(drydock, folder / "work", file)
