@@ -48,6 +48,7 @@ from benchmarks.decisions import (
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
 from benchmarks.spot import hosts, interruptions
+from benchmarks.training import tuning
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -85,6 +86,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "release": release.run,
     "cold_start": cold_start.run,
     "page": page.run,
+    "tuning": tuning.run,
 }
 
 

@@ -1,8 +1,9 @@
 """Measure the cold start of a serverless variant of drydock with the real model of flights and its libraries.
 
 After a start of drydock, there is no standby process for the first request: its process imports MLflow, pandas and
-XGBoost. For later cold starts there is one that has imported them. LEEWAY_BENCH_ROUNDS sets how often drydock is
-started.
+XGBoost. For later cold starts there is one that has imported them. A request is one raw row, some of whose features are
+looked up in drydock's online store, or for comparison a row of ready features. LEEWAY_BENCH_ROUNDS sets how often
+drydock is started for each of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +23,34 @@ import boto3
 import psutil
 from botocore.config import Config
 
-from benchmarks.serving.servers import build_environment, find_port, run_command, start_registry, start_server
+from benchmarks.serving.registered_model import REQUESTED_DAY
+from benchmarks.serving.servers import Drydock, build_environment, run_command, start_drydock, start_registry
 
 ROUNDS = int(os.environ.get("LEEWAY_BENCH_ROUNDS", "3"))
 STARTS = 3
 """Cold starts with a standby process, in each round."""
 IDLE_S, WAIT_S = 3, 300
+OPTIONS = ("--serverless-idle", str(IDLE_S))
 ENDPOINT, BUCKET = "flights", "bucket"
 KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
 FIRST, LATER, WARM = "cold start, no process stands by", "cold start, a process stands by", "a request without a start"
+BODIES = {"raw.json": "", "features.json": ", ready features"}
+"""For each kind of requests: the file with the bodies, and the end of the rows of the results."""
 
 
 class Cases:
     """The requests to one running drydock.
 
     Args:
-        url: URL of the server.
-        pid: Process id of the server.
+        drydock: The running server.
         folder: The folder with the model and the requests.
+        file: Name of the file with the requests.
     """
 
-    def __init__(self, url: str, pid: int, folder: Path) -> None:
-        self._url, self._pid, self._folder = url, pid, folder
-        self._body = json.loads((folder / "features.json").read_text(encoding="utf-8"))[0]
-        config = Config(retries={"total_max_attempts": 1}, proxies={}, read_timeout=120)
+    def __init__(self, drydock: Drydock, folder: Path, file: str) -> None:
+        self._url, self._pid, self._folder = drydock.url, drydock.pid, folder
+        self._body, self._suffix = json.loads((folder / file).read_text(encoding="utf-8"))[0], BODIES[file]
+        url, config = self._url, Config(retries={"total_max_attempts": 1}, proxies={}, read_timeout=120)
         self._runtime = boto3.client("sagemaker-runtime", endpoint_url=url, config=config, **KEYS)
         self._sagemaker = boto3.client("sagemaker", endpoint_url=url, **KEYS)
         self.seconds, self.cpu_seconds = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
@@ -83,8 +87,10 @@ class Cases:
         response = self._runtime.invoke_endpoint(
             EndpointName=ENDPOINT, Body=self._body, ContentType="application/json", Accept="application/json"
         )
-        assert json.loads(response["Body"].read())["scores"]
+        answer = json.loads(response["Body"].read())
+        row += self._suffix
         self.seconds[row].append(time.perf_counter() - begin)
+        assert answer["scores"] and (self._suffix or answer["lookups"] == {"hour": {"found": 1}}), answer
         # The process that answered is the oldest one. The other one is the next standby process.
         pid, cpu_s = next(iter(self._read_cpu_seconds().items()))
         self.cpu_seconds[row].append(cpu_s - cpu_before.get(pid, 0.0))
@@ -116,17 +122,13 @@ def run() -> dict[str, Any]:
         with start_registry(folder, environment):
             for script in ("registered_model", "packaged_model"):
                 run_command(["-m", f"benchmarks.serving.{script}"], environment, folder / "work")
-        for number in range(ROUNDS + 1):
-            with ExitStack() as servers:
-                url = f"http://127.0.0.1:{find_port()}"
-                options = ["--port", url.rpartition(":")[2], "--data", str(folder / "drydock")]
-                options += ["--serverless-idle", str(IDLE_S)]
-                command = ["-m", "drydock", *options]
-                process = servers.enter_context(start_server(command, environment, f"{url}/drydock/health"))
-                cases = Cases(url, process.pid, folder / "work")
-                if number == 0:  # the process that loaded the model for the creation would answer the first request
-                    cases.create_endpoint()
-                    continue
+        with start_drydock(folder, environment, *OPTIONS) as drydock:
+            drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
+            Cases(drydock, folder / "work", "raw.json").create_endpoint()
+        # Each round starts drydock anew: the process that loaded the model for the creation would answer.
+        for file in ROUNDS * list(BODIES):
+            with start_drydock(folder, environment, *OPTIONS) as drydock:
+                cases = Cases(drydock, folder / "work", file)
                 cases.wait_for_service()
                 cases.measure()
             for row, values in cases.seconds.items():

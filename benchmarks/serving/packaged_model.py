@@ -24,7 +24,7 @@ def main() -> None:
     """Write model.tar.gz and features.json."""
     version = Registry.open().get_version(MODEL, "1")
     with open_package(version) as package:
-        pack_model(package, Path("model.tar.gz"))
+        pack_model(package, Path("model.tar.gz"), MODEL, "1")
     features = pd.read_parquet("data/features/holdout/data.parquet")[list(load_dataset(MODEL).features)].head(ROWS)
     bodies = [features.iloc[[number]].to_json(orient="records") for number in range(len(features))]
     Path("features.json").write_text(json.dumps(bodies), encoding="utf-8")

@@ -1,8 +1,9 @@
 """Update an endpoint of drydock while 100 requests a second arrive, and count the requests that fail.
 
-The model is that of flights, in its package for SageMaker. While the requests arrive, a canary update to a good model
-succeeds, a model's process is killed, and a canary whose answers are errors is rolled back by an alarm. Only requests
-that the broken canary answered may fail. LEEWAY_BENCH_SECONDS sets the length.
+The model is that of flights, in its package for SageMaker. A request is one raw row, some of whose features are looked
+up in drydock's online store. While the requests arrive, a canary update to a good model succeeds, a model's process is
+killed, and a canary whose answers are errors is rolled back by an alarm. Only requests that the broken canary answered
+may fail. Before that, requests with ready features are sent for comparison. LEEWAY_BENCH_SECONDS sets the length.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from benchmarks.serving.load import read_cpu_seconds
-from benchmarks.serving.servers import build_environment, find_port, run_command, start_registry, start_server
+from benchmarks.serving.registered_model import REQUESTED_DAY
+from benchmarks.serving.servers import Drydock, build_environment, run_command, start_drydock, start_registry
 
 RATE, CONNECTIONS = 100, 8
 DURATION_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "600"))
 ENDPOINT, INSTANCES, BUCKET = "flights", 2, "bucket"
 KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
+JSON = "application/json"
 FAULT = "ModelError of the broken canary"
 
 
@@ -42,10 +45,11 @@ class Traffic:
     Args:
         url: URL of drydock.
         bodies: bodies of the requests, sent in turn.
+        duration_s: seconds for which requests are sent.
     """
 
-    def __init__(self, url: str, bodies: Sequence[str]) -> None:
-        self._url, self._bodies = url, bodies
+    def __init__(self, url: str, bodies: Sequence[str], duration_s: float) -> None:
+        self._url, self._bodies, self._duration_s = url, bodies, duration_s
         self._numbers, self._begin = count(), time.perf_counter() + 0.1
         self.answers: list[tuple[float, float, str]] = []
         """For each request: when it was due, the seconds from then to its answer, and the kind of the answer."""
@@ -72,7 +76,7 @@ class Traffic:
         )
         for number in iter(lambda: next(self._numbers), None):
             due_s = number / RATE
-            if due_s >= DURATION_S:
+            if due_s >= self._duration_s:
                 return
             time.sleep(max(due_s - self.elapsed_s, 0))
             kind = _invoke(client, self._bodies[number % len(self._bodies)])
@@ -91,19 +95,22 @@ def run() -> dict[str, Any]:
         servers.enter_context(start_registry(folder, environment))
         for script in ("registered_model", "packaged_model"):
             run_command(["-m", f"benchmarks.serving.{script}"], environment, folder / "work")
-        url = f"http://127.0.0.1:{find_port()}"
-        command = ["-m", "drydock", "--port", url.rpartition(":")[2], "--data", str(folder / "drydock")]
-        process = servers.enter_context(start_server(command, environment, f"{url}/drydock/health"))
-        facts = _measure(url, process.pid, folder / "work")
+        drydock = servers.enter_context(start_drydock(folder, environment))
+        drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
+        facts = _measure(drydock, folder / "work")
     return {"seconds": {}, "facts": facts}
 
 
-def _measure(url: str, pid: int, folder: Path) -> dict[str, Any]:
+def _measure(drydock: Drydock, folder: Path) -> dict[str, Any]:
+    url, pid = drydock.url, drydock.pid
     sagemaker = boto3.client("sagemaker", endpoint_url=url, **KEYS)
     _create_configs(sagemaker, url, folder / "model.tar.gz")
     sagemaker.create_endpoint(EndpointName=ENDPOINT, EndpointConfigName="first")
     _wait(lambda: _describe(sagemaker)["EndpointStatus"] == "InService")
-    traffic = Traffic(url, json.loads((folder / "features.json").read_text(encoding="utf-8")))
+    raw_bodies, feature_bodies = _read_bodies(folder / "raw.json"), _read_bodies(folder / "features.json")
+    _check_lookups(url, raw_bodies[0])
+    ready_features = _measure_quiet_time(drydock, feature_bodies)
+    traffic = Traffic(url, raw_bodies, DURATION_S)
     traffic.start()
     _wait(lambda: traffic.elapsed_s > 0.05 * DURATION_S)  # the first requests warm up
     cpu_s, begin_s = read_cpu_seconds(pid), traffic.elapsed_s
@@ -129,9 +136,34 @@ def _measure(url: str, pid: int, folder: Path) -> dict[str, Any]:
         "requests": len(traffic.answers),
         "answers": dict(Counter(kind for _, _, kind in traffic.answers)),
         "rolled back because": reason,
-        "before the releases": {**_summarize(quiet), "cpu_ms": round(1e3 * quiet_cpu_s / (quiet_s * RATE), 2)},
+        "before the releases": _summarize(quiet, quiet_cpu_s),
         "in all": _summarize(traffic.answers),
+        "ready features, before the releases": ready_features,
     }
+
+
+def _read_bodies(file: Path) -> Sequence[str]:
+    bodies: list[str] = json.loads(file.read_text(encoding="utf-8"))
+    return bodies
+
+
+def _check_lookups(url: str, body: str) -> None:
+    """Check that the endpoint finds the looked-up features of a raw row."""
+    runtime = boto3.client("sagemaker-runtime", endpoint_url=url, **KEYS)
+    answer = json.load(runtime.invoke_endpoint(EndpointName=ENDPOINT, Body=body, ContentType=JSON, Accept=JSON)["Body"])
+    if any(set(outcomes) != {"found"} for outcomes in answer["lookups"].values()):
+        raise RuntimeError(f"the online store has no values for the row: {answer['lookups']}")
+
+
+def _measure_quiet_time(drydock: Drydock, bodies: Sequence[str]) -> dict[str, float]:
+    """Send requests while nothing else happens. Return latencies and CPU time without those of the first ones."""
+    traffic = Traffic(drydock.url, bodies, 0.2 * DURATION_S)
+    traffic.start()
+    _wait(lambda: traffic.elapsed_s > 0.05 * DURATION_S)  # the first requests warm up
+    cpu_s, begin_s = read_cpu_seconds(drydock.pid), traffic.elapsed_s
+    traffic.join()
+    cpu_s = read_cpu_seconds(drydock.pid) - cpu_s
+    return _summarize([answer for answer in traffic.answers if answer[0] >= begin_s], cpu_s)
 
 
 def _create_configs(sagemaker: Any, url: str, archive: Path) -> None:
@@ -184,9 +216,7 @@ def _kill_model(pid: int) -> None:
 def _invoke(client: Any, body: str) -> str:
     """Send a request. Return the kind of its answer: `score`, `FAULT`, or the text of another error."""
     try:
-        client.invoke_endpoint(
-            EndpointName=ENDPOINT, Body=body, ContentType="application/json", Accept="application/json"
-        )["Body"].read()
+        client.invoke_endpoint(EndpointName=ENDPOINT, Body=body, ContentType=JSON, Accept=JSON)["Body"].read()
     except ClientError as error:
         return FAULT if "drydock makes this variant fail" in str(error) else str(error)
     except Exception as error:  # no connection: the benchmark counts it
@@ -206,7 +236,8 @@ def _wait(condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def _summarize(answers: Sequence[tuple[float, float, str]]) -> dict[str, float]:
-    """Return quantiles of the latency of the requests that were scored, milliseconds."""
+def _summarize(answers: Sequence[tuple[float, float, str]], cpu_s: float | None = None) -> dict[str, float]:
+    """Return quantiles of the latency of the requests that were scored, milliseconds, and CPU time if it is given."""
     latencies = sorted(1e3 * latency for _, latency, kind in answers if kind == "score")
-    return {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99)}
+    summary = {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99)}
+    return summary if cpu_s is None else {**summary, "cpu_ms": round(1e3 * cpu_s / len(answers), 2)}

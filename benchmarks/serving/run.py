@@ -74,9 +74,9 @@ def run() -> dict[str, Any]:
         folder, environment = Path(name), build_environment(Path(name))
         servers.enter_context(start_registry(folder, environment))
         run_command(["-m", "benchmarks.serving.registered_model"], environment, folder / "work")
-        environment |= servers.enter_context(start_drydock(folder, environment))
-        materialize = ["-m", "pipelines", "materialize", "--dataset", "flights", "--partition", f"{REQUESTED_DAY}"]
-        run_command(materialize, environment, folder / "work")
+        drydock = servers.enter_context(start_drydock(folder, environment))
+        drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
+        environment |= drydock.variables
         cases, seconds = {}, {}
         for label, (command, file) in COMMANDS.items():
             bodies, port = json.loads((folder / "work" / file).read_text()), find_port()

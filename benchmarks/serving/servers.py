@@ -11,11 +11,31 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from pipelines.system.mlflow_server import is_reachable
 
 PROJECT = Path(__file__).parents[2]
 START_S = 120
+
+
+class Drydock(NamedTuple):
+    """A running drydock."""
+
+    url: str
+    pid: int
+    """Process id of the server."""
+    variables: dict[str, str]
+    """Environment variables of its clients."""
+
+    def materialize(self, day: str, environment: dict[str, str], folder: Path) -> None:
+        """Write the values of the lookups of flights on a day to the online store.
+
+        Raises:
+            RuntimeError: the command failed.
+        """
+        command = ["-m", "pipelines", "materialize", "--dataset", "flights", "--partition", day]
+        run_command(command, environment | self.variables, folder)
 
 
 def build_environment(folder: Path) -> dict[str, str]:
@@ -58,13 +78,13 @@ def start_registry(folder: Path, environment: dict[str, str]) -> AbstractContext
 
 
 @contextmanager
-def start_drydock(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Start drydock, and yield the environment variables of its clients; end it when the block ends."""
+def start_drydock(folder: Path, environment: dict[str, str], *options: str) -> Iterator[Drydock]:
+    """Start drydock, which keeps its data in the folder; end it when the block ends."""
     url = f"http://127.0.0.1:{find_port()}"
-    command = ["-m", "drydock", "--port", url.rpartition(":")[2], "--data", str(folder / "drydock")]
-    with start_server(command, environment, f"{url}/drydock/health"):
+    command = ["-m", "drydock", "--port", url.rpartition(":")[2], "--data", str(folder / "drydock"), *options]
+    with start_server(command, environment, f"{url}/drydock/health") as process:
         keys = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_DEFAULT_REGION": "us-east-1"}
-        yield {**keys, "AWS_ENDPOINT_URL": url}
+        yield Drydock(url, process.pid, {**keys, "AWS_ENDPOINT_URL": url})
 
 
 @contextmanager

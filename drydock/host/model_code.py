@@ -2,22 +2,42 @@
 
 A stand-alone program imports this module: both are copied into a host's folder tree by `programs.copy_program`. It
 needs only the standard library, since it may run in a container. On SageMaker, the model server in the container calls
-these functions. Each function may have one more parameter, SageMaker's context, which is None here.
+these functions. Each function may have one more parameter, for the context: see `request_context`.
 """
 
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from drydock.host.request_context import Context, RequestProcessor, find_response_attributes, find_response_status
 
 # SageMaker's inference toolkit passes these content types to input_fn as text, and all others as bytes.
 TEXT_TYPES = ("application/json", "text/csv")
 
-# From the body of a request, its content type, and the requested type of the response, to the response's body and type.
-Predict = Callable[[bytes, str, str], tuple[bytes, str]]
+
+class ModelAnswer(NamedTuple):
+    """What a model answered to a request."""
+
+    body: bytes
+    content_type: str
+    status: int
+    """HTTP status: 200, unless the model's code has set another one."""
+    custom_attributes: str
+    """Custom attributes that the model's code has set; empty if it has set none."""
+
+
+# From the body of a request, its content type, the requested type of the response, and its headers, to the answer.
+Predict = Callable[[bytes, str, str, Mapping[str, str]], ModelAnswer]
+
+
+class UndecodableBody(ValueError):
+    """The body of a request is not UTF-8, although its content type says that it is text. A retry cannot help."""
+
+    status_code = 400
 
 
 def load_model(model_dir: Path) -> Predict:
@@ -37,35 +57,50 @@ def load_model(model_dir: Path) -> Predict:
         raise LookupError(f"no file code/{name} in the model data")
     sys.path.insert(0, str(code))
     module = importlib.import_module(name.removesuffix(".py"))
-    model = call_handler(find_function(module, "model_fn"), str(model_dir))
-    transform = _find_transform(module)
+    context = Context(str(model_dir))
+    model = call_handler(context, find_function(module, "model_fn"), str(model_dir))
+    transform = _find_transform(module, context)
 
-    def predict(body: bytes, content_type: str, accept: str) -> tuple[bytes, str]:
-        data = body.decode() if content_type in TEXT_TYPES else body
+    def predict(body: bytes, content_type: str, accept: str, headers: Mapping[str, str]) -> ModelAnswer:
+        context.request_processor = [RequestProcessor(headers)]
+        data = _decode(body, content_type) if content_type in TEXT_TYPES else body
         result = transform(model, data, content_type, accept)
         response, response_type = result[:2] if isinstance(result, tuple) else (result, accept)
         if isinstance(response, str):
             response = response.encode()
         if not isinstance(response, bytes | bytearray | memoryview):
             raise TypeError(f"the response is of the type {type(response).__name__}, not text or bytes")
-        return bytes(response), str(response_type)
+        status, attributes = find_response_status(context), find_response_attributes(context)
+        return ModelAnswer(bytes(response), str(response_type), status, attributes)
 
     return predict
 
 
-def _find_transform(module: Any) -> Callable[..., Any]:
+def _decode(body: bytes, content_type: str) -> str:
+    """Decode a text.
+
+    Raises:
+        UndecodableBody: It is not UTF-8. (SageMaker's toolkit answers 500 to it, before the model's code is called.)
+    """
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise UndecodableBody(f"the body is not {content_type}: {error}") from error
+
+
+def _find_transform(module: Any, context: Context) -> Callable[..., Any]:
     """Return transform_fn, or a function that calls input_fn, predict_fn and output_fn in turn."""
     names = ("input_fn", "predict_fn", "output_fn")
     if hasattr(module, "transform_fn"):
         if any(hasattr(module, name) for name in names):
             raise ValueError("Cannot use transform_fn in conjunction with input_fn, predict_fn and output_fn")
         transform_fn = find_function(module, "transform_fn")
-        return lambda *arguments: call_handler(transform_fn, *arguments)
+        return lambda *arguments: call_handler(context, transform_fn, *arguments)
     input_fn, predict_fn, output_fn = (find_function(module, name) for name in names)
 
     def transform(model: Any, body: Any, content_type: str, accept: str) -> Any:
-        data = call_handler(input_fn, body, content_type)
-        return call_handler(output_fn, call_handler(predict_fn, data, model), accept)
+        data = call_handler(context, input_fn, body, content_type)
+        return call_handler(context, output_fn, call_handler(context, predict_fn, data, model), accept)
 
     return transform
 
@@ -82,7 +117,7 @@ def find_function(module: Any, name: str) -> Callable[..., Any]:
     return function
 
 
-def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a handler, and return its result. A handler with one more parameter also gets the context, None."""
+def call_handler(context: Context, handler: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a handler, and return its result. A handler with one more parameter also gets the context."""
     has_context_parameter = len(inspect.signature(handler).parameters) == len(arguments) + 1
-    return handler(*arguments, *([None] if has_context_parameter else []))
+    return handler(*arguments, *([context] if has_context_parameter else []))

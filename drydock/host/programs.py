@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 from types import ModuleType
 
-from drydock.host import library_imports, model_code
+from drydock.host import library_imports, model_code, request_context
 
 # What the programs import in addition to the standard library, copied under the full module names.
-_MODULES = (library_imports, model_code)
+_MODULES = (library_imports, model_code, request_context)
 _PACKAGE = Path("drydock") / "host"
 
 

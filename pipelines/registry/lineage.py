@@ -20,6 +20,11 @@ from pipelines.versioning.git import CODE_FILE, DIRTY
 COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
 """Keys of a lineage with the numbers about costs. They become metrics of the run, and tags of the run and the
 version."""
+ORIGIN = (
+    *("as_of", "window", "table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "features_schema"),
+    *("git_commit", "code_digest", "dvc_lock", "training_job", "dag_run", "model_digest"),
+)
+"""Keys of a lineage that the registration of a version records in the lake, too: what it was made from, and by what."""
 COST_TAGS = (*COSTS, "instance_type", "price_date")
 """Keys of a lineage that become tags of the run."""
 
@@ -70,6 +75,11 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
         **extra,
     }
     return {f"leeway.{name}": value for name, value in tags.items()}
+
+
+def select_origin(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return what a version was made from, and by what, by its tags: the keys `ORIGIN`, without their prefix."""
+    return {name: tags[f"leeway.{name}"] for name in ORIGIN if tags.get(f"leeway.{name}")}
 
 
 def build_provenance(origin: Origin) -> dict[str, Any]:

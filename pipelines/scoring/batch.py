@@ -41,17 +41,21 @@ def list_score_classes(package: Path) -> list[str]:
     return [] if names == [SCORE] else names
 
 
-def pack_model(folder: Path, archive: Path) -> None:
+def pack_model(folder: Path, archive: Path, model: str, version: str) -> None:
     """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
-    Equal packages give byte-identical archives. code/inference.py, and what it imports of this code, are added to the
-    folder.
+    Equal packages of a version give byte-identical archives. code/inference.py, what it imports of this code, and the
+    names of model and version are added to the folder.
 
     Args:
         folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.
         archive: file to write.
+        model: registered model.
+        version: number of the version.
     """
     (folder / "code").mkdir(exist_ok=True)
+    names = json.dumps({"model": model, "version": version})
+    (folder / "code" / inference.NAMES_FILE).write_text(names, encoding="utf-8")
     shutil.copyfile(inference.__file__, folder / "code" / "inference.py")
     _copy_serving_code(folder / "code")
     shutil.copyfile(folder / "requirements.txt", folder / "code" / "requirements.txt")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import uuid
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipelines.container.serving.feature_query import FeatureError
+from pipelines.container.serving.request_ids import INFERENCE_ID, choose_id
 from pipelines.container.serving.tables import JSON, MAX_BYTES, BadRequest
 from pipelines.errors import MAX_CHARS, LeewayError
 from pipelines.escaping import escape
@@ -28,10 +27,8 @@ BODY_S = 60.0
 """Longest time in which the body of a request must arrive, seconds."""
 MAX_PENDING = 64
 """Largest number of requests that are read or scored at a time. Their bodies take at most 384 MiB together."""
-ID_HEADERS = ("x-amzn-sagemaker-inference-id", "x-request-id")
+ID_HEADERS = (INFERENCE_ID, "x-request-id")
 """Headers that may name the request, the first one first."""
-VALID_ID = re.compile(r"[!-~]{1,64}")
-"""SageMaker's inference ids have at most 64 characters; spaces and control characters would break log lines."""
 Headers = dict[str, str]
 
 
@@ -60,7 +57,7 @@ class Endpoint:
 
     async def invoke(self, request: HttpRequest) -> Response:
         """Answer with the scores of the rows, or with one line that says what is wrong."""
-        request_id = _find_id(request)
+        request_id = choose_id(map(request.headers.get, ID_HEADERS))
         headers = {"x-request-id": request_id}
         if self._pending_count >= MAX_PENDING:
             message = f"the server has {MAX_PENDING} requests in progress: try again"
@@ -95,12 +92,6 @@ def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
         return getattr(error, "message", str(error)), 500
     log.error("request %s failed", request_id, exc_info=error)
     return f"the model failed: {type(error).__name__}", 500
-
-
-def _find_id(request: HttpRequest) -> str:
-    """Return the id in a header of the request if it is valid; otherwise a new id."""
-    values = (request.headers.get(name, "") for name in ID_HEADERS)
-    return next((value for value in values if VALID_ID.fullmatch(value)), "") or str(uuid.uuid4())
 
 
 def _check_accept(accept: str) -> None:

@@ -52,7 +52,7 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
     """
     lookups = require_lookups(dataset) if has_lookups else ()
     row_schema = row_schema.remove_metadata()
-    looked_up = {name for lookup in lookups for name in lookup.features}
+    looked_up = {name for lookup in [*lookups, *list_earlier_lookups(dataset)] for name in lookup.features}
     try:
         compiled = CompiledFeatures(
             row_schema=row_schema,
@@ -60,9 +60,7 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
             key=list(dataset.key),
             partition=dataset.partition,
             features=dict(dataset.features),
-            changed_features=list_changed_features(
-                dataset, row_schema, looked_up | _build_earlier_defaults(dataset).keys()
-            ),
+            changed_features=list_changed_features(dataset, row_schema, looked_up),
             features_of_other_rows=list_features_of_other_rows(dataset, row_schema),
             query=_compile_query(dataset, row_schema, ()),
             lookups=[_compile_lookup(dataset, lookup) for lookup in lookups],

@@ -50,6 +50,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
     return DatasetDetails(
         written_at=data.now,
         dataset=dataset.name,
+        rows_from=dataset.rows_from,
         models=sorted(models),
         newest_partition=find_newest_partition(data.lake, dataset),
         published_at=find_publication_time(data.lake, dataset),

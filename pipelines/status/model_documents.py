@@ -17,6 +17,7 @@ from pipelines.status.performance import measure_weeks
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import build_timeline, find_report_url, map_as_of
 from pipelines.status.trainings import ask_about_training
+from pipelines.status.versions.lineage import list_lineages
 
 SUMMARY_WEEKS = 12
 """Number of weeks of performance in the list of models."""
@@ -33,13 +34,15 @@ def build_details(data: PassData, model: str) -> ModelDetails:
     dataset = data.load_dataset(model)
     state, history = data.registry.read_state(model), data.loop.read_state(model)
     outlook = ask_about_training(data, model, dataset, history)
+    events = build_timeline(model, state, history, data.now)
     return ModelDetails(
         written_at=data.now,
         summary=build_summary(data, model),
-        events=build_timeline(model, state, history, data.now),
+        events=events,
         drift_weeks=data.read_drift_history(model).list_weeks(model, data.find_newest_day(dataset)),
         champion=_describe_version(model, state.champion, state, history),
         challenger=_describe_version(model, state.challenger, state, history),
+        lineages=list_lineages(data, model, dataset, state, events, map_as_of(history)),
         rollback_version=next(iter(state.rollback_versions), ""),
         guards_as_of=outlook.as_of,
         guards=outlook.guards,

@@ -65,7 +65,7 @@ def run(spec: BatchSpec) -> BatchResult:
         scores.read_features(lake, dataset, spec.partition) as frames,
     ):
         (folder / "model").mkdir()
-        batch.pack_model(package, folder / "model" / "model.tar.gz")
+        batch.pack_model(package, folder / "model" / "model.tar.gz", version.name, str(version.version))
         with scores.report_missing_features(dataset):
             request = batch.write_request(frames, batch.list_features(package), folder / "rows")
     rows = request.partition("-")[0]  # a request's name begins with its number of rows

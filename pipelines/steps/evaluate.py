@@ -261,7 +261,7 @@ def _register_candidate(
             compiled_features=_compile_features(dataset),
         )
         version = register_candidate(registry, candidate, spec.model)
-        lifecycle.record_registration(version.name, str(version.version))
+        lifecycle.record_registration(version.name, str(version.version), lineage.select_origin(version.tags))
     metrics, tags = lineage.build_cost_metrics(spec.lineage), lineage.build_cost_tags(spec.lineage)
     log_costs(registry, version, metrics, tags)
     log.info("registered as %s version %s", version.name, version.version)

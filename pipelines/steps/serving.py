@@ -110,7 +110,7 @@ def _write_package(target: Path, version: ModelVersion, other: ModelVersion | No
         if other:
             with open_package(other) as other_package:
                 require_same_features((version, package), (other, other_package))
-        pack_model(package, folder / "model.tar.gz")
+        pack_model(package, folder / "model.tar.gz", version.name, str(version.version))
 
 
 def _find_version(registry: Registry, spec: ServingSpec) -> ModelVersion:

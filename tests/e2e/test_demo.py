@@ -167,6 +167,18 @@ def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
     assert json.loads((checkout.home / "demo.json").read_text())["outcome"] == "done"
 
 
+def test_the_commands_that_the_demo_prints_score_a_row(checkout, demo, free_port):
+    """The stack is up, so `make up` is left out. The endpoint's command is in tests/integration/drydock/endpoints."""
+    commands = re.findall(r"^  (\S.*)$", demo.stdout.partition("Score a flight")[2].partition("Deploy it to")[0], re.M)
+    assert commands[0] == "make up" and "row='{" in commands[2]
+    script = "\n".join(commands[1:]).replace(".venv/bin/python", sys.executable).replace("8081", str(free_port()))
+    process = checkout.run("bash", "-ec", script, timeout_s=200)
+    assert process.returncode == 0, process.stdout + process.stderr
+    answer = json.loads(re.findall(r'\{"model".*\}', process.stdout)[0])
+    assert (answer["model"], answer["version"], len(answer["scores"])) == ("flights", "1", 1)
+    assert "unpause the DAG flights_deploy" in demo.stdout and "/endpoints/flights/invocations" in demo.stdout
+
+
 def test_flights_are_checked_against_weather(checkout, demo):
     for day in ("2013-01-27", "2013-01-30"):
         evidence = json.loads((checkout.home / "validation" / "flights" / f"{day}.json").read_text())
@@ -251,7 +263,9 @@ def test_the_page_shows_the_champion_of_the_demo(airflow, password):
     assert [job["model"] for job in read("costs")["jobs"]] == ["flights"]
 
 
-def test_a_person_logs_in_and_sees_the_model_in_a_browser(airflow, password):
+@contextlib.contextmanager
+def open_model(airflow: AirflowClient, password: str) -> Iterator[Any]:
+    """Log in and yield the page of the model in a browser; check at the end that no script of it failed."""
     with start_browser() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         problems: list[str] = []
@@ -262,13 +276,39 @@ def test_a_person_logs_in_and_sees_the_model_in_a_browser(airflow, password):
         page.click("button[type=submit]")
         page.wait_for_url(re.compile("/plugin/leeway/models/flights"), timeout=120_000)
         page.get_by_text("Would drift start a training?").wait_for(timeout=120_000)
+        yield page
+        assert problems == []
+
+
+def roll_back_in_browser(airflow: AirflowClient, password: str, why: str) -> None:
+    """Roll version 2 back to version 1 as a person does, and wait until the page shows what the scheduler's run did."""
+    with open_model(airflow, password) as page:
+        page.get_by_text("champion 1 → 2").first.wait_for(timeout=120_000)
+        page.get_by_role("button", name="Roll back", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Reason").fill(why)
+        dialog.get_by_role("button", name="Roll back to version 1").click()
+        dialog.get_by_text("The rollback of version 2 was started.").wait_for()
+        page.keyboard.press("Escape")
+        row = page.get_by_role("table", name="Events").get_by_role("row").filter(has_text="rolled back").first
+        row.get_by_text(why).wait_for(timeout=400_000)
+        assert {"champion 2 → 1", "admin"} <= {cell.inner_text() for cell in row.get_by_role("cell").all()}
+    wait_for(lambda: airflow.list_runs("flights_rollback")[0]["state"] in FINAL_STATES)
+    (run,) = airflow.list_runs("flights_rollback")
+    assert (run["state"], run["triggering_user_name"], run["conf"]["champion"]) == ("success", "admin", "2")
+
+
+def test_a_person_logs_in_and_sees_the_model_in_a_browser(airflow, password):
+    with open_model(airflow, password) as page:
         assert page.get_by_text("version 1").first.is_visible()
+        lineage = page.get_by_role("list", name="Lineage of version 1")
+        lineage.get_by_text("trained on 2013-01-27 to 2013-01-28").wait_for()
+        assert lineage.get_by_role("link").filter(has_text="flights_train/").count() == 1
         page.get_by_role("link", name="Costs").click()
         page.get_by_text("Completed").first.wait_for()
         page.get_by_role("link", name="Data", exact=True).click()
         page.get_by_role("link", name="flights").first.click()
         page.get_by_text("4 days").wait_for()
-        assert problems == []
 
 
 @pytest.fixture
@@ -310,7 +350,7 @@ def read_states(airflow: AirflowClient, run: str) -> dict[str, str]:
     return {task["task_id"]: task["state"] for task in airflow.request("GET", f"{run}/taskInstances")["task_instances"]}
 
 
-def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, require_approval):
+def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, password, require_approval):
     run = start_run(airflow, "flights_train", as_of="2013-02-01")
     wait_for(lambda: read_states(airflow, run)["approve"] in ("awaiting_input", *FINAL_STATES))
     assert read_states(airflow, run)["approve"] == "awaiting_input"
@@ -327,9 +367,8 @@ def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, requ
     wait_for(lambda: approve_when_ready(airflow, run) and airflow.request("GET", run)["state"] in FINAL_STATES)
     assert airflow.request("GET", run)["state"] == "success", read_states(airflow, run)
     assert [version["aliases"] for version in checkout.list_versions()] == [[], ["champion"]]
-    rollback = start_run(airflow, "flights_rollback", why="late on Mondays")
-    wait_for(lambda: airflow.request("GET", rollback)["state"] in FINAL_STATES)
-    assert airflow.request("GET", rollback)["state"] == "success"
+    airflow.unpause_dag("flights_rollback")
+    roll_back_in_browser(airflow, password, "late on Mondays")
     assert [version["aliases"] for version in checkout.list_versions()] == [["champion"], []]
     events = checkout.run_python("-c", PRINT_EVENTS).stdout
     assert "('approved', 'admin', 'I looked')" in events
@@ -404,6 +443,7 @@ def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
     assert process.returncode == 0, process.stdout + process.stderr
     assert "2013-02-01" in process.stdout
     assert "pipelines serve --model flights --port 8081" in process.stdout
+    assert "export MLFLOW_TRACKING_URI=http://127.0.0.1:5000" in process.stdout
     assert "Nothing is left running." in process.stdout
     assert checkout.list_outputs() == before
     assert checkout.list_processes() == []

@@ -1,5 +1,6 @@
 // The page: tabs, and the view that the path names.
-import { Box, Flex, Heading, Link as ChakraLink } from "@chakra-ui/react";
+import { Box, Flex, Heading, Link as ChakraLink, Text } from "@chakra-ui/react";
+import { useEffect } from "react";
 import { Link, useParams } from "react-router-dom";
 import { AirflowProvider, useAirflow } from "./airflow/state";
 import { CHART_COLORS } from "./charts/chart";
@@ -20,6 +21,7 @@ const TABS = [
 /** Show the page inside Airflow's frame. */
 export function App() {
   const [view = "models", name = ""] = (useParams()["*"] ?? "").split("/").filter(Boolean);
+  useEffect(hideIcon, []);
   return (
     <AirflowProvider>
       <Box as="main" px={{ base: 2, md: 4 }} py={3} minW={0} height="100%" overflowY="auto" css={CHART_COLORS}>
@@ -28,12 +30,21 @@ export function App() {
             Leeway
           </Heading>
           <Tabs current={view} />
+          <Text fontSize="xs" color="fg.muted" ms={{ md: "auto" }}>
+            Days and times are UTC.
+          </Text>
         </Flex>
         <AirflowError />
         <CurrentView view={view} name={name} />
       </Box>
     </AirflowProvider>
   );
+}
+
+/** Hide the page's icon in the navigation from screen readers: its name stands beside it. Airflow 3.3 gives icons of plugins
+ * no alternative text, and then the name of the file is read aloud. */
+function hideIcon(): void {
+  for (const icon of document.querySelectorAll("img[src*='leeway/icon']")) icon.setAttribute("alt", "");
 }
 
 /** Show why Airflow's runs and approvals are not known. Errors of documents are shown by the views. */

@@ -27,7 +27,8 @@ from pathlib import Path
 from types import FrameType
 
 from drydock.host.library_imports import import_modules, read_imports, write_imports
-from drydock.host.model_code import Predict, load_model
+from drydock.host.model_code import ModelAnswer, Predict, load_model
+from drydock.host.request_context import CUSTOM_ATTRIBUTES
 
 PROGRAM_FILE = "serve.py"
 """Name of this program in the instance's code folder."""
@@ -89,21 +90,22 @@ class Handler(BaseHTTPRequestHandler):
                 if self.is_abandoned():  # the client left while the request waited for the model
                     self.close_connection = True
                     return
-                response, response_type = self.predict(body, content_type, DEFAULT_TYPE if accept == "*/*" else accept)
-            response_type.encode("latin-1")  # otherwise it could not be a header
+                answer = self.predict(body, content_type, DEFAULT_TYPE if accept == "*/*" else accept)
+            answer.content_type.encode("latin-1")  # otherwise it could not be a header
         except BaseException as error:  # the process continues, whatever the model's code raises
             return self.answer_error(error)
-        self.answer(200, response, " ".join(response_type.split()))
+        self.answer(answer.status, answer.body, " ".join(answer.content_type.split()), answer.custom_attributes)
 
-    def predict(self, body: bytes, content_type: str, accept: str) -> tuple[bytes, str]:
+    def predict(self, body: bytes, content_type: str, accept: str) -> ModelAnswer:
         """Call the model. If it does not return in time, write where its threads are to the log, and end the process.
 
         faulthandler does so in a thread without Python's lock, which a hanging C function may hold.
         """
         if limit := self.headers.get(TIMEOUT_HEADER):
             faulthandler.dump_traceback_later(float(limit), exit=True)
+        headers = {name: value for name, value in self.headers.items() if name != TIMEOUT_HEADER}
         try:
-            return self.server.predict(body, content_type, accept)
+            return self.server.predict(body, content_type, accept, headers)
         finally:
             faulthandler.cancel_dump_traceback_later()
 
@@ -126,11 +128,13 @@ class Handler(BaseHTTPRequestHandler):
         content = {"error": text if not is_status or status >= 500 else text.partition(": ")[2]}
         self.answer(status if is_status else 500, json.dumps(content).encode(), "application/json")
 
-    def answer(self, status: int, body: bytes, content_type: str) -> None:
+    def answer(self, status: int, body: bytes, content_type: str, custom_attributes: str = "") -> None:
         """Send a response."""
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
+        if custom_attributes:
+            self.send_header(CUSTOM_ATTRIBUTES, custom_attributes)
         self.end_headers()
         self.wfile.write(body)
 

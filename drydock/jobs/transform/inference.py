@@ -52,8 +52,10 @@ def main(base: Path) -> int:
     source = base / "input" / "data" / "transform"
     objects = sorted(path for path in source.rglob("*") if path.is_file())
 
+    headers = {"Content-Type": options["content_type"], "Accept": options["accept"]}
+
     def answer(body: bytes) -> bytes:
-        return predict(body, options["content_type"], options["accept"])[0]
+        return predict(body, options["content_type"], options["accept"], headers).body
 
     exit_codes = [transform_object(base, path.relative_to(source), options, answer) for path in objects]
     return next(filter(None, exit_codes), 0)

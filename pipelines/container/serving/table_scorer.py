@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.container.serving.feature_values import check_sizes
+
 MAX_ROWS = 1_000
 """Largest number of rows that are scored without MLflow and pandas."""
 
@@ -32,7 +34,18 @@ class TableScorer:
         """Whether a row's score has the same bits, whichever other rows are in a table of up to `MAX_ROWS` rows."""
 
     def __call__(self, features: pa.Table) -> Any:
-        """Return one score for each row, or a frame with a column for each class or quantile."""
+        """Return one score for each row, or a frame with a column for each class or quantile.
+
+        Raises:
+            BadRequest: the model fails, and a number is too large for 32 bits. Other errors are the model's own.
+        """
+        try:
+            return self._score(features)
+        except Exception:
+            check_sizes(features.select(self._names).to_pydict())
+            raise
+
+    def _score(self, features: pa.Table) -> Any:
         if self._score_columns and features.num_rows <= MAX_ROWS:
             return self._score_columns(features.to_pydict())
         return self._model.predict(features.select(self._names).to_pandas(use_threads=False))

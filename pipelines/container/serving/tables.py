@@ -1,4 +1,4 @@
-"""Parse the rows of a request by column name: JSON, CSV, Parquet or Arrow."""
+"""Parse the rows of a request: by column name as JSON, CSV, Parquet or Arrow, or as lists of values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+if TYPE_CHECKING:
+    _ServerError = Exception
+else:
+    try:  # SageMaker's inference toolkit answers 500 to any other error, which counts for the alarms of a release
+        from sagemaker_inference.errors import BaseInferenceToolkitError as _ServerError
+    except ImportError:
+        _ServerError = Exception
+
+LINES = "application/jsonlines"
+"""Content type of a request whose lines are JSON lists with the values of a row; also of responses."""
 JSON = "application/json"
 """Content type of a request with a row as an object by column name, or a list of them; also of responses."""
 CSV = "text/csv"
@@ -29,12 +40,15 @@ Kind = Literal["raw", "features"]
 """Kind of rows: raw rows of the dataset, or rows of features."""
 
 
-class BadRequest(ValueError):
-    """The request is wrong, and a retry cannot help. `status_code` is the HTTP status of the answer."""
+class BadRequest(ValueError, _ServerError):
+    """The request is wrong, and a retry cannot help. `status_code` is the HTTP status of the answer.
+
+    SageMaker's inference toolkit also reads `message` and `phrase`, if this class is one of its own errors.
+    """
 
     def __init__(self, message: str, status_code: int = 400) -> None:
-        super().__init__(message)
-        self.status_code = status_code
+        ValueError.__init__(self, message)
+        self.message, self.status_code, self.phrase = message, status_code, HTTPStatus(status_code).phrase
 
 
 class Table(NamedTuple):
@@ -72,6 +86,31 @@ def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Tabl
         raise BadRequest("the request has no rows")
     _check_row_count(len(table.rows))
     return table._replace(kind=_find_kind(parameters))
+
+
+def parse_lines(body: bytes | str) -> list[list[Any]]:
+    """Parse rows without names of columns: each line is a JSON list.
+
+    Raises:
+        BadRequest: there is no line, or one is not a JSON list. The message names the row.
+    """
+    rows = [
+        _parse_line(line, number)
+        for number, line in enumerate((body.encode() if isinstance(body, str) else body).splitlines(), 1)
+    ]
+    if not rows:
+        raise BadRequest("the request has no rows")
+    return rows
+
+
+def _parse_line(line: bytes, number: int) -> list[Any]:
+    try:
+        row = json.loads(line)  # it accepts NaN; the check of the values refuses it, and names the column
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"row {number} is not JSON: {' '.join(str(error).split())}") from error
+    if not isinstance(row, list):
+        raise BadRequest(f"row {number} is not a list of values: send rows by column name as {JSON}")
+    return row
 
 
 def _find_kind(parameters: Sequence[str]) -> Kind | None:

@@ -43,7 +43,7 @@ def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
 
 def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     newest = rows[-1]
-    size = parse_instance_size(newest["instance_type"])
+    size = parse_instance_size(newest["instance_type"] or "")
     if size is None or newest["created"] < now - dt.timedelta(DAYS):
         return
     last_rows = [row for row in rows[-RUNS:] if row["instance_type"] == newest["instance_type"]]

@@ -14,6 +14,8 @@ from pipelines.settings import get_actor, settings
 
 PACKAGE_DIGEST = "package_digest"
 """Key in the evidence of a verdict: SHA-256 of the judged package. Only files with this digest are loaded later."""
+ORIGIN = "origin"
+"""Key in the evidence of a registration: what the version was made from; see `pipelines.registry.lineage.ORIGIN`."""
 
 
 class Kind(StrEnum):

@@ -6,18 +6,25 @@ from collections.abc import Mapping
 
 from pipelines.errors import PromotionError
 from pipelines.registry.lifecycle.aliases import sync_aliases
-from pipelines.registry.lifecycle.events import PACKAGE_DIGEST, Event, Kind, State
+from pipelines.registry.lifecycle.events import ORIGIN, PACKAGE_DIGEST, Event, Kind, State
 from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHALLENGER, Registry
 
 
-def record_registration(model: str, version: str) -> None:
+def record_registration(model: str, version: str, origin: Mapping[str, str] | None = None) -> None:
     """Record that the version was registered. Idempotent.
+
+    Args:
+        model: registered model.
+        version: its version.
+        origin: what it was made from; see `pipelines.registry.lineage.select_origin`. A tag in MLflow can be changed,
+            an event cannot.
 
     Raises:
         ConflictError: other writers kept adding events. A retry can help.
     """
-    Journal.open().append_event(model, lambda _: Event.create(Kind.REGISTERED, model, version))
+    evidence = {ORIGIN: dict(origin)} if origin else {}
+    Journal.open().append_event(model, lambda _: Event.create(Kind.REGISTERED, model, version, evidence=evidence))
 
 
 def record_verdict(

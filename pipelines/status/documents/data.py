@@ -52,6 +52,8 @@ class DatasetDetails(Document):
 
     dataset: str
     """Name of the dataset."""
+    rows_from: str = ""
+    """Dataset whose published rows it uses; empty: it has its own."""
     models: list[str]
     """Models that are trained on it."""
     newest_partition: str

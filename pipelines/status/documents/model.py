@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
+from pydantic import Field
+
+from pipelines.status.documents.lineage import VersionLineage
 from pipelines.status.documents.message import Document, Message
 from pipelines.status.documents.models import DriftDecision, ModelSummary
 
@@ -105,6 +108,8 @@ class ModelDetails(Document):
     """The champion; null if there is none."""
     challenger: VersionFacts | None
     """The challenger; null if there is none."""
+    lineages: list[VersionLineage] = Field(default_factory=list)
+    """Lineage of the versions that the events name, and of champion and challenger, sorted by number."""
     rollback_version: str
     """Version that a rollback would make champion; empty if there is none."""
     guards_as_of: dt.date | None

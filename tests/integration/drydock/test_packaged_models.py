@@ -13,7 +13,7 @@ import pytest
 import xgboost as xgb
 from botocore.exceptions import ClientError
 
-from pipelines.container.inference import LINES
+from pipelines.container.serving.tables import JSON, LINES
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.registry.candidate import Candidate
@@ -90,6 +90,7 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
 
     records = rows.astype(object).where(rows.notna(), None).to_dict("records")
     scores = invoke(records)
+    check_bad_requests(drydock, model)
     table = pd.DataFrame(scores, columns=expected.columns) if isinstance(expected, pd.DataFrame) else np.array(scores)
     assert np.array_equal(np.asarray(table), np.asarray(expected, dtype=float)), "to the last bit"
     with pytest.raises(ClientError, match="row 1 has columns that are no features of the model: color") as error:
@@ -105,6 +106,37 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
         requests = drydock.wait_until("the captured request", lambda: list(read_requests(where, days)))
     assert requests[0].rows.rows == records and requests[0].scores == scores
     client.delete_endpoint(EndpointName=model)
+
+
+def check_bad_requests(drydock: Any, endpoint: str) -> None:
+    """Check that wrong requests have the status 400, and do not count for an alarm that rolls a release back."""
+    runtime = drydock.client("sagemaker-runtime")
+    bodies = {
+        JSON: [b"{", b"[]", b"[NaN]", b"\xff", b'{"distance": 1e300, "origin": "JFK"}'],
+        LINES: [b"{", b"[1]", b"[NaN]", b"", b'["far", "JFK"]', b'[NaN, "JFK"]', b'{"distance": 1}', b"\xff"],
+    }
+    for content_type, wrong_bodies in bodies.items():
+        for body in wrong_bodies:
+            with pytest.raises(ClientError) as error:
+                runtime.invoke_endpoint(EndpointName=endpoint, Body=body, ContentType=content_type, Accept=JSON)
+            response = error.value.response
+            assert response["OriginalStatusCode"] == 400, (body, response)
+            assert "\n" not in json.loads(response["OriginalMessage"])["error"]
+    now = dt.datetime.now(dt.UTC)
+    dimensions = [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": "v"}]
+    counts = {}
+    for metric in ("Invocation4XXErrors", "Invocation5XXErrors"):
+        points = drydock.client("cloudwatch").get_metric_statistics(
+            Namespace="AWS/SageMaker",
+            MetricName=metric,
+            Dimensions=dimensions,
+            StartTime=now - dt.timedelta(hours=1),
+            EndTime=now + dt.timedelta(minutes=1),
+            Period=7200,
+            Statistics=["Sum"],
+        )["Datapoints"]
+        counts[metric] = sum(point["Sum"] for point in points)
+    assert counts == {"Invocation4XXErrors": sum(map(len, bodies.values())), "Invocation5XXErrors": 0}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +157,7 @@ def test_a_transform_job_returns_the_scores_of_each_row(
     package = package_model(model, rows, task, tmp_path)
     features = batch.list_features(package)
     assert batch.list_score_classes(package) == names
-    batch.pack_model(package, tmp_path / "model.tar.gz")
+    batch.pack_model(package, tmp_path / "model.tar.gz", "any", "1")
     request = batch.write_request([rows], features, tmp_path / "rows")
     job = f"packaged-{task}-{len(quantiles)}"
     for path in (tmp_path / "rows").iterdir():

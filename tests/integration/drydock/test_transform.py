@@ -31,7 +31,7 @@ def predict_fn(numbers, factor):
     return [factor * number for number in numbers]
 
 def output_fn(predictions, accept, context):
-    assert accept == "text/csv" and context is None
+    assert accept == "text/csv" and context.get_request_header(0, "Content-Type") == "text/csv"
     return "\\n".join(map(str, predictions))
 """
 SLOW = """

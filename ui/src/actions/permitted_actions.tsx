@@ -2,11 +2,20 @@
 import { Flex, Text } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 import { useMayStart } from "../airflow/permission";
+import { useHasDag } from "../airflow/state";
 
-/** Show actions only if the visitor may start runs of a DAG; else say that the visitor may not. */
+/** Show actions only if there is a DAG and the visitor may start runs of it; else say what is missing. */
 export function PermittedActions({ dagId, children }: { dagId: string; children: ReactNode }) {
   const may = useMayStart(dagId);
+  const hasDag = useHasDag();
   if (may === undefined) return null;
+  if (!hasDag(dagId)) {
+    return (
+      <Text fontSize="xs" color="fg.muted">
+        Airflow has no DAG {dagId}, so there is nothing to start here.
+      </Text>
+    );
+  }
   if (!may) {
     return (
       <Text fontSize="xs" color="fg.muted">

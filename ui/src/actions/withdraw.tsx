@@ -17,7 +17,7 @@ export function Withdraw({ details, partition: newest }: WithdrawProps) {
   // The dialog is about the rows that the visitor saw when it opened.
   const [{ partition, rows, validated_at: validatedAt }, setPartition] = useState(newest);
   const [why, setWhy] = useState("");
-  const { dataset } = details;
+  const dataset = details.rows_from || details.dataset;
   const dagId = `${dataset}_withdraw`;
   const obstacle = useObstacle(dagId);
   const action = useRunAction({

@@ -1,6 +1,6 @@
 // Calls of Airflow's public API.
 import { requestJson } from "../request";
-import type { Approval, BackfillRequest, Dag, DagRun, PlannedRun, TaskInstance } from "./types";
+import type { Approval, BackfillRequest, Dag, DagRun, PlannedRun, Pool, TaskInstance } from "./types";
 
 const PAGE = 100;
 const encode = encodeURIComponent;
@@ -40,11 +40,16 @@ export async function listTrainings(): Promise<TaskInstance[]> {
   return (await requestJson<{ task_instances: TaskInstance[] }>(path)).task_instances;
 }
 
-/** Count the tasks of all DAGs that wait for a slot. */
-export async function countWaitingTasks(): Promise<number> {
-  const path = "api/v2/dags/~/dagRuns/~/taskInstances?state=queued&state=scheduled&limit=1";
-  return (await requestJson<{ total_entries: number }>(path)).total_entries;
+/** List the tasks that wait for a slot or for a worker, of all DAGs that the visitor may read; and count all of them. */
+export async function listWaitingTasks(): Promise<{ tasks: TaskInstance[]; total: number }> {
+  const path = `api/v2/dags/~/dagRuns/~/taskInstances?state=queued&state=scheduled&limit=${PAGE}`;
+  const answer = await requestJson<{ task_instances: TaskInstance[]; total_entries: number }>(path);
+  return { tasks: answer.task_instances, total: answer.total_entries };
 }
+
+/** List the pools, with their slots. */
+export const listPools = async (): Promise<Pool[]> =>
+  (await requestJson<{ pools: Pool[] }>(`api/v2/pools?order_by=name&limit=${PAGE}`)).pools;
 
 /** Start a run of a DAG. With the same `dag_run_id`, Airflow starts no second one: it answers 409. */
 export const startRun = (dagId: string, runId: string, conf: Record<string, unknown>): Promise<DagRun> =>

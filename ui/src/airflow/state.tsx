@@ -24,6 +24,12 @@ const Context = createContext<AirflowState>(NOTHING);
 /** Return the state of Leeway's DAGs in Airflow. */
 export const useAirflow = (): AirflowState => useContext(Context);
 
+/** Return the function that says whether Airflow has a DAG; as long as nothing is known, it may have it. */
+export function useHasDag(): (dagId: string) => boolean {
+  const { dags } = useAirflow();
+  return (dagId) => dags.size === 0 || dags.has(dagId);
+}
+
 /** Return the IDs of the DAGs of a model. */
 export const listDagIds = (model: string): string[] => KINDS.map((kind) => `${model}_${kind}`);
 

@@ -25,6 +25,21 @@ export interface TaskInstance {
   state: string | null;
   start_date: string | null;
   queued_when: string | null;
+  pool: string;
+}
+
+export interface Pool {
+  name: string;
+  /** -1: without limit. */
+  slots: number;
+  include_deferred: boolean;
+  running_slots: number;
+  /** Slots of tasks that wait for a worker. */
+  queued_slots: number;
+  /** Slots that tasks wait for. */
+  scheduled_slots: number;
+  deferred_slots: number;
+  open_slots: number;
 }
 
 export interface Approval {

@@ -1,8 +1,7 @@
-// The tasks that train, and the tasks that wait.
-import { Text } from "@chakra-ui/react";
-import { countWaitingTasks, listTrainings } from "../airflow/api";
+// The trainings that run.
+import { listTrainings } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
-import { formatMoment, formatNumber } from "../format";
+import { formatMoment } from "../format";
 import { RunLink } from "../links";
 import { usePolled } from "../poll";
 import { ReadError } from "../widgets/notice";
@@ -11,14 +10,11 @@ import { DataTable } from "../widgets/table";
 
 const POLL_S = 5;
 
-/** Show the tasks of Airflow that train now, and count those that wait for a slot. */
+/** Show the tasks of Airflow that train now. */
 export function ActiveTasks() {
   const { dags } = useAirflow();
-  const { data, error } = usePolled("tasks", POLL_S, async () => {
-    const [trainings, waiting] = await Promise.all([listTrainings(), countWaitingTasks()]);
-    return { trainings, waiting };
-  });
-  const trainings = (data?.trainings ?? []).filter((task) => dags.has(task.dag_id));
+  const { data, error } = usePolled("tasks", POLL_S, listTrainings);
+  const trainings = (data ?? []).filter((task) => dags.has(task.dag_id));
   return (
     <Panel title="Running trainings" note="Airflow's tasks `train` that run, or wait for their job (deferred)">
       {error && <ReadError error={error} what="list of tasks" />}
@@ -35,11 +31,6 @@ export function ActiveTasks() {
             { title: "Started at", render: (task) => formatMoment(task.start_date) },
           ]}
         />
-      )}
-      {data && (
-        <Text fontSize="sm" mt={2}>
-          Waiting for a slot, in all DAGs: {formatNumber(data.waiting, "task")}.
-        </Text>
       )}
     </Panel>
   );

@@ -10,6 +10,7 @@ import { Budgets } from "./budgets";
 import { EndpointTable } from "./endpoints";
 import { JobTable } from "./jobs";
 import { MonthChart } from "./months";
+import { Queue } from "./queue";
 import { RunningJobTable } from "./running";
 
 /** Show the costs. */
@@ -32,6 +33,7 @@ export function CostsPage() {
             <ActiveTasks />
           </SimpleGrid>
           <RunningJobTable />
+          <Queue />
           <JobTable jobs={costs.jobs} />
           {costs.price_dates && <SmallText>{costs.price_dates}</SmallText>}
         </>

@@ -2,12 +2,14 @@
 import { Box, Button, Flex, HStack, Input, Stack, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { PermittedActions } from "../actions/permitted_actions";
+import { useHasDag } from "../airflow/state";
 import { Withdraw } from "../actions/withdraw";
 import type { DatasetDetails, PartitionState } from "../documents/types";
 import { Disclosure } from "../widgets/disclosure";
 import { Panel } from "../widgets/panel";
 import { Year } from "./calendar";
 import { PartitionTable } from "./findings";
+import { Quarantine } from "./quarantine";
 import { ORDER, STATES } from "./states";
 
 /** Show the calendar. A click selects a day; with a keyboard, the field does. */
@@ -38,6 +40,7 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
         ))}
       </Stack>
       <Legend />
+      <Quarantine details={details} />
       <Disclosure title="Show as table: partitions">
         {() => <PartitionTable partitions={partitions.toReversed()} label="All partitions" />}
       </Disclosure>
@@ -59,11 +62,12 @@ export function CalendarPanel({ details }: { details: DatasetDetails }) {
 
 /** Offer to withdraw the published partitions of a day. */
 function Withdrawals({ details, partitions }: { details: DatasetDetails; partitions: PartitionState[] }) {
+  const hasDag = useHasDag();
   const published = partitions.filter(({ rows }) => rows > 0);
-  if (published.length === 0) return null;
+  if (published.length === 0 || !hasDag(`${details.rows_from || details.dataset}_withdraw`)) return null;
   return (
     <Box mt={2}>
-      <PermittedActions dagId={`${details.dataset}_ingest`}>
+      <PermittedActions dagId={`${details.rows_from || details.dataset}_ingest`}>
         {published.map((partition) => (
           <Withdraw key={partition.partition} details={details} partition={partition} />
         ))}

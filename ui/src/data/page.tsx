@@ -1,7 +1,6 @@
 // The data: all datasets, or one.
 import { Box, Flex, Grid, Heading, Text } from "@chakra-ui/react";
 import { Backfill } from "../actions/backfill";
-import { Release } from "../actions/release";
 import { PermittedActions } from "../actions/permitted_actions";
 import { useDocument } from "../documents/read";
 import type { DatasetDetails } from "../documents/types";
@@ -36,7 +35,8 @@ function DatasetPage({ dataset }: { dataset: string }) {
             {details.partitions.length === 0 ? (
               <Panel title="Partitions">
                 <EmptyNote>
-                  Nothing was ingested yet. Each run of the DAG {details.dataset}_ingest ingests a partition.
+                  Nothing was ingested yet. Each run of the DAG {details.rows_from || details.dataset}_ingest ingests a
+                  partition.
                 </EmptyNote>
               </Panel>
             ) : (
@@ -55,14 +55,17 @@ function DatasetPage({ dataset }: { dataset: string }) {
 }
 
 function Header({ details }: { details: DatasetDetails }) {
-  const { dataset } = details;
+  const { dataset, rows_from: source } = details;
   const last = details.partitions.at(-1)?.day ?? formatDay(new Date());
-  const dagId = `${dataset}_ingest`;
+  const dagId = `${source || dataset}_ingest`;
   return (
     <Flex justify="space-between" gap={3} wrap="wrap" align="start">
-      <Heading as="h2" size="lg" overflowWrap="anywhere">
-        {dataset}
-      </Heading>
+      <Box minW={0}>
+        <Heading as="h2" size="lg" overflowWrap="anywhere">
+          {dataset}
+        </Heading>
+        {source && <SmallText>Its rows are those of {source}: what is done to them concerns both.</SmallText>}
+      </Box>
       <PermittedActions dagId={dagId}>
         <Backfill
           dagId={dagId}
@@ -71,7 +74,6 @@ function Header({ details }: { details: DatasetDetails }) {
           maxActiveRuns={8}
           effect={`Each run reads the rows of its ${details.unit} from the source, validates them, and publishes them if they pass. A ${details.unit} whose rows did not change stays as it is. The runs cost no job in SageMaker.`}
         />
-        <Release details={details} />
       </PermittedActions>
     </Flex>
   );
@@ -108,7 +110,7 @@ function Facts({ details }: { details: DatasetDetails }) {
         ))}
       </Fact>
       <Fact title="Runs">
-        <Runs ids={[`${details.dataset}_ingest`]} prefix={details.dataset} />
+        <Runs ids={[`${details.rows_from || details.dataset}_ingest`]} prefix={details.rows_from || details.dataset} />
       </Fact>
       <Fact title="Validation">
         <ExternalLink address={details.docs_url}>Data docs</ExternalLink>

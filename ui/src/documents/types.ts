@@ -242,6 +242,10 @@ export interface ModelDetails {
    */
   challenger: VersionFacts | null;
   /**
+   * Lineage of the versions that the events name, and of champion and challenger, sorted by number.
+   */
+  lineages?: VersionLineage[];
+  /**
    * Version that a rollback would make champion; empty if there is none.
    */
   rollback_version: string;
@@ -381,6 +385,134 @@ export interface VersionFacts {
   mlflow_url: string;
 }
 /**
+ * What a version was made from, and what it was used for.
+ */
+export interface VersionLineage {
+  /**
+   * Number of the version.
+   */
+  version: string;
+  /**
+   * When it was registered, UTC; null if that was not recorded.
+   */
+  registered_at: string | null;
+  /**
+   * As-of date of its training; empty if it is not known.
+   */
+  as_of: string;
+  /**
+   * Table of the lake that it was trained on; empty if the registration does not say it. Then the other facts about
+   * data, code and training are empty, too.
+   */
+  table: string;
+  /**
+   * Iceberg snapshot at which the table was read.
+   */
+  snapshot_id: string;
+  /**
+   * Days of the training, FIRST to LAST.
+   */
+  training_days: string;
+  /**
+   * Number of rows of the training.
+   */
+  rows_train: string;
+  /**
+   * Days on which it was judged, FIRST to LAST.
+   */
+  holdout_days: string;
+  /**
+   * Number of rows on which it was judged.
+   */
+  rows_holdout: string;
+  /**
+   * Beginning of the SHA-256 of its features, which DVC stores.
+   */
+  data_version: string;
+  /**
+   * SHA-256 of dvc.lock; `none` outside of DVC.
+   */
+  dvc_lock: string;
+  /**
+   * Commit of the code; it ends with -dirty if the code differed from the commit.
+   */
+  git_commit: string;
+  /**
+   * Name of the training job.
+   */
+  training_job: string;
+  /**
+   * DAG run of the training, DAG/RUN; empty outside of Airflow.
+   */
+  run: string;
+  /**
+   * SHA-256 of the model's files.
+   */
+  model_digest: string;
+  /**
+   * Address of the report of its evaluation; empty if there is none.
+   */
+  report_url: string;
+  /**
+   * Its page in MLflow; empty if MLflow has no web pages.
+   */
+  mlflow_url: string;
+  /**
+   * Page of the table in the data docs; empty if the table is not known.
+   */
+  data_url: string;
+  /**
+   * Null if it scored nothing.
+   */
+  scored: ScoredDays | null;
+  /**
+   * Endpoints that served it, oldest first.
+   */
+  services: Service[];
+}
+/**
+ * The days of data that a version scored, as far as their rows have a profile.
+ */
+export interface ScoredDays {
+  /**
+   * Table of the predictions.
+   */
+  table: string;
+  /**
+   * First of the days.
+   */
+  first: string;
+  /**
+   * Last of the days.
+   */
+  last: string;
+  /**
+   * Number of the days.
+   */
+  days: number;
+  /**
+   * Number of rows.
+   */
+  rows: number;
+}
+/**
+ * A time in which an endpoint served a version.
+ */
+export interface Service {
+  /**
+   * Name of the endpoint.
+   */
+  endpoint: string;
+  /**
+   * When the version was deployed, UTC.
+   */
+  since: string;
+  /**
+   * When another version was deployed, or the endpoint was deleted, UTC; null if the version is served.
+   */
+  until: string | null;
+}
+/**
  * What a guard would decide if drift requested a training now.
  */
 export interface GuardAnswer {
@@ -426,6 +558,10 @@ export interface DatasetDetails {
    * Name of the dataset.
    */
   dataset: string;
+  /**
+   * Dataset whose published rows it uses; empty: it has its own.
+   */
+  rows_from?: string;
   /**
    * Models that are trained on it.
    */

@@ -8,7 +8,7 @@ import { PermittedActions } from "../actions/permitted_actions";
 import { ResetBreaker } from "../actions/reset_breaker";
 import { RollBack } from "../actions/roll_back";
 import { Train, TrainingCost } from "../actions/train";
-import { useAirflow } from "../airflow/state";
+import { useAirflow, useHasDag } from "../airflow/state";
 import { useDocument } from "../documents/read";
 import type { ModelDetails } from "../documents/types";
 import { addDays, formatDay } from "../format";
@@ -79,6 +79,7 @@ function Header({ details }: { details: ModelDetails }) {
 function Actions({ details }: { details: ModelDetails }) {
   const { model } = details.summary;
   const { dags } = useAirflow();
+  const hasDag = useHasDag();
   const last = details.guards_as_of ?? formatDay(new Date());
   return (
     <PermittedActions dagId={`${model}_train`}>
@@ -91,9 +92,9 @@ function Actions({ details }: { details: ModelDetails }) {
         effect="Each run trains a model as of its date, and the gate judges it. Nothing is promoted, unless the policy allows a backfill to promote. One run starts after the other has ended."
         renderCost={(runs) => <TrainingCost details={details} runs={runs} />}
       />
-      <RollBack details={details} />
+      {hasDag(`${model}_rollback`) && <RollBack details={details} />}
       {dags.has(`${model}_deploy`) && <Deploy details={details} />}
-      {details.breaker_open && <ResetBreaker details={details} />}
+      {details.breaker_open && hasDag(`${model}_reset_breaker`) && <ResetBreaker details={details} />}
     </PermittedActions>
   );
 }

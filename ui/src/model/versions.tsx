@@ -3,7 +3,9 @@ import { Box, Flex, SimpleGrid, Text } from "@chakra-ui/react";
 import type { ModelDetails, VersionFacts } from "../documents/types";
 import { formatMoment } from "../format";
 import { ExternalLink } from "../links";
+import { Disclosure } from "../widgets/disclosure";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
+import { Lineage } from "./lineage";
 
 /** Compare the champion with the challenger. */
 export function Versions({ details }: { details: ModelDetails }) {
@@ -14,10 +16,15 @@ export function Versions({ details }: { details: ModelDetails }) {
       actions={<ExternalLink address={details.evaluations_url}>All evaluations</ExternalLink>}
     >
       <SimpleGrid columns={{ base: 1, sm: 2 }} gap={4} fontSize="sm">
-        <Version title="Champion" facts={champion} missing="No version is champion.">
+        <Version title="Champion" facts={champion} details={details} missing="No version is champion.">
           {summary.champion_since && <SmallText>champion since {formatMoment(summary.champion_since)}</SmallText>}
         </Version>
-        <Version title="Challenger" facts={challenger} missing="No newer version has passed the gate." />
+        <Version
+          title="Challenger"
+          facts={challenger}
+          details={details}
+          missing="No newer version has passed the gate."
+        />
       </SimpleGrid>
     </Panel>
   );
@@ -26,11 +33,13 @@ export function Versions({ details }: { details: ModelDetails }) {
 interface VersionProps {
   title: string;
   facts: VersionFacts | null;
+  details: ModelDetails;
   missing: string;
   children?: React.ReactNode;
 }
 
-function Version({ title, facts, missing, children }: VersionProps) {
+function Version({ title, facts, details, missing, children }: VersionProps) {
+  const { model } = details.summary;
   if (!facts) {
     return (
       <Box>
@@ -41,6 +50,7 @@ function Version({ title, facts, missing, children }: VersionProps) {
       </Box>
     );
   }
+  const lineage = details.lineages?.find(({ version }) => version === facts.version);
   return (
     <Box minW={0}>
       <Text fontSize="xs" color="fg.muted" fontWeight="medium">
@@ -56,6 +66,11 @@ function Version({ title, facts, missing, children }: VersionProps) {
         <ExternalLink address={facts.report_url}>Report</ExternalLink>
         <ExternalLink address={facts.mlflow_url}>MLflow</ExternalLink>
       </Flex>
+      {lineage && (
+        <Disclosure title={`Lineage of version ${facts.version}`}>
+          {() => <Lineage model={model} lineage={lineage} />}
+        </Disclosure>
+      )}
     </Box>
   );
 }

@@ -1,15 +1,18 @@
 // Performance, drift and events of one week.
 import { Box, Grid, Stack, Text } from "@chakra-ui/react";
+import { useMemo } from "react";
 import type { ModelDetails } from "../documents/types";
 import { addDays, findMonday, formatCount, formatDay, formatInterval, formatMetric } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { EventTable } from "./events";
+import { Lineages } from "./lineage";
 import { findDay } from "./timeline/axis";
+import { listWeekVersions } from "./week_versions";
 
 const MAX_COLUMNS = 5;
 
-/** Show the performance, the drift decisions and the events of a week. */
+/** Show the performance, the drift decisions, the events and the lineage of a week. */
 export function WeekPanel({ details, week }: { details: ModelDetails; week: string }) {
   const events = details.events.filter((event) => findMonday(findDay(event)) === week);
   return (
@@ -23,7 +26,24 @@ export function WeekPanel({ details, week }: { details: ModelDetails; week: stri
           {events.length ? <EventTable events={events} hasTimes={false} /> : <EmptyNote>There was no event.</EmptyNote>}
         </Fact>
       </Grid>
+      <WeekLineage details={details} week={week} />
     </Panel>
+  );
+}
+
+/** Show what the versions of the week were made from. */
+function WeekLineage({ details, week }: { details: ModelDetails; week: string }) {
+  const versions = useMemo(() => listWeekVersions(details, week), [details, week]);
+  return (
+    <Box mt={4}>
+      <Fact title="Lineage">
+        {versions.length ? (
+          <Lineages model={details.summary.model} versions={versions} />
+        ) : (
+          <EmptyNote>No version was trained, judged, promoted or used in this week.</EmptyNote>
+        )}
+      </Fact>
+    </Box>
   );
 }
 

@@ -104,6 +104,28 @@ except Exception as failure:
 reports.result()
 print("\\n" + json.dumps(results), flush=True)
 """
+BUILDER_CLIENT = """
+import json, pathlib, sys
+from sagemaker.core.helper.session_helper import Session
+from sagemaker.serve.model_builder import ModelBuilder
+
+builder = ModelBuilder(
+    s3_model_data_url="s3://bucket/models/built/model.tar.gz", image_uri="image", role_arn=json.loads(sys.argv[1]),
+    sagemaker_session=Session(), instance_type="ml.m5.large", env_vars={"SAGEMAKER_PROGRAM": "inference.py"},
+    model_path=str(pathlib.Path.cwd() / "built"),  # otherwise a folder in /tmp, which nobody deletes
+)
+model = builder.build(model_name="built")
+endpoint = builder.deploy(endpoint_name="built", initial_instance_count=1, wait=False)  # it would poll every 30 s
+endpoint.wait_for_status("InService", poll=1)
+answer = endpoint.invoke(body="1,2", content_type="text/csv", accept="text/csv")
+results = [model.model_name, answer.body.read().decode(), answer.content_type]
+endpoint.delete()
+print("\\n" + json.dumps(results), flush=True)
+"""
+INFERENCE = """
+def model_fn(model_dir): return "the model answers "
+def transform_fn(model, body, content_type, accept): return model + body, accept
+"""
 TRAIN = """
 import json, os, pathlib
 rows = pathlib.Path(os.environ["SM_CHANNEL_TRAIN"], "rows.csv").read_text()
@@ -221,6 +243,17 @@ def test_processing_jobs_upload_outputs_and_report_failures(run: SimpleNamespace
         (True, "Failed")
     ]
     assert drydock.list_keys("breaks/out") == []
+
+
+def test_model_builder_builds_and_deploys_a_model(
+    drydock: Any, start_python: Callable[..., Any], settings: dict[str, Any]
+) -> None:
+    drydock.put("models/built/model.tar.gz", drydock.pack_archive({"code/inference.py": INFERENCE}))
+    env = {"SAGEMAKER_VALIDATE_ROLE": "false", "SAGEMAKER_USER_CONFIG_OVERRIDE": settings["config"]}
+    with kill_at_end(start_python(BUILDER_CLIENT, ROLE, **env)) as client:
+        output, _ = client.communicate()
+    assert client.returncode == 0, output[-4_000:]
+    assert json.loads(output.splitlines()[-1]) == ["built", "the model answers 1,2", "text/csv"]
 
 
 def test_telemetry_is_off(run: SimpleNamespace) -> None:

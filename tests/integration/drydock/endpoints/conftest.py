@@ -29,8 +29,13 @@ def model_fn(model_dir):
         raise RuntimeError(os.environ["FAIL"])
     return os.environ["NAME"]
 
-def transform_fn(name, body, content_type, accept):
+ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+
+def transform_fn(name, body, content_type, accept, context):
     text = body if isinstance(body, str) else body.decode()
+    if text.startswith("attributes"):
+        sent = context.get_request_header(0, ATTRIBUTES), context.get_request_header(0, "X-Amzn-SageMaker-Inference-Id")
+        context.set_response_header(0, ATTRIBUTES, " ".join(sent) + text.removeprefix("attributes"))
     if text == "refuse":
         raise Refused("row 1, column x: 'a' is not a double")
     if text == "crash":

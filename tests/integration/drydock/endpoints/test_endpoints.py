@@ -1,7 +1,9 @@
 """Test endpoints: their states, invocations, and what survives the end of a process."""
 
+import json
 import os
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from stack.jobs.serving_hint import format_endpoint_call
 from tests.tools.processes import is_alive
 
 OPTIONS = ("--stop-grace", "1", "--shutdown-grace", "1")
@@ -83,6 +86,33 @@ def test_error_of_the_model_has_its_status_and_text(endpoints: Any, text: str, s
     assert (response["OriginalStatusCode"], message in response["OriginalMessage"]) == (status, True)
     assert ":log-group:/aws/sagemaker/Endpoints/errors:log-stream:main/i-" in response["LogStreamArn"]
     assert endpoints.invoke("errors")["text"] == "hello"
+
+
+def test_custom_attributes_reach_the_model_which_may_set_those_of_the_response(endpoints: Any) -> None:
+    """The control is a request whose answer sets none."""
+    endpoints.ensure_endpoint("errors")
+    request = {"EndpointName": "errors", "ContentType": "text/csv", "CustomAttributes": "trace=9", "InferenceId": "i-7"}
+    response = endpoints.runtime.invoke_endpoint(Body=b"attributes", **request)
+    assert response["CustomAttributes"] == "trace=9 i-7"
+    assert "CustomAttributes" not in endpoints.runtime.invoke_endpoint(Body=b"hello", **request)
+    with pytest.raises(ClientError, match="custom attributes other than at most 1024 visible ASCII characters"):
+        endpoints.runtime.invoke_endpoint(Body=b"attributes\n", **request)
+
+
+def test_curl_calls_an_endpoint_as_the_demo_prints_it(endpoints: Any, drydock: Any) -> None:
+    endpoints.ensure_endpoint("errors")
+    script = "row='[1, \"a b\"]'\n" + format_endpoint_call(drydock.url, "errors")
+    process = subprocess.run(["bash", "-ec", script], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    answer = json.loads(process.stdout)
+    assert (answer["text"], answer["type"]) == ('[1, "a b"]', "application/json")
+
+
+def test_a_body_that_is_no_text_is_the_error_of_the_client(endpoints: Any) -> None:
+    endpoints.ensure_endpoint("errors")
+    with pytest.raises(ClientError, match="the body is not text/csv: 'utf-8' codec can't decode byte 0xff") as error:
+        endpoints.runtime.invoke_endpoint(EndpointName="errors", ContentType="text/csv", Body=b"\xff")
+    assert error.value.response["OriginalStatusCode"] == 400
 
 
 def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: Any, drydock: Any) -> None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ DAG_FILE = """
 # Airflow reads only files that have the words airflow and dag.
 import datetime as dt
 from leeway.lifecycle import create_lifecycle_dags
-create_lifecycle_dags(model="flights", start=dt.datetime(2013, 1, 1), dataset="flights")
+create_lifecycle_dags(model="flights", start=dt.datetime(2013, 1, 1), dataset="flights", deploy=True)
 """
 WAITING = '''
 """Make the task `approve` of a run wait for an answer, as the triggerer leaves it."""
@@ -51,6 +52,16 @@ with create_session() as session:
         params={"why": {"value": "", "schema": {"type": "string"}, "description": "Reason"}},
     ))
 '''
+SCHEDULED = """
+import sys
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+
+dag_id, run_id, task_id, pool = sys.argv[1:]
+with create_session() as session:
+    task = session.query(TaskInstance).filter_by(dag_id=dag_id, run_id=run_id, task_id=task_id).one()
+    task.state, task.pool = "scheduled", pool
+"""
 
 
 class PageServer:
@@ -146,6 +157,12 @@ class PageServer:
         """Return the runs of a DAG, the newest last."""
         path = f"/dags/{dag_id}/dagRuns?order_by=run_after"
         return list(self.call_api("GET", path)["dag_runs"])
+
+    def add_waiting_task(self, pool: str) -> None:
+        """Start a run of flights_train whose task `train` waits for a slot of the pool, as the scheduler leaves it."""
+        json_body = {"dag_run_id": f"waits-{time.time_ns()}", "logical_date": None, "conf": {"as_of": "2013-06-01"}}
+        run_id = self.call_api("POST", "/dags/flights_train/dagRuns", json=json_body)["dag_run_id"]
+        self.run("-c", SCHEDULED, "flights_train", run_id, "train", pool)
 
     def ask_for_approval(self, subject: str, body: str) -> str:
         """Start a run of flights_train whose task `approve` waits; return the run's id."""

@@ -130,6 +130,21 @@ def test_breaker_is_reset_with_a_reason(server, open_page):
     assert (run["conf"]["why"], run["triggering_user_name"]) == ("the label was late", "ada")
 
 
+def test_champion_is_deployed_unless_the_dag_is_paused(server, open_page):
+    """The DAG is paused at first, because an endpoint costs money every hour: then a run would only wait."""
+    page = open_page("ada", "/models/flights")
+    page.get_by_role("button", name="Deploy", exact=True).click()
+    page.get_by_role("dialog").get_by_text("The DAG flights_deploy is paused").wait_for()
+    assert page.get_by_role("dialog").get_by_role("button", name=re.compile("^Deploy version")).is_disabled()
+    assert server.list_runs("flights_deploy") == []
+    server.call_api("PATCH", "/dags/flights_deploy", json={"is_paused": False})
+    page = open_page("ada", "/models/flights")
+    act(page, "Deploy", "^Deploy version")
+    page.get_by_text("The deployment of version 4 was started.").wait_for()
+    (run,) = server.list_runs("flights_deploy")
+    assert (run["conf"]["version"], run["triggering_user_name"]) == ("4", "ada")
+
+
 def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server, open_page):
     body = (
         "auc is better than the champion's. [The report](http://127.0.0.1:9/r.html) [bad](javascript:alert(1))\n\n"

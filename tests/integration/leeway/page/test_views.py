@@ -6,6 +6,7 @@ With SCREENSHOTS=docs/images, the pictures of the docs are taken anew.
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,6 @@ VIEWS = {
 """View to its path, and a text that is there when it is complete."""
 SCREENS = [("light", 1280), ("dark", 400)]
 SERIOUS = ("serious", "critical")
-OWN_PART = "main main"
-"""Leeway's part of Airflow's page."""
 
 
 def wait_for_view(page, view):
@@ -60,7 +59,7 @@ def test_view_is_complete_and_usable_by_all(open_page, view, theme, width):
     if folder := os.environ.get("SCREENSHOTS"):
         name = f"page-{view}" if theme == "light" else f"page-{view}-phone"
         page.screenshot(path=Path(folder) / f"{name}.png")
-    result = Axe().run(page, context="#root main", options={"resultTypes": ["violations"]})
+    result = Axe().run(page, context="#root", options={"resultTypes": ["violations"]})
     problems = [
         (item["id"], node["html"][:150]) for item in result.response["violations"] if item["impact"] in SERIOUS
         for node in item["nodes"]
@@ -77,6 +76,77 @@ def test_week_is_chosen_by_keyboard_and_says_what_was_known(open_page):
     page.keyboard.press("ArrowUp")
     page.get_by_role("heading", name=re.compile("Week of 20")).filter(has_not_text=before).wait_for()
     assert page.evaluate("location.search") != "", "the address names the week, so it can be sent to others"
+
+
+def read_lineage(server, version):
+    lineages = json.loads((server.status / "models/flights.json").read_text())["lineages"]
+    return next(lineage for lineage in lineages if lineage["version"] == version)
+
+
+def test_week_says_what_its_versions_were_made_from_and_used_for(server, open_page):
+    page = open_page("vera", "/models/flights?week=2013-11-18")
+    fourth = page.get_by_role("list", name="Lineage of version 4")
+    fourth.wait_for()
+    assert fourth.get_by_role("listitem").count() == 6
+    text, facts = fourth.inner_text(), read_lineage(server, "4")
+    names = ("table", "snapshot_id", "training_days", "holdout_days", "data_version", "training_job", "run")
+    assert [name for name in names if facts[name] not in text] == []
+    assert facts["git_commit"][:12] in text and facts["dvc_lock"][:12] in text
+    assert "43 days scored" in text and "endpoint flights-prod" in text and "2013-11-20 to now" in text
+    for name in (facts["run"], "MLflow", "report", "flights"):
+        assert fourth.get_by_role("link", name=name, exact=True).count() == 1
+    page.get_by_text("Version 4: judged, ended, promoted, deployed").wait_for()
+
+
+def test_week_says_that_a_lineage_was_not_recorded(open_page):
+    """Version 1 was registered without it."""
+    page = open_page("vera", "/models/flights?week=2013-02-25")
+    first = page.get_by_role("list", name="Lineage of version 1")
+    first.get_by_text("python -m pipelines lineage flights@1").wait_for()
+
+
+def test_history_of_events_is_also_a_table(open_page):
+    page = open_page("vera", "/models/flights")
+    page.get_by_text("Show as table: history").click()
+    table = page.get_by_role("table", name="history")
+    lines = [row.inner_text().split("\t") for row in table.get_by_role("row").all()]
+    rows = [[cell.strip() for cell in line] for line in lines]
+    assert rows[0] == ["Day", "Row of the chart", "What happened"]
+    assert ["2013-09-11", "changes", "rolled back version 3. complaints from the airport"] in rows
+    assert ["2013-11-19", "champion", "version 4, up to the end of the chart"] in rows
+    assert {row[1] for row in rows[1:]} >= {"trainings", "verdicts", "held back", "drift", "endpoint"}
+
+
+def test_pools_say_what_waits_for_a_slot(server, open_page):
+    name = f"spot <img src=x onerror=window.hacked=1> {time.time_ns()}"
+    server.call_api("POST", "/pools", json={"name": name, "slots": 2, "include_deferred": True})
+    server.add_waiting_task(name)
+    page = open_page("vera", "/costs")
+    row = page.get_by_role("table", name="Pools").get_by_role("row").filter(has_text=name)
+    row.get_by_text("flights_train: 1 task").wait_for()
+    assert [cell.inner_text() for cell in row.get_by_role("cell").all()][1:7] == ["2", "2", "0", "0", "0", "1"]
+    page.get_by_text(re.compile(r"Tasks that wait for a worker or a slot: \d")).wait_for()
+    assert page.evaluate("window.hacked") is None, "the name is no HTML"
+
+
+def test_day_without_data_says_so(open_page):
+    """A day before and a day after it have data, so Withdraw is there for these, and not for the day."""
+    page = open_page("ada", "/data/flights")
+    page.get_by_role("button", name="Withdraw 2013-12-31").wait_for()
+    page.get_by_label("Day", exact=True).fill("2013-06-09")
+    page.get_by_text("There is no partition of 2013-06-09.").wait_for()
+    assert page.get_by_role("button", name=re.compile("Withdraw")).count() == 0
+
+
+def test_there_is_no_button_that_can_do_nothing(open_page):
+    """Airflow has DAGs of flights only, and none that releases rows from quarantine."""
+    page = open_page("ada", "/data/taxi_fares")
+    page.get_by_text("Airflow has no DAG taxi_fares_ingest").wait_for()
+    assert page.get_by_role("button", name=re.compile("Backfill|Withdraw|Release")).count() == 0
+    page = open_page("ada", "/data/flights")
+    page.get_by_role("button", name="Backfill").wait_for()
+    page.get_by_text("python -m pipelines quarantine release --dataset flights").wait_for()
+    assert page.get_by_role("button", name="Release").count() == 0
 
 
 @pytest.mark.usefixtures("changes")

@@ -115,6 +115,17 @@ def test_the_steps_record_events(model: str) -> None:
     assert len(Journal.open().read_state(model).events) == 6, "evaluating again adds no event"
 
 
+def test_the_registration_records_in_the_lake_what_the_version_was_made_from(model: str) -> None:
+    snapshot = json.loads(Path("data/snapshot.json").read_text())
+    first, _, _, second, *_ = Journal.open().read_state(model).events
+    origin = second.evidence["origin"]
+    assert origin["snapshot_id"] == str(snapshot["snapshot_id"]) and origin["table"] == f"table-of-{model}"
+    assert origin["data_version"] == sha256(Path("data/features"))[:12]
+    assert origin["training_job"] and origin["git_commit"] and int(origin["rows_train"]) > 0
+    assert origin["dag_run"] == "flights_train/r1" and first.evidence["origin"]["as_of"] != origin["as_of"]
+    assert "cost_usd" not in origin, "the ledger has the costs"
+
+
 @pytest.mark.parametrize("role", ["train", "holdout"])
 def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleNamespace, role: str) -> None:
     days = getattr(trained.snapshot.get_window(), role)

@@ -154,15 +154,14 @@ def test_refuses_output_that_does_not_have_a_score_for_each_row(
 
 def test_refuses_a_request_of_another_content_type() -> None:
     from pipelines.container import inference
+    from pipelines.container.serving.tables import LINES
 
     with pytest.raises(ValueError, match="content type text/plain is not supported"):
         inference.input_fn(b"1,2", "text/plain")
     with pytest.raises(ValueError, match="content type text/csv is not supported"):
-        inference.output_fn([0.5], "text/csv")
-    assert [float(json.loads(line)) for line in inference.output_fn([0.1, 1 / 3], inference.LINES).split()] == [
-        0.1,
-        1 / 3,
-    ]
+        inference.output_fn(inference.Prediction([0.5]), "text/csv")
+    lines = inference.output_fn(inference.Prediction([0.1, 1 / 3]), LINES)
+    assert [float(json.loads(line)) for line in lines.split()] == [0.1, 1 / 3]
 
 
 def test_packs_no_package_that_is_not_the_registered_one(publish: Publish, champion: str, tmp_path: Path) -> None:

@@ -77,8 +77,13 @@ def deploy(start_drydock: StartDrydock, tmp_path: Path) -> Callable[..., Callabl
 
         def invoke(rows: Rows) -> dict[str, Any]:
             body = json.dumps(rows, default=lambda value: value.isoformat())
-            response = runtime.invoke_endpoint(EndpointName=name, Body=body, ContentType=JSON, Accept=JSON)
-            return json.loads(response["Body"].read())  # type: ignore[no-any-return]
+            response = runtime.invoke_endpoint(
+                EndpointName=name, Body=body, ContentType=JSON, Accept=JSON, InferenceId="request-7"
+            )
+            answer: dict[str, Any] = json.loads(response["Body"].read())
+            names = [answer.pop(name) for name in ("model", "version", "request_id")]
+            assert names == [model, version, "request-7"]
+            return answer
 
         return invoke
 

@@ -191,6 +191,45 @@ def test_contents_of_a_model_with_history(home: Any, source: Any) -> None:
     assert listed == summary
 
 
+ORIGIN = {
+    **{"table": "flights", "snapshot_id": "77", "as_of": "2013-01-14", "rows_train": "9000", "rows_holdout": "800"},
+    **{"window": "2013-01-01..2013-01-09 | 2013-01-11..2013-01-12", "data_version": "abc", "dvc_lock": "d" * 64},
+    **{"git_commit": "c0ffee-dirty", "training_job": "job-1", "dag_run": "flights_train/r1", "model_digest": "e" * 64},
+}
+
+
+def test_lineage_of_the_versions(home: Any) -> None:
+    add_event(Kind.REGISTERED, "1")
+    add_event(Kind.REGISTERED, "2", evidence={"origin": ORIGIN})
+    add_event(Kind.PROMOTED, "2", champions=("", "2"))
+    for kind, version, endpoint in (
+        (Kind.DEPLOYED, "1", "live"),
+        (Kind.DEPLOYED, "1", "live"),
+        (Kind.DEPLOYMENT_FAILED, "2", "live"),
+        (Kind.DEPLOYED, "2", "live"),
+        (Kind.DEPLOYED, "2", "trial"),
+        (Kind.UNDEPLOYED, "2", "trial"),
+    ):
+        add_event(kind, version, evidence={"endpoint": endpoint})
+    write_labels({MONDAY: np.full((2, BINS), 2), MONDAY + dt.timedelta(2): np.full((2, BINS), 1)}, "2")
+    assert write() == {}
+    first, second = read(ModelDetails, "models/flights.json").lineages
+    assert (second.version, second.table, second.snapshot_id, second.as_of) == ("2", "flights", "77", "2013-01-14")
+    assert (second.training_days, second.holdout_days) == ("2013-01-01 to 2013-01-09", "2013-01-11 to 2013-01-12")
+    assert (second.run, second.git_commit, second.rows_train) == ("flights_train/r1", "c0ffee-dirty", "9000")
+    assert second.data_url.endswith("/flights/index.html") and second.registered_at
+    assert [(service.endpoint, service.until is None) for service in second.services] == [
+        ("trial", False),
+        ("live", True),
+    ]
+    scored = second.scored
+    assert scored and (scored.table, scored.days, scored.rows) == ("flights_predictions", 2, 6 * BINS)
+    assert (scored.first, scored.last) == (MONDAY, MONDAY + dt.timedelta(2))
+    (service,) = first.services
+    assert service.until and service.until == second.services[-1].since, "a second deployment changed nothing"
+    assert (first.version, first.table, first.data_url, first.scored) == ("1", "", "", None), "nothing was recorded"
+
+
 def test_partitions_of_a_dataset(home: Any, source: Any) -> None:
     lake, days = Lake.open(), [MONDAY + dt.timedelta(number) for number in range(5)]
     for day in days[:4]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
+import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 import xgboost as xgb
 
+from drydock.host.request_context import Context, RequestProcessor
 from pipelines.container import inference
-from pipelines.container.inference import LINES
+from pipelines.container.inference import NAMES_FILE, Prediction
 from pipelines.container.serving import tables
 from pipelines.container.serving.arrow_sizes import sum_expanded_bytes
-from pipelines.container.serving.tables import ARROW, CSV, JSON, PARQUET, BadRequest
+from pipelines.container.serving.tables import ARROW, CSV, JSON, LINES, PARQUET, BadRequest
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.registry.package.packaging import save_package
@@ -63,6 +68,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     model.save(folder / "model")
     dataset = replace(DATASET, task=request.param, features=FEATURES)
     save_package(dataset, folder / "model", ROWS, folder / "package")
+    (folder / "package" / "code" / NAMES_FILE).write_text('{"model": "flights", "version": "4"}')
     with pytest.MonkeyPatch.context() as patch:  # MLflow adds the package's code to Python's path, for all later tests
         patch.setattr(sys, "path", list(sys.path))
         return model, inference.model_fn(str(folder / "package"))
@@ -120,8 +126,28 @@ def test_columns_of_the_key_are_accepted_and_not_read(model: Any) -> None:
 
 def test_classes_are_named() -> None:
     scores = pd.DataFrame({"late": [0.25], "on time": [0.75]})
-    assert json.loads(inference.output_fn(scores, JSON)) == {"scores": [{"late": 0.25, "on time": 0.75}]}
-    assert inference.output_fn(scores, LINES) == "[0.25, 0.75]"
+    content = json.loads(inference.output_fn(Prediction(scores), JSON))
+    assert uuid.UUID(content.pop("request_id"))
+    assert content == {"scores": [{"late": 0.25, "on time": 0.75}]}
+    assert inference.output_fn(Prediction(scores), LINES) == "[0.25, 0.75]"
+
+
+def test_json_answers_have_model_version_and_the_id_of_the_request(trained: tuple[Model, Any]) -> None:
+    prediction = inference.predict_fn(inference.input_fn(json.dumps(GOOD), JSON), trained[1])
+    context = Context("unused")
+
+    def read(**headers: str) -> dict[str, Any]:
+        sent_headers = {f"X-Amzn-SageMaker-{name.replace('_', '-')}": value for name, value in headers.items()}
+        context.request_processor = [RequestProcessor(sent_headers)]
+        return json.loads(inference.output_fn(prediction, JSON, context))  # type: ignore[no-any-return]
+
+    content = read(Inference_Id="flight-7")
+    assert list(content) == ["model", "version", "request_id", "scores"]
+    assert (content["model"], content["version"], content["request_id"]) == ("flights", "4", "flight-7")
+    assert read(inference_id="lower-case")["request_id"] == "lower-case"
+    for wrong in ("a b", "\n", "", "x" * 65):
+        assert uuid.UUID(read(Inference_Id=wrong)["request_id"])
+    assert inference.output_fn(prediction, LINES, context) == inference.output_fn(prediction, LINES)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +159,8 @@ def test_classes_are_named() -> None:
         ({"hour": None}, "row 2, column hour: a long must not be missing"),
         ({"distance": 10**400}, "row 2, column distance: .* is not a double"),
         ({"carrier": 5}, "row 2, column carrier: '5' is not a string"),
+        ({"carrier": "\ud800"}, "row 2, column carrier: .* is not a string"),
+        ({"distance": 1e300}, r"row 2, column distance: 1e\+300 is too large for the model"),
         ({"speed": 5}, "row 2 has columns that are no features of the model: speed"),
         ({"distance": float("nan")}, "NaN is not JSON: send null"),
     ],
@@ -159,12 +187,49 @@ def test_wrong_value_names_row_and_column(model: Any, change: dict[str, Any], me
         (b" " * (tables.MAX_BYTES + 1), JSON, 413, "send at most"),
         ("hour\n" + "1\n" * (tables.MAX_ROWS + 1), CSV, 413, "100001 rows"),
         ("x", "text/plain", 415, "content type text/plain is not supported"),
+        (b'[0.1, 1, "AA"]\n{', LINES, 400, "row 2 is not JSON: Expecting property name"),
+        (b"", LINES, 400, "the request has no rows"),
+        ("[" * 100_000, LINES, 400, "row 1 is not JSON"),
+        (b'[0.1, 1, "\xff"]', LINES, 400, "row 1 is not JSON: 'utf-8' codec can't decode"),
+        (json.dumps(GOOD), LINES, 400, "row 1 is not a list of values: send rows by column name as application/json"),
+        ("[0.1, 1]", LINES, 400, "row 1 has 2 values, and lacks the columns carrier"),
+        ("[0.1, 1, 2, 3]", LINES, 400, "row 1 has 4 values, but the model has 3 features"),
+        ('[0.1, 1, "AA"]\n[NaN, 1, "AA"]', LINES, 400, "row 2, column distance: 'nan' is not a double"),
+        ('[-Infinity, 1, "AA"]', LINES, 400, "row 1, column distance: '-inf' is not a double"),
+        ('["0.1", 1, "AA"]', LINES, 400, "row 1, column distance: '0.1' is not a double"),
+        ('[0.1, null, "AA"]', LINES, 400, "row 1, column hour: a long must not be missing"),
+        ('[1e300, 1, "AA"]', LINES, 400, "row 1, column distance: 1e\\+300 is too large for the model"),
     ],
 )
 def test_bad_request(model: Any, body: bytes | str, content_type: str, status_code: int, message: str) -> None:
     with pytest.raises(BadRequest, match=message) as raised:
         answer(model, body, content_type)
-    assert raised.value.status_code == status_code
+    assert (raised.value.status_code, "\n" in str(raised.value)) == (status_code, False)
+
+
+TOOLKIT_ERRORS = """
+class BaseInferenceToolkitError(Exception):
+    def __init__(self, status_code, message, phrase):
+        self.status_code, self.message, self.phrase = status_code, message, phrase
+"""
+PRINT_ERROR = """
+from sagemaker_inference.errors import BaseInferenceToolkitError
+from pipelines.container.serving.tables import parse_lines
+try:
+    parse_lines(b"{")
+except BaseInferenceToolkitError as error:
+    print(error.status_code, error.phrase, error.message[:17])
+"""
+
+
+def test_a_bad_request_is_an_error_of_the_inference_toolkit_where_there_is_one(tmp_path: Path) -> None:
+    """SageMaker's toolkit reads the status only of its own errors. It is not installed here: this is its interface."""
+    (tmp_path / "sagemaker_inference").mkdir()
+    (tmp_path / "sagemaker_inference" / "__init__.py").touch()
+    (tmp_path / "sagemaker_inference" / "errors.py").write_text(TOOLKIT_ERRORS)
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[4]}:{tmp_path}"}
+    process = subprocess.run([sys.executable, "-c", PRINT_ERROR], env=environment, capture_output=True, text=True)
+    assert process.stdout == "400 Bad Request row 1 is not JSON\n", process.stderr
 
 
 @pytest.mark.parametrize("content_type", [PARQUET, ARROW])
@@ -185,7 +250,7 @@ def test_small_body_with_large_rows_is_refused(content_type: str) -> None:
 
 def test_other_response_type_is_refused() -> None:
     with pytest.raises(BadRequest, match="accept application/jsonlines or application/json"):
-        inference.output_fn([0.5], CSV)
+        inference.output_fn(Prediction([0.5]), CSV)
 
 
 def write_stream(batch: pa.RecordBatch, compression: str | None = None) -> bytes:

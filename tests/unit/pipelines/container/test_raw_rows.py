@@ -19,7 +19,7 @@ import xgboost as xgb
 from pipelines.container import inference
 from pipelines.container.inference import PackagedModel
 from pipelines.container.serving.compiled_features import CompiledFeatures
-from pipelines.container.serving.tables import CSV, JSON, BadRequest
+from pipelines.container.serving.tables import CSV, JSON, LINES, BadRequest
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.features.building import build_sorted_features
@@ -94,7 +94,10 @@ def rows(flights: pa.Table) -> list[dict[str, Any]]:
 
 def answer(model: PackagedModel, content: Any, content_type: str = JSON) -> dict[str, Any]:
     body = content if isinstance(content, str) else json.dumps(content)
-    return json.loads(inference.output_fn(inference.predict_fn(inference.input_fn(body, content_type), model), JSON))  # type: ignore[no-any-return]
+    prediction = inference.predict_fn(inference.input_fn(body, content_type), model)
+    content: dict[str, Any] = json.loads(inference.output_fn(prediction, JSON))
+    assert content.pop("request_id")
+    return content
 
 
 def list_features(features: pd.DataFrame) -> list[dict[str, Any]]:
@@ -115,9 +118,7 @@ def test_a_day_of_raw_rows_has_the_scores_of_its_features(
     assert answer(computed, rows[:1]) != {"scores": scores["scores"][:1]}, (
         "the control: a flight without its neighbours"
     )
-    lines = inference.output_fn(
-        inference.predict_fn(inference.input_fn(json.dumps(rows), JSON), computed), inference.LINES
-    )
+    lines = inference.output_fn(inference.predict_fn(inference.input_fn(json.dumps(rows), JSON), computed), LINES)
     assert [json.loads(line) for line in lines.splitlines()] == scores["scores"]
 
 

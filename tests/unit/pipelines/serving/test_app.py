@@ -19,10 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.container.inference import LINES
 from pipelines.container.serving.feature_query import connect
 from pipelines.container.serving.row_features import RowFeatures
-from pipelines.container.serving.tables import ARROW, CSV, JSON, MAX_BYTES, PARQUET
+from pipelines.container.serving.tables import ARROW, CSV, JSON, LINES, MAX_BYTES, PARQUET
 from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
 from pipelines.serving import app as app_module

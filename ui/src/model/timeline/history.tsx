@@ -1,9 +1,9 @@
 // The chart of the events of a model.
 import * as Plot from "@observablehq/plot";
 import { useMemo } from "react";
-import { Chart, COLORS } from "../../charts/chart";
+import { Chart, ChartTable, COLORS } from "../../charts/chart";
 import type { ModelDetails } from "../../documents/types";
-import { formatNumber } from "../../format";
+import { formatDay, formatNumber } from "../../format";
 import { type Axis, MARGIN_LEFT, MARGIN_RIGHT } from "./axis";
 import { createDots, createPeriods, LANES } from "./lanes";
 
@@ -56,3 +56,29 @@ export function History({ details, axis }: { details: ModelDetails; axis: Axis }
   }, [details, axis]);
   return <Chart label={`History of the model: ${formatNumber(dots.length, "event")}`} build={build} />;
 }
+
+/** Offer what the chart shows as a table, newest first. */
+export function HistoryTable({ details, axis }: { details: ModelDetails; axis: Axis }) {
+  const rows = useMemo(() => {
+    const dots = createDots(details, axis).map(({ day, lane, title }) => ({ day, lane, text: describeDot(title) }));
+    const periods = createPeriods(details, axis).map(({ version, from, to }) => {
+      const text = `version ${version}, up to ${to < axis.domain[1] ? formatDay(to) : "the end of the chart"}`;
+      return { day: from, lane: "champion", text };
+    });
+    return [...dots, ...periods].sort((a, b) => +b.day - +a.day);
+  }, [details, axis]);
+  return (
+    <ChartTable
+      label="history"
+      rows={rows}
+      columns={[
+        { title: "Day", render: (row) => formatDay(row.day) },
+        { title: "Row of the chart", render: (row) => row.lane },
+        { title: "What happened", wraps: true, render: (row) => row.text },
+      ]}
+    />
+  );
+}
+
+/** Return the text of a dot without its day, in a line. */
+const describeDot = (title: string): string => title.replace(/^[^:]*: /, "").replaceAll("\n", ". ");

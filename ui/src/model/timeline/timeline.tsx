@@ -7,7 +7,7 @@ import { addDays, formatCount, formatDay, formatInterval, formatMetric } from ".
 import { EmptyNote, Panel } from "../../widgets/panel";
 import { type Axis, findDay, findWeek, hasDay, locate } from "./axis";
 import { DriftMap, sortColumns } from "./drift_map";
-import { History } from "./history";
+import { History, HistoryTable } from "./history";
 import { Legend } from "./legend";
 import { PerformanceChart } from "./performance";
 
@@ -52,6 +52,7 @@ export function Timeline({ details, axis, week, onSelect }: TimelineProps) {
             : `Show all ${columns.length} columns`}
         </Button>
       )}
+      <HistoryTable details={details} axis={axis} />
       <Tables details={details} columns={columns} />
     </Panel>
   );

@@ -64,7 +64,7 @@ def test_too_large_record_is_not_a_failure_of_the_model(tmp_path: Path) -> None:
     assert (tmp_path / "long/output/failure").read_text().startswith("a record of 5 bytes is more than MaxPayloadInMB")
     result = run(tmp_path / "text", b"\xff\n")
     assert result.returncode == 1 and "Traceback" in result.stderr
-    assert (tmp_path / "text/output/failure").read_text().startswith("UnicodeDecodeError")
+    assert (tmp_path / "text/output/failure").read_text().startswith("UndecodableBody: the body is not text/csv")
 
 
 EXITS = """

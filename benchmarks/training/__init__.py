@@ -1,0 +1,1 @@
+"""Benchmarks of trainings and of the search for hyperparameters."""

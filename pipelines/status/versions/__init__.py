@@ -1,0 +1,1 @@
+"""Describe the versions of a model: what each was made from, and what it was used for."""

@@ -1,0 +1,78 @@
+"""Describe the lineage of a model's versions by the events and profiles in the lake. MLflow is not asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipelines.dataset import Dataset
+from pipelines.registry.lifecycle import Event, Kind, State
+from pipelines.registry.lifecycle.events import ORIGIN
+from pipelines.settings import settings
+from pipelines.status.documents.lineage import VersionLineage
+from pipelines.status.documents.model import TimelineEvent
+from pipelines.status.pass_data import PassData
+from pipelines.status.texts import shorten
+from pipelines.status.timeline import find_report_url
+from pipelines.status.versions.usage import find_scored_days, list_services
+
+TEXTS = ("table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "dvc_lock", "git_commit", "training_job")
+"""Facts of a registration that the lineage has under the same name."""
+
+
+def list_lineages(
+    data: PassData,
+    model: str,
+    dataset: Dataset,
+    state: State,
+    events: Iterable[TimelineEvent],
+    as_of_by_version: Mapping[str, dt.date],
+) -> list[VersionLineage]:
+    """List the lineage of the versions that the timeline names, and of champion and challenger, sorted by number.
+
+    Args:
+        data: what is read in this pass.
+        model: registered model.
+        dataset: its dataset.
+        state: its state in the registry.
+        events: events of its timeline.
+        as_of_by_version: version to the as_of of its training, as far as it is known.
+    """
+    named = {number for event in events for number in (event.version, event.from_version, event.to_version)}
+    versions = sorted({*named, state.champion, state.challenger, *_list_serving(state)} - {""}, key=int)
+    registrations = {event.version: event for event in state.events if event.kind is Kind.REGISTERED}
+    scored, services = find_scored_days(data.lake, model, dataset.predictions), list_services(state)
+    return [
+        VersionLineage(
+            version=version,
+            **_describe_origin(registrations.get(version), as_of_by_version.get(version)),
+            report_url=find_report_url(model, version),
+            mlflow_url=settings().build_version_url(model, version),
+            scored=scored.get(version),
+            services=services.get(version, []),
+        )
+        for version in versions
+    ]
+
+
+def _list_serving(state: State) -> list[str]:
+    """List the versions that endpoints serve now."""
+    return [versions[-1] for versions in state.served.values()]
+
+
+def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, Any]:
+    """Return what the registration of a version says; what it does not say is empty."""
+    recorded = registration.evidence.get(ORIGIN, {}) if registration else {}
+    origin = {name: shorten(str(value)) for name, value in recorded.items()}
+    training_days, _, holdout_days = origin.get("window", "").replace("..", " to ").partition(" | ")
+    table = origin.get("table", "")
+    return {
+        **{name: origin.get(name, "") for name in (*TEXTS, "model_digest")},
+        "registered_at": registration.at if registration else None,
+        "as_of": origin.get("as_of", "") or str(as_of or ""),
+        "training_days": training_days,
+        "holdout_days": holdout_days,
+        "run": origin.get("dag_run", ""),
+        "data_url": settings().build_dataset_url(table) if table else "",
+    }

@@ -1,0 +1,71 @@
+"""Find out what the versions of a model were used for: the days that each scored, and the endpoints that served it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from pyiceberg.expressions import EqualTo
+
+from pipelines.lake.month_table import MonthTable
+from pipelines.lake.remembering import RememberingLake
+from pipelines.monitoring.profiles import table as profiles
+from pipelines.registry.lifecycle import Kind, State
+from pipelines.status.documents.lineage import ScoredDays, Service
+
+COLUMNS = ("day", "model_name", "model_version", "rows")
+"""Columns of the table `profiles` that are read."""
+
+
+def find_scored_days(lake: RememberingLake, model: str, table: str) -> dict[str, ScoredDays]:
+    """Map each version of a model to the days that it scored, by the profiles of these days.
+
+    Args:
+        lake: lake with the table of profiles, which is read once for all models.
+        model: registered model.
+        table: table of its predictions.
+    """
+    return {
+        version: ScoredDays(table=table, **facts)
+        for (name, version), facts in lake.remember(profiles.TABLE, "scored days", lambda: _sum_days(lake)).items()
+        if name == model
+    }
+
+
+def list_services(state: State) -> dict[str, list[Service]]:
+    """Map each version of a model to the times in which endpoints served it, by their ends."""
+    services: dict[str, list[Service]] = {}
+    serving: dict[str, tuple[str, dt.datetime]] = {}
+    for event in state.events:
+        if event.kind not in (Kind.DEPLOYED, Kind.UNDEPLOYED):
+            continue
+        endpoint = str(event.evidence.get("endpoint", ""))
+        version, since = serving.pop(endpoint, ("", event.at))
+        if event.kind is Kind.DEPLOYED and event.version == version:  # another configuration of the same version
+            serving[endpoint] = version, since
+            continue
+        if version:
+            services.setdefault(version, []).append(Service(endpoint=endpoint, since=since, until=event.at))
+        if event.kind is Kind.DEPLOYED:
+            serving[endpoint] = event.version, event.at
+    for endpoint, (version, since) in serving.items():
+        services.setdefault(version, []).append(Service(endpoint=endpoint, since=since, until=None))
+    return services
+
+
+def _sum_days(lake: RememberingLake) -> dict[tuple[str, str], dict[str, Any]]:
+    """Map each model and version to the range and number of its profiled days, and the number of their rows."""
+    months = MonthTable(profiles.TABLE, profiles.SCHEMA, lake.catalog)
+    rows = months.read(EqualTo("at", 0), COLUMNS)  # the first row of each profile
+    sums = rows.group_by(["model_name", "model_version"]).aggregate(
+        [("day", "min"), ("day", "max"), ("day", "count"), ("rows", "sum")]
+    )
+    return {
+        (row["model_name"], row["model_version"]): {
+            "first": row["day_min"],
+            "last": row["day_max"],
+            "days": row["day_count"],
+            "rows": row["rows_sum"] or 0,
+        }
+        for row in sums.to_pylist()
+    }
