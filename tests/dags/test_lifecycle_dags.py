@@ -75,6 +75,21 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
         assert bag.dags[f"{model}_score"].schedule.asset_condition.name == "trains"
 
 
+def test_a_tuning_shares_the_arguments_of_the_training_that_fit_trials(load_dags: Callable[..., DagBag]) -> None:
+    bag = load_dags(
+        'create_lifecycle_dags(model="late", start=start, tune=True, max_run_s=60, entry_point="mine.py")',
+        'create_lifecycle_dags(model="delay", rows_from="trains", start=start)',
+    )
+    assert bag.import_errors == {} and "delay_tune" not in bag.dags
+    dag = bag.dags["late_tune"]
+    tune, train = dag.get_task("tune"), dag.get_task("train")
+    assert (tune.entry_point, tune.max_run_s) == ("mine.py", None), "section tune has the limit of a trial"
+    assert (train.entry_point, train.max_run_s) == ("mine.py", 60)
+    assert set(tune.channels) == {"train", "validation"}
+    assert tune.upstream_task_ids == {"preprocess"} and "tune" in train.upstream_task_ids
+    assert dag.get_task("record_outcome").is_teardown and dag.get_task("guard").request["trigger"] == "manual"
+
+
 def test_two_models_of_one_name_in_a_file_are_refused(load_dags: Callable[..., DagBag]) -> None:
     """Airflow would keep the DAGs of the last call, and say nothing."""
     call = 'create_lifecycle_dags(model="late", start=start, max_run_s={})'

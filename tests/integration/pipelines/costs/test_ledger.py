@@ -225,6 +225,14 @@ def test_the_worst_case_uses_the_most_expensive_type(home: Path) -> None:
     assert "3 x ml.c5.xlarge at 0.204 USD/h for 3600 s" in result.reason
 
 
+def test_the_worst_case_of_a_tuning_is_that_of_all_its_trials(home: Path) -> None:
+    result = check_budget(trainings=30, max_run_s=360)
+    assert result.worst_case_usd == pytest.approx(30 * 0.0204)
+    assert "30 trials of 1 x ml.c5.xlarge at 0.204 USD/h for 360 s, is 0.6120 USD" in result.reason
+    assert not check_budget(trainings=30, max_run_s=360, budget_usd=0.6).allowed
+    assert check_budget(trainings=29, max_run_s=360, budget_usd=0.6).allowed
+
+
 def test_a_budget_that_is_reached_exactly_is_not_exceeded(home: Path) -> None:
     assert check_budget(budget_usd=0.204).allowed
     exceeded_result = check_budget(budget_usd=0.203999)
