@@ -118,6 +118,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("flights_ingest") == ["ingest", "validate"]
     training = ["guard", "preprocess", "train", "evaluate", "gate", "approve", "promote", "record_outcome"]
     assert list_tasks("flights_train") == training
+    assert list_tasks("flights_tune") == [*training[:2], "tune", *training[2:]]
     assert list_tasks("flights_score") == ["score", "outcomes", "profile"]
     assert list_tasks("flights_monitor") == ["drift"]
     assert list_tasks("weather_ingest") == ["publish"]

@@ -16,13 +16,12 @@ from leeway.hooks.sagemaker.job_spans import build_job_environment
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
+from leeway.hooks.training.inputs import INPUTS
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
 from leeway.hooks.tuning.folds import read_folds
 from leeway.hooks.tuning.requests import TuningTemplate, count_finished_trials, get_number
 from leeway.hooks.tuning.trials import Trial, find_best, list_trials
 from pipelines.costs.job_records import to_training_record
-
-INPUTS = ("AlgorithmSpecification", "HyperParameters", "InputDataConfig")
 
 
 class TuningAttempts(Attempts):
@@ -136,10 +135,11 @@ class TuningAttempts(Attempts):
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         """Charge all trials, record the tuning, and return the task's result."""
-        charge = self._charge(attempts)
+        all_trials = self._list_trials(attempts)
+        charge = self._charge_trials(all_trials)
         costs = {entry["name"]: float(entry["cost_usd"]) for entry in charge["jobs"]}
-        searched = [attempt for attempt in attempts if self.template.has_same_search(attempt)]
-        trials = [trial for trial in self._list_trials(searched) if trial.has_ended]
+        searches = [get_job_name(attempt) for attempt in attempts if self.template.has_same_search(attempt)]
+        trials = [trial for trial in all_trials if trial.has_ended and trial.tuning_job in searches]
         best = find_best(trials)
         if best is None:
             raise make_error_without_winner(job, trials)

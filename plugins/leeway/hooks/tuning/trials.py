@@ -18,8 +18,9 @@ STATES = {"Completed": "complete", "Stopped": "stopped", "Failed": "failed"}
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial: its entry in the list of its tuning job, and the description of its training job."""
+    """A trial: its tuning job's name, its entry in the list of this job, and the description of its training job."""
 
+    tuning_job: str
     summary: Mapping[str, Any]
     job: Mapping[str, Any]
 
@@ -64,12 +65,14 @@ def list_trials(client: Any, tuning_jobs: Sequence[str], log: Logger) -> list[Tr
         tuning_jobs: names of the tuning jobs, oldest first.
         log: log of the task.
     """
-    return [
-        Trial(summary, call_with_retries(lambda name=name: client.describe_training_job(TrainingJobName=name), log))  # type: ignore[misc]
-        for tuning_job in tuning_jobs
-        for summary in call_with_retries(lambda job=tuning_job: list(_list_summaries(client, job)), log)  # type: ignore[misc]
-        for name in [str(summary["TrainingJobName"])]
-    ]
+    return [trial for tuning_job in tuning_jobs for trial in _list_trials_of_job(client, tuning_job, log)]
+
+
+def _list_trials_of_job(client: Any, tuning_job: str, log: Logger) -> Iterator[Trial]:
+    for summary in call_with_retries(lambda: list(_list_summaries(client, tuning_job)), log):
+        name = summary["TrainingJobName"]
+        job = call_with_retries(lambda name=name: client.describe_training_job(TrainingJobName=name), log)  # type: ignore[misc]
+        yield Trial(tuning_job, summary, job)
 
 
 def find_best(trials: Sequence[Trial]) -> Trial | None:

@@ -15,7 +15,7 @@ def make_trial(status: str, value: float | None = None, reason: str = "", name: 
     """Return a trial."""
     metric = {} if value is None else {"FinalHyperParameterTuningJobObjectiveMetric": {"Value": value}}
     job = {"TrainingJobName": name, "TrainingJobStatus": status, "FailureReason": reason}
-    return Trial({"TrainingJobName": name, **metric}, job)
+    return Trial("t", {"TrainingJobName": name, **metric}, job)
 
 
 def make_error(status: str, *trials: Trial, cause: str = "ended", **event: Any) -> AirflowException | None:
