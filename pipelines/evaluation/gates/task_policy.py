@@ -62,7 +62,7 @@ def complete_policy(
         raise SpecError(message, "Name another metric in `baseline`.")
     for name in compared_names:
         if name in metrics and metrics[name].greater_is_better is None:
-            message = f"the gate's policy compares models by {name}, which has no direction that is better."
+            message = f"the gate's policy compares models by {name}, for which neither higher nor lower is better."
             raise SpecError(message, "Give it a bound instead.")
     if completed_policy.threshold is not None and task != "binary":
         message = f"the gate's policy has a threshold, but models of the task {task} have none."

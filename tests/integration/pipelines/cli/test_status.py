@@ -76,7 +76,7 @@ def test_health_names_the_most_serious_finding(home: Any, source: Any) -> None:
     add_loop_event(loop_events.Kind.HELD_BACK, "r/1", guard="breaker", why="three failed", alert=True)
     assert read().reason == "trainings are held back by breaker: three failed"
     add_loop_event(loop_events.Kind.STARTED, "r/2", as_of=DAY, trigger="manual")
-    assert (read().health, read().last_training) == ("ok", "2013-01-03 runs")
+    assert (read().health, read().last_training) == ("ok", "2013-01-03 running")
     add_loop_event(loop_events.Kind.ENDED, "r/2", outcome="failed")
     status = read()
     assert (status.health, status.reason, status.last_training) == (

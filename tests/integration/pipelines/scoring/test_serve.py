@@ -75,7 +75,9 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
     random.Random(1).shuffle(rows)
     server = start_server()
     assert server.line.startswith(f"scored version {champion} answers at ")
-    assert server.child.stdout.readline().endswith("so a part of a day gives other values: departures_hour\n")
+    assert server.child.stdout.readline().endswith(
+        "so a request without all rows of a day changes them: departures_hour\n"
+    )
 
     status, answer = server.invoke(rows)
     assert (status, answer["model"], answer["version"]) == (200, "scored", champion)

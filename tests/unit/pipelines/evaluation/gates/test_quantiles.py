@@ -106,7 +106,7 @@ def test_metrics_of_quantiles_are_allowed_before_the_training_and_then_have_to_e
     with pytest.raises(SpecError, match="names pinball in `baseline`, but the models without features predict no quan"):
         complete_policy(baseline, "regression", METRICS)
     direction = POLICY.model_copy(update={"champion": [Comparison(metric="coverage/0.1-0.9")]})
-    with pytest.raises(SpecError, match="which has no direction that is better"):
+    with pytest.raises(SpecError, match="for which neither higher nor lower is better"):
         complete_policy(direction, "regression", METRICS)
 
 

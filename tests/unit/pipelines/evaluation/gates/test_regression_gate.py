@@ -133,7 +133,7 @@ def test_a_metric_of_the_user_has_an_interval_and_bounds(weighted: bool) -> None
     [
         ({"bounds": {"auc": {"at_least": 0.6}}}, "names the metric 'auc', which models of the task regression do not"),
         ({"baseline": ["log_loss"]}, "names the metric 'log_loss'"),
-        ({"champion": [{"metric": "bias"}]}, "compares models by bias, of which neither more"),
+        ({"champion": [{"metric": "bias"}]}, "compares models by bias, for which neither higher"),
         ({"threshold": 0.5}, "has a threshold, but models of the task regression have none"),
     ],
 )
