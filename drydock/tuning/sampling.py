@@ -26,7 +26,7 @@ from drydock.tuning.ranges import CategoricalRange, ContinuousRange, IntegerRang
 REDUCTION_FACTOR = 3
 """Hyperband continues one of this number of trials at each rung."""
 MAX_ATTEMPTS = 20
-"""How often a sampler is asked for values that no trial has had."""
+"""Largest number of attempts of a sampler to find values that no trial has had."""
 MAX_LISTED_COMBINATIONS = 10_000
 """If a sampler has only found old values, a new combination is searched in a list of at most this many."""
 STATES = {
@@ -93,9 +93,9 @@ def is_stopped_by_hyperband(plan: TuningPlan, number: int, observations: Sequenc
     study = _create_study(plan, 0, [])
     study.sampler = optuna.samplers.RandomSampler(seed=0)  # nothing is sampled
     trials = [study.ask() for _ in observations]
-    others = [index for index in range(len(observations)) if index != number]
+    other_trials = [index for index in range(len(observations)) if index != number]
     is_stopped = False
-    for index in (*others, number):  # the other trials first, since the trial is compared with them
+    for index in (*other_trials, number):  # the other trials first, since the trial is compared with them
         series = observations[index].series[: step if index == number else None]
         for resource, value in enumerate(series, 1):
             if resource in rungs:

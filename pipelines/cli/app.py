@@ -10,7 +10,6 @@ error is written.
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import json
 import os
@@ -18,7 +17,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
@@ -38,10 +37,9 @@ from pipelines.settings import create_home
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
+from pipelines.system.parent_process import end_with_parent
 from pipelines.system.traces import record_span
 
-PR_SET_PDEATHSIG = 1
-"""Option of prctl(2) that sets the signal that this process gets when its parent ends."""
 BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = (
     "ab",
@@ -265,8 +263,7 @@ def _check_version(arguments: Sequence[str]) -> None:
 def _stop_with_operator() -> None:
     """Make the kernel stop this step and its child processes when the operator that started it ends.
 
-    A step that an operator started leads its process group and has LEEWAY_PARENT in its environment. The kernel sends
-    it SIGTERM when the operator's process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
+    A step that an operator started leads its process group and has LEEWAY_PARENT in its environment.
     """
     operator_pid = os.environ.pop("LEEWAY_PARENT", "")
     if not operator_pid or os.getpgrp() != os.getpid():
@@ -278,7 +275,4 @@ def _stop_with_operator() -> None:
         raise SystemExit(128 + signum)
 
     signal.signal(signal.SIGTERM, stop)
-    with suppress(OSError, AttributeError):  # Linux only; elsewhere the step of a killed operator runs to its end
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(operator_pid):
-        os.kill(os.getpid(), signal.SIGTERM)
+    end_with_parent(int(operator_pid))  # Linux only; elsewhere the step of a killed operator runs to its end

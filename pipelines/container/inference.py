@@ -176,9 +176,9 @@ def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:
     """
     scores = prediction.scores
     if accept == JSON:
-        found = {name: getattr(prediction, name) for name in ("lookups", "looked_up")}
+        counts = {name: getattr(prediction, name) for name in ("lookups", "looked_up")}
         content = {**prediction.names, "request_id": _find_id(context), "scores": list_scores(scores)}
-        return json.dumps(content | {name: value for name, value in found.items() if value is not None})
+        return json.dumps(content | {name: value for name, value in counts.items() if value is not None})
     if accept != LINES:
         raise BadRequest(f"content type {accept} is not supported: accept {LINES} or {JSON}", 406)
     if isinstance(scores, pd.DataFrame):

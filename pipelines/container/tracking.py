@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, is_reachable, prepare_client
+from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, find_or_create_experiment, is_reachable, prepare_client
 from pipelines.system.packages import find_versions
 
 PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
@@ -166,9 +166,6 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     if not is_reachable(uri):
         sys.stderr.write(f"MLflow at {uri} does not answer: this run is recorded in files only.\n")
         return None
-    # With these limits, a call that gets no answer costs seconds. By default, every call of MLflow waits for minutes.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     try:
         from mlflow import MlflowClient
         from mlflow.entities import Metric
@@ -178,26 +175,13 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     prepare_client()
     try:
         client = MlflowClient(uri)
-        experiment_id = _find_or_create_experiment(client, experiment)
+        experiment_id = find_or_create_experiment(client, experiment)
         runs = client.search_runs([experiment_id], f"tags.`{JOB_TAG}` = '{job}'", max_results=1)
         run = runs[0] if runs else client.create_run(experiment_id, run_name=job, tags={JOB_TAG: job})
         return _MlflowRun(client, run.info.run_id, Metric)
     except Exception as error:  # a server that fails here must not stop the training
         sys.stderr.write(f"MLflow at {uri} failed ({error}): this run is recorded in files only.\n")
         return None
-
-
-def _find_or_create_experiment(client: Any, name: str) -> Any:
-    """Return the id of an experiment. The trials of a tuning start at the same time, so another job may create it."""
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        try:
-            return client.create_experiment(name)
-        except Exception:
-            experiment = client.get_experiment_by_name(name)
-            if experiment is None:
-                raise
-    return experiment.experiment_id
 
 
 def describe_environment() -> dict[str, str]:

@@ -13,17 +13,17 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from xgboost import collective
 from xgboost.core import XGBoostError
 from xgboost.tracker import RabitTracker
 
+from pipelines.container.checkpoints import Checkpoint
 from pipelines.container.hosts import Hosts, HostsError
 from pipelines.container.signals import Stopped
 
-T = TypeVar("T")
 JOIN_S = 60
 """Longest time in which the hosts connect to each other, after the first host has passed its address to all."""
 TIMEOUT_S = 600
@@ -98,12 +98,24 @@ def join(group: Group) -> Iterator[None]:
         _free(group.tracker)
 
 
-def share_from_first(hosts: Hosts, value: T) -> T:
-    """Return on each host the value that the first host has."""
+def share_line(hosts: Hosts, line: str) -> str:
+    """Return on each host the line that the first host has."""
+    return line if hosts.count == 1 else _share_bytes(hosts, line.encode()).decode()
+
+
+def share_checkpoint(hosts: Hosts, checkpoint: Checkpoint | None) -> Checkpoint | None:
+    """Return on each host the checkpoint that the first host has; None if it has none."""
     if hosts.count == 1:
-        return value
-    values: list[T] = collective.broadcast([value], root=0)
-    return values[0]
+        return checkpoint
+    content = b""
+    if checkpoint and hosts.is_first:
+        header = json.dumps([checkpoint.step, checkpoint.saved_at, checkpoint.state])
+        content = f"{header}\n".encode() + checkpoint.payload
+    header_line, _, payload = _share_bytes(hosts, content).partition(b"\n")
+    if not header_line:
+        return None
+    step, saved_at, state = json.loads(header_line)
+    return Checkpoint(step, saved_at, state, payload)
 
 
 def find_largest(hosts: Hosts, number: int) -> int:
@@ -111,6 +123,17 @@ def find_largest(hosts: Hosts, number: int) -> int:
     if hosts.count == 1:
         return number
     return int(collective.allreduce(np.array([number], np.int64), collective.Op.MAX)[0])
+
+
+def _share_bytes(hosts: Hosts, content: bytes) -> bytes:
+    """Return on each host the bytes that the first host has.
+
+    xgboost's own `broadcast` unpickles what it receives, and so would run any code that another computer sends.
+    """
+    array = np.zeros(find_largest(hosts, len(content) if hosts.is_first else 0), np.uint8)
+    if hosts.is_first:
+        array[:] = np.frombuffer(content, np.uint8)
+    return collective.allreduce(array, collective.Op.MAX).tobytes() if len(array) else b""
 
 
 def _free(tracker: RabitTracker | None) -> None:

@@ -123,7 +123,7 @@ class Training:
         Raises:
             InvalidInput: the checkpoint is that of another model. A retry cannot help.
         """
-        checkpoint = collective.share_from_first(self.hosts, self.checkpoints.restore() if self.checkpoints else None)
+        checkpoint = collective.share_checkpoint(self.hosts, self.checkpoints.restore() if self.checkpoints else None)
         if checkpoint is None:
             booster = xgb.Booster(self._list_parameters(), [self.train_matrix, self.validation_matrix])
             return booster, {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
@@ -150,7 +150,7 @@ class Training:
         number = state["round"]
         booster.update(self.train_matrix, number)
         line = booster.eval_set([(self.train_matrix, "train"), (self.validation_matrix, "validation")], number)
-        line = collective.share_from_first(self.hosts, line)
+        line = collective.share_line(self.hosts, line)
         metrics = {name: float(value) for name, value in (part.split(":") for part in line.split("\t")[1:])}
         self.tracker.add_round(number, metrics)
         if number % self.args.verbose_eval == 0 and self.hosts.is_first:

@@ -31,11 +31,9 @@ class ScoringQueue:
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
-        self._waiting_requests, self._tasks, self._is_computing = (
-            deque[WaitingRequest](),
-            set[asyncio.Task[None]](),
-            False,
-        )
+        self._waiting_requests = deque[WaitingRequest]()
+        self._tasks = set[asyncio.Task[None]]()
+        self._is_computing = False
         # Features and scores have one thread each: a model need not be thread-safe, and DuckDB's connection is not. So
         # features are computed while other requests are scored, and the event loop reads and answers meanwhile.
         self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")

@@ -67,7 +67,6 @@ def run(spec: TuneSpec) -> TuneResult:
         StorageError: the disk is full. A retry can help, and resumes.
     """
     from pipelines.feature_files import load_dataset_of_features
-    from pipelines.system.files import replace_folder
     from pipelines.system.log import log
     from pipelines.tuning.budget import check_budget
     from pipelines.tuning.request import build_request
@@ -75,8 +74,7 @@ def run(spec: TuneSpec) -> TuneResult:
     check_budget(spec)
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     request = build_request(spec, dataset, spec.features, spec.hyperparameters or _load_hyperparameters())
-    with replace_folder(spec.tuning) as folder:
-        result = _tune(request, folder)
+    result = _tune(request, spec.tuning)
     best, counts = result.best, result.counts
     report = spec.tuning / "report.html"
     summary = f"{counts['tried']} trials, best {best.metric} {result.objective:.5f} (trial {best.number})"
@@ -103,8 +101,9 @@ def _load_hyperparameters() -> dict[str, int | float | str | list[float]]:
     return dict(section.get("hyperparameters", {}))
 
 
-def _tune(request: Request, folder: Path) -> TuningResult:
-    """Run the trials of a request, write the results to a folder, and return them."""
+def _tune(request: Request, target: Path) -> TuningResult:
+    """Run the trials of a request, replace the folder `target` by their results, and return them."""
+    from pipelines.system.files import replace_folder
     from pipelines.system.locks import hold_lock
     from pipelines.tuning.report.page import write_report
     from pipelines.tuning.report.results import collect_results, write_results
@@ -124,8 +123,9 @@ def _tune(request: Request, folder: Path) -> TuningResult:
         runs = TuningRuns(request.name, request.script.dataset, identity, limits)
         Tuning(request, study, runs).run()
         result = collect_results(request, study)
-        write_results(folder, result)
-        write_report(folder, result, study)
+        with replace_folder(target) as folder:
+            write_results(folder, result)
+            write_report(folder, result, study)
         best_trial = {"leeway.best_trial": str(result.best.number)}
         runs.finish({"objective": result.objective, **result.counts}, best_trial)
     return result

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import sys
 import urllib.error
 import urllib.request
+from typing import Any
 
 JOB_KEY = "training_job"
 """Key of environment.json, the record of a training: the name of the training job."""
@@ -27,7 +29,10 @@ def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
 
 
 def prepare_client() -> None:
-    """Let MLflow's client in this process send requests without warnings, and without searches for missing packages."""
+    """Let MLflow's client in this process give up within seconds, without warnings or searches for missing packages."""
+    # MLflow's defaults retry for minutes: a server that is down must be reported within seconds.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     # sagemaker-mlflow 0.5 registers request headers for SageMaker's own MLflow server, and fails on any other address.
     logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
     # MLflow 3.17 tries to import these packages several times for each request. Each time Python searches all of
@@ -35,3 +40,24 @@ def prepare_client() -> None:
     for name in ("dbruntime", "IPython"):
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = None  # type: ignore[assignment]
+
+
+def find_or_create_experiment(client: Any, name: str) -> str:
+    """Return the id of an experiment. Trials of a tuning start at the same time, so another job may create it.
+
+    Args:
+        client: MlflowClient.
+        name: name of the experiment.
+
+    Raises:
+        mlflow.exceptions.MlflowException: the server does not answer, or refuses the experiment.
+    """
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            return str(client.create_experiment(name))
+        except Exception:
+            experiment = client.get_experiment_by_name(name)
+            if experiment is None:
+                raise
+    return str(experiment.experiment_id)

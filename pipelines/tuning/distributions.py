@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import optuna
@@ -13,12 +12,10 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from pipelines.tuning.space import Range, Value
-
-Space = Mapping[str, Range | list[Value]]
+from pipelines.tuning.space import CheckedSpace, Range
 
 
-def build_distributions(space: Space) -> dict[str, BaseDistribution]:
+def build_distributions(space: CheckedSpace) -> dict[str, BaseDistribution]:
     """Return hyperparameter to Optuna's distribution, in the order of the space."""
     return {
         name: _build_number(item) if isinstance(item, Range) else CategoricalDistribution(item)

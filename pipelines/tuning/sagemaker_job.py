@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.errors import SpecError
 from pipelines.tuning.plan import PlanSpec, Strategy
 from pipelines.tuning.rungs import DEFAULT_ROUNDS, compute_first_rung
-from pipelines.tuning.space import Range, Value
+from pipelines.tuning.space import CheckedSpace, Range, Value
 
 CHANNELS = ("train", "validation")
 """Channels that a trial reads. The holdout is not among them."""
@@ -51,7 +51,7 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
         "Strategy": STRATEGIES[plan.strategy],
         "HyperParameterTuningJobObjective": {"Type": "Minimize", "MetricName": METRIC_NAME},
         "ResourceLimits": limits,
-        "ParameterRanges": build_parameter_ranges(plan.space, grid=plan.strategy == "grid"),
+        "ParameterRanges": build_parameter_ranges(plan.space, is_grid=plan.strategy == "grid"),
         "TrainingJobEarlyStoppingType": "Auto" if plan.early_stopping == "median" else "Off",
         "RandomSeed": seed,
     }
@@ -63,14 +63,12 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
     return config
 
 
-def build_parameter_ranges(
-    space: Mapping[str, Range | list[Value]], *, grid: bool = False
-) -> dict[str, list[dict[str, Any]]]:
+def build_parameter_ranges(space: CheckedSpace, *, is_grid: bool = False) -> dict[str, list[dict[str, Any]]]:
     """Return `ParameterRanges` of SageMaker's HyperParameterTuningJobConfig. Its ranges have no steps.
 
     Args:
         space: the search space.
-        grid: whether the strategy is Grid, for which SageMaker accepts only categories.
+        is_grid: whether the strategy is Grid, for which SageMaker accepts only categories.
 
     Raises:
         SpecError: a range has a step, and the strategy is not Grid. A retry cannot help.
@@ -82,7 +80,7 @@ def build_parameter_ranges(
     }
     for name, item in space.items():
         values = item.list_values() if isinstance(item, Range) else item
-        if grid or not isinstance(item, Range):
+        if is_grid or not isinstance(item, Range):
             ranges["CategoricalParameterRanges"].append({"Name": name, "Values": [str(value) for value in values]})
             continue
         if item.step not in (None, 1.0) or (item.step and item.type == "float"):
@@ -94,7 +92,7 @@ def build_parameter_ranges(
     return {kind: items for kind, items in ranges.items() if items}
 
 
-def parse_values(space: Mapping[str, Range | list[Value]], texts: Mapping[str, str]) -> dict[str, Value]:
+def parse_values(space: CheckedSpace, texts: Mapping[str, str]) -> dict[str, Value]:
     """Return the values of a trial, which SageMaker describes as texts, with the types of the space."""
     return {name: _parse_value(item, texts[name]) for name, item in space.items() if name in texts}
 

@@ -105,9 +105,11 @@ def _check_space(space: dict[str, Item]) -> dict[str, Item]:
 
 Space = Annotated[dict[str, Item], AfterValidator(_check_space)]
 """Hyperparameter to its range or its values."""
+CheckedSpace = Mapping[str, Range | list[Value]]
+"""A space that was checked."""
 
 
-def list_grid_values(space: Mapping[str, Range | list[Value]]) -> dict[str, list[Value]]:
+def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:
     """Return hyperparameter to its values, for a grid.
 
     Raises:
@@ -123,7 +125,7 @@ def list_grid_values(space: Mapping[str, Range | list[Value]]) -> dict[str, list
     return values
 
 
-def contains(space: Mapping[str, Range | list[Value]], values: Mapping[str, object]) -> bool:
+def contains(space: CheckedSpace, values: Mapping[str, object]) -> bool:
     """Return whether `values` has a value of each hyperparameter, and each is inside the space."""
     return all(
         name in values and (item.contains(values[name]) if isinstance(item, Range) else values[name] in item)

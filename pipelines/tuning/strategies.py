@@ -44,8 +44,8 @@ def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
 def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     """List the numbers of rounds after which a trial is judged, ascending; empty if trials are not judged.
 
-    Only these rounds are reported to Optuna, because each report is written to the disk. A trial that has half of its
-    rounds behind it is not stopped any more.
+    Only these rounds are reported to Optuna, because each report is written to the disk. A trial that has done half
+    of its rounds is not stopped any more.
     """
     if plan.strategy == "hyperband":
         first = compute_first_rung(num_round)

@@ -90,10 +90,9 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
     experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]
     runs: dict[str, Any] = {}
     for trial in trials:
-        found = client.search_runs(experiment_ids, f"tags.`{JOB_TAG}` = '{trial.name}'", max_results=1)
-        if found:
-            runs[trial.name] = found[0]
-            experiment_ids = [found[0].info.experiment_id]  # all trials log to the experiment of their dataset
+        for run in client.search_runs(experiment_ids, f"tags.`{JOB_TAG}` = '{trial.name}'", max_results=1):
+            runs[trial.name] = run
+            experiment_ids = [run.info.experiment_id]  # all trials log to the experiment of their dataset
     return runs
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from datetime import date
 
 from stack import display
 from stack.errors import RequestError, TaskFailedError
 from stack.jobs.job import PROMOTE_PARAMS, Job, Session
+from stack.jobs.pipelines_command import run_pipelines
 from stack.jobs.replay_loop import MONITOR_DAG, SCORE_DAG, ReplayLoop
 from stack.jobs.training_runs import read_training_runs
-from stack.services.environment import build_environment
 
 
 class Replay(Job):
@@ -47,14 +44,7 @@ class Replay(Job):
 
     def _write_report(self, session: Session, first_day: date, end: date) -> str:
         arguments = ["loop", "report", "flights", "--dataset", "flights", "--from", str(first_day), "--to", str(end)]
-        result = subprocess.run(
-            [sys.executable, "-m", "pipelines", *arguments],
-            env=build_environment(self.layout, session.stack, os.environ),
-            cwd=self.layout.project,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        result = run_pipelines(self.layout, session.stack, arguments)
         if result.returncode:
             raise TaskFailedError("`pipelines loop report` failed.", result.stderr.strip(), result.returncode)
         return result.stdout.strip()

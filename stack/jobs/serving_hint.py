@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 
+from stack.jobs.pipelines_command import read_pipelines_output
 from stack.layout import IS_CHECKOUT, PROGRAM, Layout
-from stack.services.environment import build_environment
 from stack.services.ports import PREFERRED_PORTS
 from stack.services.record import Stack
 
@@ -75,12 +72,5 @@ def format_endpoint_call(drydock_url: str, endpoint: str) -> str:
 
 def _read_row(layout: Layout, stack: Stack, model: str) -> str:
     """Return a published row as JSON; empty if there is none: nothing depends on the hint."""
-    command = [sys.executable, "-m", "pipelines", "serve", "--model", model, "--example"]
-    environment = build_environment(layout, stack, os.environ)
-    try:
-        result = subprocess.run(
-            command, env=environment, cwd=layout.project, capture_output=True, text=True, check=True, timeout=TIMEOUT_S
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return shlex.split(result.stdout)[-1]
+    output = read_pipelines_output(layout, stack, ["serve", "--model", model, "--example"], TIMEOUT_S)
+    return shlex.split(output)[-1] if output else ""

@@ -43,4 +43,4 @@ class RunningJobs(Document):
     jobs: list[RunningJob]
     """The jobs, newest first."""
     problem: str
-    """Why SageMaker could not be asked; empty if it could. Then there are no jobs."""
+    """Why SageMaker's list of jobs could not be read; empty if it was read. If it was not, `jobs` is empty."""

@@ -1,7 +1,7 @@
 """Write the jobs that run in SageMaker, with what they use, for Leeway's page.
 
-This is the only document that needs AWS. A SageMaker that does not answer is named in the document, and is asked again
-after a minute.
+This is the only document that needs AWS. If SageMaker does not answer, the document has the reason, and the next
+attempt is a minute later.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from optuna.trial import TrialState
 
 from pipelines.settings import settings
 from pipelines.system.log import log
-from pipelines.system.mlflow_server import is_reachable, prepare_client
+from pipelines.system.mlflow_server import find_or_create_experiment, is_reachable, prepare_client
 
 TUNING_TAG = "leeway.tuning"
 """Tag of the run of a tuning, and of those of its trials: the tuning's name."""
@@ -73,8 +72,7 @@ class TuningRuns:
         self._call(lambda: self._finish(results, tags))
 
     def _open(self, experiment: str, params: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
-        known = self._client.get_experiment_by_name(experiment)
-        self._experiment_id = known.experiment_id if known else self._client.create_experiment(experiment)
+        self._experiment_id = find_or_create_experiment(self._client, experiment)
         tags = {TUNING_TAG: self.name, TRIAL_TAG: PARENT}
         self.run_id = self._find_or_create(self.name, tags, f"tags.`{TRIAL_TAG}` = '{PARENT}'")
         for name, value in params.items():
@@ -138,8 +136,6 @@ def connect() -> Any:
     if not is_reachable(uri):
         log.warning("MLflow at %s does not answer: the tuning is recorded in files only", uri)
         return None
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     prepare_client()
     from mlflow import MlflowClient
 

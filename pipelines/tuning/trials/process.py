@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipelines.container.local_job import FOLDERS, Script, build_command, build_environment
 from pipelines.system.locks import hold_lock
+from pipelines.system.parent_process import end_with_parent
 from pipelines.tuning.sagemaker_job import METRIC_REGEX
 
 OBJECTIVE_LINE = re.compile(rf"^(?:\[(\d+)\]\s)?{METRIC_REGEX}\s*$")
@@ -28,9 +27,6 @@ RESULT_FILE = "output/data/resources.json"
 """File that the script writes last. A trial with this file is finished, even if its process was not seen to end."""
 FOLDS_FILE = "output/data/folds.json"
 TAIL_BYTES = 4_000
-PR_SET_PDEATHSIG = 1
-"""Option of prctl(2): the signal that this process gets when its parent ends."""
-LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass
@@ -178,20 +174,6 @@ def start_trial(
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[lock],
-                preexec_fn=_build_parent_check(),  # noqa: PLW1509 - it calls only prctl, getppid and kill
+                preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - it calls only prctl, getppid and kill
             )
     return TrialProcess(folder, process)
-
-
-def _build_parent_check() -> Any:
-    """Return the function that a child calls before it runs the script: it asks for SIGTERM at its parent's end."""
-    if LIBC is None:
-        return None
-    parent = os.getpid()
-
-    def check() -> None:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return check

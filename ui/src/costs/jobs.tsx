@@ -2,11 +2,10 @@
 import { Box, HStack, Text } from "@chakra-ui/react";
 import type { JobCost } from "../documents/types";
 import { formatDuration, formatMoment, formatPercent, formatUsd } from "../format";
-import { RunLink, ViewLink } from "../links";
 import { Shape } from "../widgets/icon";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
-import { UseBars } from "./use";
+import { INSTANCES, MODEL, USE } from "./cells";
 
 const COLUMNS: Column<JobCost>[] = [
   {
@@ -20,15 +19,7 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  {
-    title: "Model",
-    render: (job) => (
-      <>
-        {job.model && <ViewLink to={`models/${encodeURIComponent(job.model)}`}>{job.model}</ViewLink>}
-        <SmallText>{job.run && <RunLink run={job.run}>run</RunLink>}</SmallText>
-      </>
-    ),
-  },
+  MODEL,
   {
     title: "State",
     render: (job) => (
@@ -38,17 +29,7 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  {
-    title: "Instances",
-    render: (job) => (
-      <>
-        <Text>
-          {job.instance_count} × {job.instance_type}
-        </Text>
-        <SmallText>{job.spot ? "spot" : "on demand"}</SmallText>
-      </>
-    ),
-  },
+  INSTANCES,
   {
     title: "Trained",
     isNumber: true,
@@ -59,7 +40,7 @@ const COLUMNS: Column<JobCost>[] = [
       </>
     ),
   },
-  { title: "Use", render: (job) => <UseBars use={job.use} /> },
+  USE,
   {
     title: "Interrupted",
     isNumber: true,

@@ -3,24 +3,13 @@ import { Text } from "@chakra-ui/react";
 import { useDocument } from "../documents/read";
 import type { RunningJob, RunningJobs } from "../documents/types";
 import { formatMoment, formatNumber } from "../format";
-import { RunLink, ViewLink } from "../links";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
-import { UseBars } from "./use";
+import { INSTANCES, MODEL, USE } from "./cells";
 
 const COLUMNS: Column<RunningJob>[] = [
   { title: "Job", wraps: true, minWidth: "15rem", render: (job) => job.name },
-  {
-    title: "Model",
-    render: (job) => (
-      <>
-        {job.model && <ViewLink to={`models/${encodeURIComponent(job.model)}`}>{job.model}</ViewLink>}
-        <SmallText>
-          <RunLink run={job.run}>run</RunLink>
-        </SmallText>
-      </>
-    ),
-  },
+  MODEL,
   {
     title: "State",
     render: (job) => (
@@ -32,17 +21,7 @@ const COLUMNS: Column<RunningJob>[] = [
       </>
     ),
   },
-  {
-    title: "Instances",
-    render: (job) => (
-      <>
-        <Text>
-          {job.instance_count} × {job.instance_type}
-        </Text>
-        <SmallText>{job.spot ? "spot" : "on demand"}</SmallText>
-      </>
-    ),
-  },
+  INSTANCES,
   {
     title: "Started at",
     render: (job) => (
@@ -52,7 +31,7 @@ const COLUMNS: Column<RunningJob>[] = [
       </>
     ),
   },
-  { title: "Use", render: (job) => <UseBars use={job.use} /> },
+  USE,
 ];
 
 /** Show the jobs that run, as SageMaker knows them. */
@@ -68,10 +47,10 @@ export function RunningJobTable() {
     >
       {!running ? (
         <EmptyNote>
-          {error ? "They are not known: `python -m pipelines status --watch` asks SageMaker for them." : "Loading."}
+          {error ? "They are not known: `python -m pipelines status --watch` lists them." : "Loading."}
         </EmptyNote>
       ) : running.problem ? (
-        <EmptyNote>{`They are not known, because SageMaker could not be asked: ${running.problem}`}</EmptyNote>
+        <EmptyNote>{`They are not known, because SageMaker's list of jobs could not be read: ${running.problem}`}</EmptyNote>
       ) : running.jobs.length === 0 ? (
         <EmptyNote>No job runs.</EmptyNote>
       ) : (

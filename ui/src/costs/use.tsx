@@ -1,6 +1,7 @@
 // What a job used of its instances.
 import { Box, Grid, Text } from "@chakra-ui/react";
 import type { JobUse, Use } from "../documents/types";
+import { Bar } from "../widgets/bar";
 import { SmallText } from "../widgets/panel";
 
 const FULL = 0.9;
@@ -59,20 +60,7 @@ function UseBar({ title, use, units, note, unknown = UNKNOWN, warns = false }: U
   return (
     <>
       <SmallText>{title}</SmallText>
-      <Box
-        role="img"
-        aria-label={text}
-        title={text}
-        height="6px"
-        bg="bg.emphasized"
-        borderRadius="full"
-        overflow="hidden"
-      >
-        <Box position="relative" height="100%">
-          <Box position="absolute" height="100%" bg={color} opacity={0.4} width={`${Math.min(1, peak) * 100}%`} />
-          <Box position="absolute" height="100%" bg={color} width={`${Math.min(1, mean) * 100}%`} />
-        </Box>
-      </Box>
+      <Bar share={mean} whole={peak} color={color} text={text} />
       <Text aria-hidden="true">
         {Math.round(mean * 100)} / {formatShare(peak)}
       </Text>

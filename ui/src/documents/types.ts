@@ -914,7 +914,7 @@ export interface RunningJobs {
    */
   jobs: RunningJob[];
   /**
-   * Why SageMaker could not be asked; empty if it could. Then there are no jobs.
+   * Why SageMaker's list of jobs could not be read; empty if it was read. If it was not, `jobs` is empty.
    */
   problem: string;
 }

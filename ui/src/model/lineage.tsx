@@ -28,12 +28,14 @@ export function Lineages({ model, versions }: { model: string; versions: WeekVer
       ))}
     </Stack>
   );
-  const others = versions.slice(MAX_OPEN);
+  const hiddenVersions = versions.slice(MAX_OPEN);
   return (
     <>
       {list(versions.slice(0, MAX_OPEN))}
-      {others.length > 0 && (
-        <Disclosure title={`Show ${formatNumber(others.length, "other version")}`}>{() => list(others)}</Disclosure>
+      {hiddenVersions.length > 0 && (
+        <Disclosure title={`Show ${formatNumber(hiddenVersions.length, "other version")}`}>
+          {() => list(hiddenVersions)}
+        </Disclosure>
       )}
     </>
   );

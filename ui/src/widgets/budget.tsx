@@ -1,6 +1,6 @@
 // How much of a budget is spent.
-import { Box } from "@chakra-ui/react";
 import { formatPercent } from "../format";
+import { Bar } from "./bar";
 
 interface BudgetProps {
   spent: number;
@@ -16,20 +16,5 @@ export function Budget({ spent, planned = 0, budget, label }: BudgetProps) {
   const whole = budget > 0 ? (spent + planned) / budget : 1;
   const color = whole > 1 ? "red.solid" : whole >= 0.8 ? "orange.solid" : "blue.solid";
   const text = `${label}: ${formatPercent(share)} spent${planned ? `, ${formatPercent(whole)} with running endpoints` : ""}`;
-  return (
-    <Box
-      role="img"
-      aria-label={text}
-      title={text}
-      height="6px"
-      bg="bg.emphasized"
-      borderRadius="full"
-      overflow="hidden"
-    >
-      <Box position="relative" height="100%">
-        <Box position="absolute" height="100%" bg={color} opacity={0.4} width={`${Math.min(1, whole) * 100}%`} />
-        <Box position="absolute" height="100%" bg={color} width={`${Math.min(1, share) * 100}%`} />
-      </Box>
-    </Box>
-  );
+  return <Bar share={share} whole={whole} color={color} text={text} />;
 }

@@ -218,7 +218,7 @@ def test_running_jobs_are_there_or_the_page_says_why_not(server, open_page):
     running.get_by_text("waits for instances").wait_for()
     assert running.get_by_role("img", name="CPU: mean").count() == 2, "the third one has no instance yet"
     edit(server, "jobs.json", jobs=[], problem="no AWS region is configured.")
-    page.get_by_text("SageMaker could not be asked: no AWS region is configured.").wait_for()
+    page.get_by_text("SageMaker's list of jobs could not be read: no AWS region is configured.").wait_for()
     edit(server, "jobs.json", problem="")
     page.get_by_text("No job runs.").wait_for()
     (server.status / "jobs.json").unlink()

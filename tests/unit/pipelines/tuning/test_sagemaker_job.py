@@ -44,7 +44,7 @@ def test_a_step_is_only_for_a_grid() -> None:
     space = PlanSpec(space={"x": {"low": 0, "high": 1, "step": 0.5}}).space
     with pytest.raises(SpecError, match=r"space\.x: SageMaker's ranges have no step\. Give a list"):
         build_parameter_ranges(space)
-    assert build_parameter_ranges(space, grid=True) == {
+    assert build_parameter_ranges(space, is_grid=True) == {
         "CategoricalParameterRanges": [{"Name": "x", "Values": ["0.0", "0.5", "1.0"]}]
     }
 
