@@ -83,11 +83,10 @@ def join(group: Group) -> Iterator[None]:
     try:
         collective.init(**group.arguments)
         yield
-        collective.finalize()
-        if group.tracker:
-            group.tracker.wait_for(JOIN_S)
+        _leave(group)
     except Stopped:  # all hosts stop after the same round, so they also leave in good order
-        collective.finalize()
+        with suppress(XGBoostError):  # the checkpoint is saved, so a host that already ended changes nothing
+            _leave(group)
         raise
     except XGBoostError as error:
         text = " ".join(str(error).split("Stack trace")[0].split())
@@ -134,6 +133,13 @@ def _share_bytes(hosts: Hosts, content: bytes) -> bytes:
     if hosts.is_first:
         array[:] = np.frombuffer(content, np.uint8)
     return collective.allreduce(array, collective.Op.MAX).tobytes() if len(array) else b""
+
+
+def _leave(group: Group) -> None:
+    """Disconnect this host. The first host waits for the others: to leave, they need its tracker."""
+    collective.finalize()
+    if group.tracker:
+        group.tracker.wait_for(JOIN_S)
 
 
 def _free(tracker: RabitTracker | None) -> None:

@@ -31,6 +31,23 @@ BOUND = 1e-6
 """Largest difference of a score between one host and several."""
 
 
+SLOW_STOP = """
+import sys, time
+from pipelines.container.hosts import read_hosts
+from pipelines.container.signals import Stopped
+from pipelines.defaults import collective
+hosts = read_hosts()
+try:
+    with collective.join(collective.find_group(hosts, "")):
+        collective.find_largest(hosts, 1)
+        time.sleep(hosts.index)
+        raise Stopped
+except Stopped:
+    sys.exit(143)
+"""
+"""Script that is stopped; the second host needs one second longer than the first one."""
+
+
 class HostsJob:
     """Run the script on some hosts. At each start, all folders are empty but the checkpoints of the first host.
 
@@ -144,6 +161,15 @@ def test_kills_of_either_host_change_no_byte(make_job: Callable[[str], HostsJob]
     log = job.run(num_round=ROUNDS, early_stopping_rounds=ROUNDS)[0]
     assert read_restored_round(log) == rounds > 0
     assert sha256(job.first / "model") == sha256(straight_job.first / "model")
+
+
+def test_the_first_host_waits_until_the_others_have_stopped(commands: Any) -> None:
+    environments = [{"SM_HOSTS": json.dumps(HOSTS), "SM_CURRENT_HOST": name} for name in HOSTS]
+    processes = [
+        commands.start(sys.executable, "-c", SLOW_STOP, env=env, stderr=subprocess.STDOUT) for env in environments
+    ]
+    logs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [143, 143], logs
 
 
 def test_resumes_on_fewer_hosts(make_job: Callable[[str], HostsJob]) -> None:
