@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import gc
+import inspect
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import pytest
@@ -25,6 +27,7 @@ import yaml
 
 from pipelines import params
 from tests.tools import forking
+from tests.tools.forking.server import get_module
 from tests.tools.groups import end_group
 from tests.tools.scheduling import BalancePlugin
 from tests.tools.waiting import wait_until
@@ -86,7 +89,11 @@ def _is_memory_free() -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what the imports made, some million objects that live as long as the worker, out of garbage collections."""
+    """Leave what the imports made, some million objects that live as long as the worker, out of garbage collections.
+
+    Do not search them for the module of a frame, either: the amazon provider looks at each frame for each client.
+    """
+    inspect.getmodule = get_module
     gc.collect()
     gc.freeze()
 
@@ -109,6 +116,23 @@ def _aws_model_cache() -> Iterator[None]:
     from tests.tools.forking.aws_models import cache_aws_models
 
     with cache_aws_models():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tls_context_cache() -> Iterator[None]:
+    """Read the list of certificate authorities once, not for each client of a trigger. The tests use no TLS."""
+    from aiobotocore.httpsession import AIOHTTPSession
+
+    build = AIOHTTPSession._build_verify_context
+    contexts: dict[Any, Any] = {}
+
+    def build_once(session: AIOHTTPSession) -> Any:
+        if session._verify not in contexts:
+            contexts[session._verify] = build(session)
+        return contexts[session._verify]
+
+    with patch.object(AIOHTTPSession, "_build_verify_context", build_once):
         yield
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.tools import forking
 
 PYTHON = sys.executable
+ROOT = Path(__file__).parents[3]
 SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 
 
@@ -73,12 +74,25 @@ def test_modules_and_scripts_import_their_own_files(tmp_path):
 
 
 def test_libraries_are_imported_and_their_pools_work():
-    code = "import sys; print('pandas' in sys.modules, 'pipelines' in sys.modules); import pandas, pyarrow, duckdb\n"
+    code = "import sys; print('pandas' in sys.modules, 'leeway' in sys.modules); import pandas, pyarrow, duckdb\n"
     code += (
         "print(pandas.Series([1, 2]).sum(), duckdb.connect().execute('SELECT sum(range) FROM range(999)').fetchone())"
     )
     result = forking.run([PYTHON, "-c", code], capture_output=True, text=True)
     assert result.stdout.splitlines() == ["True False", "3 (498501,)"], result.stderr
+
+
+def test_code_under_test_is_imported_unless_other_files_are_found(tmp_path):
+    code = "import sys; names = {*sys.modules}; import pipelines.errors; print('pipelines.errors' in names)"
+    command = [PYTHON, "-c", f"{code}; print(pipelines.errors.__file__)"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = forking.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert result.stdout.split() == ["True", str(ROOT / "pipelines/errors.py")], result.stderr
+    (tmp_path / "pipelines").mkdir()
+    for name in ("__init__.py", "errors.py"):
+        (tmp_path / "pipelines" / name).write_text("")
+    result = forking.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert result.stdout.split() == ["False", str(tmp_path / "pipelines/errors.py")], result.stderr
 
 
 def test_random_numbers_differ():

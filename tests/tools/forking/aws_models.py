@@ -13,7 +13,7 @@ from unittest.mock import patch
 from botocore.loaders import JSONFileLoader, Loader
 from botocore.session import Session
 
-SERVICES = ("s3", "sagemaker", "sts", "logs")
+SERVICES = ("s3", "sagemaker", "sagemaker-runtime", "sts", "logs", "cloudwatch", "application-autoscaling")
 
 
 @contextmanager
