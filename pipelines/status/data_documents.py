@@ -21,7 +21,7 @@ MAX_PARTITIONS = 3_000
 """Largest number of partitions in the document. Of partitions by hour, these are the last four months."""
 MAX_FAILURES = 20
 """Largest number of failures that a partition lists."""
-State = Literal["published", "quarantined", "refused", "stale", "unjudged"]
+State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
@@ -81,7 +81,7 @@ def judge_partition(rows: int, quarantined_rows: int, validation: Validation | N
     if not rows:
         return "refused"
     if validation is None:
-        return "unjudged"
+        return "not_validated"
     if validation.is_refused:
         return "stale"
     return "quarantined" if quarantined_rows else "published"

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipelines.lake.remembering import FileQuery, Record, RememberingLake
+from pipelines.lake.cached import CachedLake, FileQuery, Record
 from pipelines.monitoring import results_table
 from pipelines.settings import settings
 from pipelines.status.documents.model import DriftWeek
@@ -66,13 +66,13 @@ class DriftHistory:
         return make_decision(model, rows[-1]) if rows else None
 
 
-def read_drift_histories(lake: RememberingLake, first: dt.date) -> dict[str, DriftHistory]:
+def read_drift_histories(lake: CachedLake, first: dt.date) -> dict[str, DriftHistory]:
     """Read the drift decisions about all models from a day on.
 
     Returns:
         Model to its history; models without a decision are left out.
     """
-    return lake.remember(results_table.TABLE, ("histories", first), lambda: _read(lake, first))
+    return lake.get_or_read(results_table.TABLE, ("histories", first), lambda: _read(lake, first))
 
 
 def make_decision(model: str, row: Record) -> DriftDecision:
@@ -88,7 +88,7 @@ def make_decision(model: str, row: Record) -> DriftDecision:
     )
 
 
-def _read(lake: RememberingLake, first: dt.date) -> dict[str, DriftHistory]:
+def _read(lake: CachedLake, first: dt.date) -> dict[str, DriftHistory]:
     decisions: dict[str, list[Record]] = {}
     for record in lake.read_file_records(results_table.TABLE, QUERY, first):
         decisions.setdefault(record["model"], []).append(record)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.cached import CachedLake
 from pipelines.partitions import get_date, parse_partition
 from pipelines.status.documents.models import ModelSummary, Performance
 from pipelines.status.model_documents import build_summary
@@ -36,7 +36,7 @@ class StatusCollector(Collector):
     def __init__(
         self,
         models: Iterable[str],
-        lake: RememberingLake,
+        lake: CachedLake,
         read: Callable[[PassData, str], ModelSummary] = build_summary,
     ) -> None:
         self._models, self._lake, self._read = list(models), lake, read

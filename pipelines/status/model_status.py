@@ -97,7 +97,7 @@ def read_status(
     Args:
         model: registered model.
         dataset: its dataset.
-        lake: lake to read; None: the configured one. For several models, a `RememberingLake` reads each table once.
+        lake: lake to read; None: the configured one. For several models, a `CachedLake` reads each table once.
         read_drift: reads the last decision about drift of a version of a model.
 
     Raises:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pipelines import params
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.dataset import Dataset, choose_dataset, load_dataset
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.cached import CachedLake
 from pipelines.loop.journal import Journal as LoopJournal
 from pipelines.partitions import get_last_day, parse_partition
 from pipelines.registry.lifecycle import Journal
@@ -26,7 +26,7 @@ class PassData:
         lake: lake to read.
     """
 
-    def __init__(self, lake: RememberingLake) -> None:
+    def __init__(self, lake: CachedLake) -> None:
         self.lake = lake
         self.registry, self.loop = Journal.open(lake), LoopJournal.open(lake)
         self.now = dt.datetime.now(dt.UTC)

@@ -14,8 +14,8 @@ from pyiceberg.expressions import In
 
 from pipelines.backtest.primary import PRIMARY_METRICS
 from pipelines.dataset import Task
+from pipelines.lake.cached import CachedLake
 from pipelines.lake.month_table import MonthTable
-from pipelines.lake.remembering import RememberingLake
 from pipelines.monitoring.drift.counts import Array
 from pipelines.monitoring.drift.finding import Measure
 from pipelines.monitoring.drift.performance import METRICS, Metric, measure_performance
@@ -54,7 +54,7 @@ def get_week(day: dt.date) -> dt.date:
 
 
 def measure_weeks(
-    lake: RememberingLake, model: str, task: Task, state: State, as_of_by_version: Mapping[str, dt.date]
+    lake: CachedLake, model: str, task: Task, state: State, as_of_by_version: Mapping[str, dt.date]
 ) -> Performance | None:
     """Measure the primary metric of the task in each week that has labels; None if no week has.
 
@@ -71,7 +71,7 @@ def measure_weeks(
         as_of_by_version: version to the as_of of its training, as far as it is known.
     """
     key = ("weeks", model, task, state.champion, len(state.events), frozenset(as_of_by_version.items()))
-    return lake.remember(
+    return lake.get_or_read(
         profiles.TABLE, key, lambda: _measure_weeks(_read_days(lake, model), task, state, as_of_by_version)
     )
 
@@ -101,10 +101,10 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
     )
 
 
-def _read_days(lake: RememberingLake, model: str) -> list[LabelledDay]:
+def _read_days(lake: CachedLake, model: str) -> list[LabelledDay]:
     """Read the labelled days of a model, oldest first."""
     months = MonthTable(profiles.TABLE, profiles.SCHEMA, lake.catalog)
-    table: pa.Table = lake.remember(profiles.TABLE, "labels", lambda: months.read(In("kind", KINDS), COLUMNS))
+    table: pa.Table = lake.get_or_read(profiles.TABLE, "labels", lambda: months.read(In("kind", KINDS), COLUMNS))
     rows = table.filter(pc.field("model_name") == model).to_pylist()
     days = (
         LabelledDay(row["day"], row["model_version"], tuple(row["counts"]), tuple(row["sums"] or ())) for row in rows

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.lake import DATE_COLUMN
+from pipelines.lake.cached import CachedLake, FileQuery, Record
 from pipelines.lake.partitions import make_partition
-from pipelines.lake.remembering import FileQuery, Record, RememberingLake
 from pipelines.partitions import HOUR_COLUMN, Partition
 from pipelines.system.files import read_json_object
 from pipelines.validation.results_table import TABLE, get_evidence_path
@@ -70,7 +70,7 @@ class Validation:
         return (meta.get("run"), meta.get("verdict")) == (self.run, "blocked")
 
 
-def read_validations(lake: RememberingLake, dataset: str, unit: Unit, first: dt.date) -> dict[Partition, Validation]:
+def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date) -> dict[Partition, Validation]:
     """Read the last validation of each partition of a dataset.
 
     The lake's table is read once for all datasets.
@@ -81,7 +81,7 @@ def read_validations(lake: RememberingLake, dataset: str, unit: Unit, first: dt.
         unit: unit of its partitions.
         first: first day that is read; the same for all datasets.
     """
-    newest = lake.remember(TABLE, ("newest", first), lambda: _find_newest(lake, first))
+    newest = lake.get_or_read(TABLE, ("newest", first), lambda: _find_newest(lake, first))
     validations: dict[Partition, Validation] = {}
     for record in newest.get(dataset, ()):
         partition = make_partition({DATE_COLUMN: record["date"], HOUR_COLUMN: record["hour"]}, unit)
@@ -90,7 +90,7 @@ def read_validations(lake: RememberingLake, dataset: str, unit: Unit, first: dt.
     return validations
 
 
-def _find_newest(lake: RememberingLake, first: dt.date) -> dict[str, list[Record]]:
+def _find_newest(lake: CachedLake, first: dt.date) -> dict[str, list[Record]]:
     """Find the last validation of each partition; return them by dataset."""
     newest: dict[tuple[Any, ...], Record] = {}
     for record in lake.read_file_records(TABLE, QUERY, first):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE
 from pipelines.errors import LeewayError
-from pipelines.lake.remembering import RememberingLake, read_table_locations
+from pipelines.lake.cached import CachedLake, read_table_locations
 from pipelines.settings import settings
 from pipelines.status.jobs.running import RunningJobsWriter
 from pipelines.status.writing import FOLDER, write_documents
@@ -75,9 +75,9 @@ class Watcher:
         write: writes the documents; returns those that could not be written, and the errors.
     """
 
-    def __init__(self, write: Callable[[RememberingLake], Mapping[str, LeewayError]] = write_documents) -> None:
+    def __init__(self, write: Callable[[CachedLake], Mapping[str, LeewayError]] = write_documents) -> None:
         self._write = write
-        self._lake: RememberingLake | None = None
+        self._lake: CachedLake | None = None
         self._versions: Any = None
         """Value of `_read_versions` when the documents were last written."""
         self._problems: Mapping[str, str] = {}
@@ -92,7 +92,7 @@ class Watcher:
             Whether it wrote them, or failed while it wrote them.
         """
         try:
-            lake = self._lake = self._lake or RememberingLake.open()
+            lake = self._lake = self._lake or CachedLake.open()
             versions = _read_versions(lake)
         except Exception as error:  # a lake that does not answer must not end the watcher
             self._lake = None  # the next check opens it again
@@ -125,7 +125,7 @@ class Watcher:
         self._outage = message
 
 
-def _read_versions(lake: RememberingLake) -> tuple[Any, ...]:
+def _read_versions(lake: CachedLake) -> tuple[Any, ...]:
     """Return a value that changes with the tables, the files of parameters and the day."""
     project = settings().project
     files = [project / PARAMS_FILE, *(project / MODELS_FOLDER).glob(f"*/{PARAMS_FILE}")]

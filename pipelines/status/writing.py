@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, LeewayError
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.cached import CachedLake
 from pipelines.settings import settings
 from pipelines.status.cost_document import build_cost_document
 from pipelines.status.data_documents import build_dataset_details
@@ -31,7 +31,7 @@ LEFTOVER_S = 3_600
 """Age at which a temporary file of a killed writer is removed, seconds."""
 
 
-def write_documents(lake: RememberingLake) -> dict[str, LeewayError]:
+def write_documents(lake: CachedLake) -> dict[str, LeewayError]:
     """Write the documents of all models and datasets, and of the costs; remove those of models that no longer exist.
 
     The files are readable for others, because Airflow's API server may have another user. Each is replaced as a whole,

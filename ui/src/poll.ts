@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { RequestError } from "./request";
 
-export interface Polled<T> {
+export interface PollResult<T> {
   /** The last data that were read. They stay if a later request fails. */
   data: T | undefined;
   /** Error of the last request. */
@@ -15,7 +15,7 @@ export interface Polled<T> {
  * @param key identifies the data. If it changes, the old data are dropped. Null: nothing is read.
  * @param seconds time between the end of a call and the next call.
  * @param read returns the data; undefined if they have not changed. */
-export function usePolled<T>(key: string | null, seconds: number, read: () => Promise<T | undefined>): Polled<T> {
+export function usePolling<T>(key: string | null, seconds: number, read: () => Promise<T | undefined>): PollResult<T> {
   const [state, setState] = useState<{ key: string | null; data?: T; error?: RequestError }>({ key });
   const latest = useRef(read);
   latest.current = read;

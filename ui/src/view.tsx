@@ -1,22 +1,22 @@
 // The frame that all views share: the data or an error, and a warning if the data may be old.
 import { Skeleton, Stack } from "@chakra-ui/react";
 import { type ReactNode, useEffect } from "react";
-import type { Sent } from "./documents/read";
+import type { DocumentResponse } from "./documents/read";
 import { formatMoment } from "./format";
-import type { Polled } from "./poll";
+import type { PollResult } from "./poll";
 import { buildLoginAddress } from "./request";
 import { Notice, ReadError } from "./widgets/notice";
 
 interface ViewProps<T> {
-  polled: Polled<Sent<T>>;
+  result: PollResult<DocumentResponse<T>>;
   /** Name of the data in a sentence. */
   what: string;
   children: (document: T) => ReactNode;
 }
 
 /** Show the document of a view. Until it has been read, show a placeholder, or the error. */
-export function View<T extends { written_at: string }>({ polled, what, children }: ViewProps<T>) {
-  const { data, error } = polled;
+export function View<T extends { written_at: string }>({ result, what, children }: ViewProps<T>) {
+  const { data, error } = result;
   useEffect(() => {
     // A dialog may contain a text of the visitor, so it stays. It shows itself that the session has ended.
     if (error?.status === 401 && !document.querySelector("[role=dialog]")) window.location.assign(buildLoginAddress());
@@ -33,7 +33,7 @@ export function View<T extends { written_at: string }>({ polled, what, children 
   return (
     <Stack gap={4} minW={0}>
       {error && <UpdateError status={error.status} text={error.message} />}
-      <WatchNotice sent={data} />
+      <WatchNotice response={data} />
       {children(data.document)}
     </Stack>
   );
@@ -48,8 +48,8 @@ function UpdateError({ status, text }: { status: number; text: string }) {
 }
 
 /** Warn if nothing checks the lake for changes now. */
-function WatchNotice<T extends { written_at: string }>({ sent }: { sent: Sent<T> }) {
-  const { watchedAt, isWatched, document } = sent;
+function WatchNotice<T extends { written_at: string }>({ response }: { response: DocumentResponse<T> }) {
+  const { watchedAt, isWatched, document } = response;
   if (isWatched) return null;
   return (
     <Notice status="warning" title={`State as of ${formatMoment(watchedAt ?? document.written_at)}`}>

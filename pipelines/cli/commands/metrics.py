@@ -37,10 +37,10 @@ def run_command(
 
     It reads the lake only: MLflow and AWS need not answer.
     """
-    from pipelines.lake.remembering import RememberingLake
+    from pipelines.lake.cached import CachedLake
     from pipelines.status.metrics import StatusCollector, format_metrics
 
-    collector = StatusCollector(list_models(models), RememberingLake.open())
+    collector = StatusCollector(list_models(models), CachedLake.open())
     if port is not None:
         _serve(collector, host or "127.0.0.1", port, interval_s or 60)
         return

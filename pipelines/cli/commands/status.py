@@ -63,11 +63,11 @@ def run_command(
 
 
 def _show(models: Iterable[str], *, as_json: bool) -> None:
-    from pipelines.lake.remembering import RememberingLake
+    from pipelines.lake.cached import CachedLake
     from pipelines.status.model_documents import build_summary, shorten_performance
     from pipelines.status.pass_data import PassData
 
-    data = PassData(RememberingLake.open())
+    data = PassData(CachedLake.open())
     summaries = [shorten_performance(build_summary(data, name)) for name in models]
     if as_json:
         write_json([summary.model_dump(mode="json") for summary in summaries])
@@ -82,10 +82,10 @@ def _write_documents() -> None:
         ServiceError: some could not be written, and a retry can help.
         DataError: some could not be written, and a retry cannot help.
     """
-    from pipelines.lake.remembering import RememberingLake
+    from pipelines.lake.cached import CachedLake
     from pipelines.status.writing import write_documents
 
-    problems = write_documents(RememberingLake.open())
+    problems = write_documents(CachedLake.open())
     if problems:
         listing = "; ".join(f"{name}: {error.message}" for name, error in problems.items())
         can_retry = all(isinstance(error, TryAgainError) for error in problems.values())

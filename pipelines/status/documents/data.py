@@ -15,9 +15,9 @@ class PartitionState(Message):
     """Partition, such as 2013-01-02."""
     day: dt.date
     """Its date."""
-    state: Literal["published", "quarantined", "refused", "stale", "unjudged"]
+    state: Literal["published", "quarantined", "refused", "stale", "not_validated"]
     """published: all rows are published; quarantined: some rows are in quarantine; refused: it is not published; stale:
-    it was refused, but earlier rows of it are still published; unjudged: it is published, and was never validated."""
+    it was refused, but earlier rows of it are still published; not_validated: it is published, but not validated."""
     rows: int
     """Published rows."""
     quarantined_rows: int

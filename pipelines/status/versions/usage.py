@@ -7,8 +7,8 @@ from typing import Any
 
 from pyiceberg.expressions import EqualTo
 
+from pipelines.lake.cached import CachedLake
 from pipelines.lake.month_table import MonthTable
-from pipelines.lake.remembering import RememberingLake
 from pipelines.monitoring.profiles import table as profiles
 from pipelines.registry.lifecycle import Kind, State
 from pipelines.status.documents.lineage import ScoredDays, Service
@@ -17,7 +17,7 @@ COLUMNS = ("day", "model_name", "model_version", "rows")
 """Columns of the table `profiles` that are read."""
 
 
-def find_scored_days(lake: RememberingLake, model: str, table: str) -> dict[str, ScoredDays]:
+def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, ScoredDays]:
     """Map each version of a model to the days that it scored, by the profiles of these days.
 
     Args:
@@ -27,7 +27,7 @@ def find_scored_days(lake: RememberingLake, model: str, table: str) -> dict[str,
     """
     return {
         version: ScoredDays(table=table, **facts)
-        for (name, version), facts in lake.remember(profiles.TABLE, "scored days", lambda: _sum_days(lake)).items()
+        for (name, version), facts in lake.get_or_read(profiles.TABLE, "scored days", lambda: _sum_days(lake)).items()
         if name == model
     }
 
@@ -53,7 +53,7 @@ def list_services(state: State) -> dict[str, list[Service]]:
     return services
 
 
-def _sum_days(lake: RememberingLake) -> dict[tuple[str, str], dict[str, Any]]:
+def _sum_days(lake: CachedLake) -> dict[tuple[str, str], dict[str, Any]]:
     """Map each model and version to the range and number of its profiled days, and the number of their rows."""
     months = MonthTable(profiles.TABLE, profiles.SCHEMA, lake.catalog)
     rows = months.read(EqualTo("at", 0), COLUMNS)  # the first row of each profile

@@ -1,6 +1,6 @@
 // The state of Leeway's DAGs in Airflow, for all views of the page.
 import { createContext, type ReactNode, useContext, useMemo } from "react";
-import { usePolled } from "../poll";
+import { usePolling } from "../poll";
 import { RequestError } from "../request";
 import { listActiveRuns, listApprovals, listDags } from "./api";
 import type { Approval, Dag, DagRun } from "./types";
@@ -35,8 +35,8 @@ export const listDagIds = (model: string): string[] => KINDS.map((kind) => `${mo
 
 /** Read the state of Airflow, for all components below. */
 export function AirflowProvider({ children }: { children: ReactNode }) {
-  const dags = usePolled("dags", DAGS_POLL_S, listDags);
-  const work = usePolled("runs", RUNS_POLL_S, async () => {
+  const dags = usePolling("dags", DAGS_POLL_S, listDags);
+  const work = usePolling("runs", RUNS_POLL_S, async () => {
     const [runs, approvals] = await Promise.all([listActiveRuns(), listApprovals()]);
     return { runs, approvals };
   });

@@ -3,7 +3,7 @@ import { listTrainings } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
 import { formatMoment } from "../format";
 import { RunLink } from "../links";
-import { usePolled } from "../poll";
+import { usePolling } from "../poll";
 import { ReadError } from "../widgets/notice";
 import { EmptyNote, Panel } from "../widgets/panel";
 import { DataTable } from "../widgets/table";
@@ -13,7 +13,7 @@ const POLL_S = 5;
 /** Show the tasks of Airflow that train now. */
 export function ActiveTasks() {
   const { dags } = useAirflow();
-  const { data, error } = usePolled("tasks", POLL_S, listTrainings);
+  const { data, error } = usePolling("tasks", POLL_S, listTrainings);
   const trainings = (data ?? []).filter((task) => dags.has(task.dag_id));
   return (
     <Panel title="Running trainings" note="Airflow's tasks `train` that run, or wait for their job (deferred)">

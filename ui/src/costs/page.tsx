@@ -15,9 +15,9 @@ import { RunningJobTable } from "./running";
 
 /** Show the costs. */
 export function CostsPage() {
-  const polled = useDocument<CostDocument>("costs");
+  const result = useDocument<CostDocument>("costs");
   return (
-    <View polled={polled} what="costs">
+    <View result={result} what="costs">
       {(costs) => (
         <>
           <Totals costs={costs} />

@@ -7,7 +7,7 @@ import { useDocument } from "../documents/read";
 import type { ModelList } from "../documents/types";
 import { formatCount, formatNumber } from "../format";
 import { AirflowLink, ViewLink } from "../links";
-import { usePolled } from "../poll";
+import { usePolling } from "../poll";
 import { ReadError } from "../widgets/notice";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { type Column, DataTable } from "../widgets/table";
@@ -44,8 +44,8 @@ const COLUMNS: Column<PoolRow>[] = [
 
 /** Show the pools with their slots, the tasks and runs that wait, and the models whose training is held back. */
 export function Queue() {
-  const pools = usePolled("pools", POLL_S, listPools);
-  const waiting = usePolled("waiting", POLL_S, listWaitingTasks);
+  const pools = usePolling("pools", POLL_S, listPools);
+  const waiting = usePolling("waiting", POLL_S, listWaitingTasks);
   const { tasks = [], total = 0 } = waiting.data ?? {};
   const rows = (pools.data ?? []).map((pool) => ({ pool, tasks: tasks.filter((task) => task.pool === pool.name) }));
   return (

@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { Chart, COLORS } from "../charts/chart";
 import type { DatasetDetails, PartitionState } from "../documents/types";
 import { formatNumber } from "../format";
-import { findWorst, ORDER, STATES } from "./states";
+import { findWorst, formatState, ORDER, STATES } from "./states";
 
 const WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -95,9 +95,9 @@ export function Year({ year, partitions, unit, selected, onSelect }: YearProps) 
       ],
     });
   }, [year, partitions, unit, selected]);
-  const counts = ORDER.map((state) => `${partitions.filter((each) => each.state === state).length} ${state}`).join(
-    ", ",
-  );
+  const counts = ORDER.map(
+    (state) => `${partitions.filter((each) => each.state === state).length} ${formatState(state)}`,
+  ).join(", ");
   return (
     <Chart label={`Partitions of ${year}: ${counts}`} build={build} onSelect={(cell: Cell) => onSelect(cell.day)} />
   );
@@ -112,7 +112,7 @@ function findWeekOfMonth(year: string, month: number): number {
 function describeCell({ day, partitions }: Cell): string {
   const lines = partitions.slice(0, 4).map(({ partition, state, rows, failures }) => {
     const name = partition === day ? "" : `${partition}: `;
-    return [`${name}${state}, ${formatNumber(rows, "row")}`, ...failures].join("\n");
+    return [`${name}${formatState(state)}, ${formatNumber(rows, "row")}`, ...failures].join("\n");
   });
   return [day, ...lines].join("\n");
 }

@@ -10,7 +10,7 @@ import { Panel } from "../widgets/panel";
 import { Year } from "./calendar";
 import { PartitionTable } from "./findings";
 import { Quarantine } from "./quarantine";
-import { ORDER, STATES } from "./states";
+import { formatState, ORDER, STATES } from "./states";
 
 /** Show the calendar. A click selects a day; with a keyboard, the field does. */
 export function CalendarPanel({ details }: { details: DatasetDetails }) {
@@ -130,7 +130,7 @@ function Legend() {
               </Box>
             </Box>
             <Text>
-              {state}: {meaning}
+              {formatState(state)}: {meaning}
             </Text>
           </HStack>
         );

@@ -6,6 +6,7 @@ import { formatCount, formatMoment, formatNumber } from "../format";
 import { ExternalLink } from "../links";
 import { EmptyNote, Panel } from "../widgets/panel";
 import { DataTable } from "../widgets/table";
+import { formatState } from "./states";
 
 const FEW = 10;
 
@@ -19,7 +20,7 @@ export function PartitionTable({ partitions, label }: { partitions: PartitionSta
       maxHeight="28rem"
       columns={[
         { title: "Partition", render: (row) => row.partition },
-        { title: "State", render: (row) => row.state },
+        { title: "State", render: (row) => formatState(row.state) },
         { title: "Rows", isNumber: true, render: (row) => formatCount(row.rows) },
         { title: "In quarantine", isNumber: true, render: (row) => formatCount(row.quarantined_rows) },
         { title: "Failed expectations", wraps: true, render: (row) => row.failures.join("; ") },
@@ -37,7 +38,7 @@ export function Findings({ partitions }: { partitions: PartitionState[] }) {
   return (
     <Panel
       title="Findings"
-      note={`${formatNumber(findings.length, "partition")} quarantined, refused, stale or unjudged, newest first`}
+      note={`${formatNumber(findings.length, "partition")} quarantined, refused, stale or not validated, newest first`}
     >
       {findings.length === 0 ? (
         <EmptyNote>All partitions are published with all their rows.</EmptyNote>

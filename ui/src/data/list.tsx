@@ -10,9 +10,9 @@ import { DataTable } from "../widgets/table";
 
 /** Show all datasets. */
 export function DatasetList() {
-  const polled = useDocument<ModelList>("models");
+  const result = useDocument<ModelList>("models");
   return (
-    <View polled={polled} what="list of models">
+    <View result={result} what="list of models">
       {({ models }) => {
         const datasets = groupByDataset(models);
         if (datasets.length === 0) return <EmptyNote>There are no models yet, so there are no datasets.</EmptyNote>;

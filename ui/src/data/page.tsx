@@ -3,7 +3,7 @@ import { Box, Flex, Grid, Heading, Text } from "@chakra-ui/react";
 import { Backfill } from "../actions/backfill";
 import { PermittedActions } from "../actions/permitted_actions";
 import { useDocument } from "../documents/read";
-import type { DatasetDetails } from "../documents/types";
+import type { DatasetDetails, PartitionState } from "../documents/types";
 import { addDays, formatDay, formatMoment, formatNumber } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Runs } from "../models/runs";
@@ -13,6 +13,7 @@ import { CalendarPanel } from "./calendar_panel";
 import { DatasetList } from "./list";
 import { Failures } from "./failures";
 import { Findings } from "./findings";
+import { formatState } from "./states";
 import { Volume } from "./volume";
 
 /** Show the data. */
@@ -21,13 +22,13 @@ export function DataPage({ dataset }: { dataset: string }) {
 }
 
 function DatasetPage({ dataset }: { dataset: string }) {
-  const polled = useDocument<DatasetDetails>(`data/${encodeURIComponent(dataset)}`);
+  const result = useDocument<DatasetDetails>(`data/${encodeURIComponent(dataset)}`);
   return (
     <Box>
       <Text fontSize="xs" mb={2}>
         <ViewLink to="data">All datasets</ViewLink>
       </Text>
-      <View polled={polled} what={`state of ${dataset}`}>
+      <View result={result} what={`state of ${dataset}`}>
         {(details) => (
           <>
             <Header details={details} />
@@ -80,9 +81,11 @@ function Header({ details }: { details: DatasetDetails }) {
 }
 
 function Facts({ details }: { details: DatasetDetails }) {
-  const counts = new Map<string, number>();
+  const counts = new Map<PartitionState["state"], number>();
   for (const { state } of details.partitions) counts.set(state, (counts.get(state) ?? 0) + 1);
-  const problems = [...counts].filter(([state]) => state !== "published").map(([state, count]) => `${count} ${state}`);
+  const problems = [...counts]
+    .filter(([state]) => state !== "published")
+    .map(([state, count]) => `${count} ${formatState(state)}`);
   return (
     <Grid
       templateColumns={{ base: "1fr 1fr", lg: "repeat(6, auto)" }}

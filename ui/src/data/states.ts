@@ -15,7 +15,7 @@ export interface StateLook {
 export const STATES: Record<State, StateLook> = {
   published: { letter: "", color: COLORS.green, opacity: 0.3, meaning: "all rows" },
   quarantined: { letter: "Q", color: COLORS.orange, opacity: 0.6, meaning: "published, some rows are in quarantine" },
-  unjudged: { letter: "U", color: COLORS.gray, opacity: 0.8, meaning: "published, never validated" },
+  not_validated: { letter: "N", color: COLORS.gray, opacity: 0.8, meaning: "published, never validated" },
   stale: { letter: "S", color: COLORS.purple, opacity: 0.55, meaning: "refused, earlier rows are still published" },
   refused: { letter: "R", color: COLORS.red, opacity: 0.75, meaning: "not published" },
 };
@@ -26,3 +26,8 @@ export const ORDER = Object.keys(STATES) as State[];
 /** Return the most serious state of some partitions. */
 export const findWorst = (partitions: PartitionState[]): State =>
   ORDER[Math.max(0, ...partitions.map(({ state }) => ORDER.indexOf(state)))] ?? "published";
+
+/** Return the words for a state: "not validated" for not_validated. */
+export function formatState(state: State): string {
+  return state.replace("_", " ");
+}

@@ -1,13 +1,13 @@
 // The documents that `python -m pipelines status --write` writes, and Airflow's API server sends.
 import { useRef } from "react";
-import { type Polled, usePolled } from "../poll";
+import { type PollResult, usePolling } from "../poll";
 import { RequestError, readError, send } from "../request";
 
 const SCHEMA_VERSION = 1;
 const POLL_S = 5;
 const FRESH_MS = 60_000;
 
-export interface Sent<T> {
+export interface DocumentResponse<T> {
   document: T;
   /** When the lake was last checked for changes; null if it is not known. */
   watchedAt: Date | null;
@@ -19,9 +19,9 @@ export interface Sent<T> {
  * @param path path of the document, such as `models/flights`; null: nothing is read. */
 export function useDocument<T extends { schema_version?: number; written_at: string }>(
   path: string | null,
-): Polled<Sent<T>> {
+): PollResult<DocumentResponse<T>> {
   const last = useRef<{ path: string; etag: string; document: T } | null>(null);
-  return usePolled<Sent<T>>(path, POLL_S, async () => {
+  return usePolling<DocumentResponse<T>>(path, POLL_S, async () => {
     const name = path ?? "";
     const known = last.current?.path === name ? last.current : null;
     const response = await send(`leeway/documents/${name}`, {
@@ -37,7 +37,7 @@ export function useDocument<T extends { schema_version?: number; written_at: str
   });
 }
 
-function readWatch({ headers }: Response): Pick<Sent<unknown>, "watchedAt" | "isWatched"> {
+function readWatch({ headers }: Response): Pick<DocumentResponse<unknown>, "watchedAt" | "isWatched"> {
   const time = Date.parse(headers.get("X-Leeway-Watched-At") ?? "");
   if (Number.isNaN(time)) return { watchedAt: null, isWatched: false };
   const now = Date.parse(headers.get("Date") ?? "") || Date.now();

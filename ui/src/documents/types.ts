@@ -605,9 +605,9 @@ export interface PartitionState {
   day: string;
   /**
    * published: all rows are published; quarantined: some rows are in quarantine; refused: it is not published; stale:
-   * it was refused, but earlier rows of it are still published; unjudged: it is published, and was never validated.
+   * it was refused, but earlier rows of it are still published; not_validated: it is published, but not validated.
    */
-  state: "published" | "quarantined" | "refused" | "stale" | "unjudged";
+  state: "published" | "quarantined" | "refused" | "stale" | "not_validated";
   /**
    * Published rows.
    */

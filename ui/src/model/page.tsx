@@ -28,13 +28,13 @@ import { ModelRuns } from "../models/runs";
 
 /** Show a model. */
 export function ModelPage({ model }: { model: string }) {
-  const polled = useDocument<ModelDetails>(`models/${encodeURIComponent(model)}`);
+  const result = useDocument<ModelDetails>(`models/${encodeURIComponent(model)}`);
   return (
     <Box>
       <Text fontSize="xs" mb={2}>
         <ViewLink to="models">All models</ViewLink>
       </Text>
-      <View polled={polled} what={`state of ${model}`}>
+      <View result={result} what={`state of ${model}`}>
         {(details) => (
           <>
             <Header details={details} />

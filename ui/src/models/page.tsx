@@ -14,9 +14,9 @@ import { ModelTable } from "./table";
 
 /** Show the approvals that wait for a person, then all models. */
 export function ModelsPage() {
-  const polled = useDocument<ModelList>("models");
+  const result = useDocument<ModelList>("models");
   return (
-    <View polled={polled} what="list of models">
+    <View result={result} what="list of models">
       {(list) => (
         <>
           <Approvals />

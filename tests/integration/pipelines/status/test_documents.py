@@ -16,8 +16,8 @@ from pipelines.cli import app
 from pipelines.costs.ledger import SCHEMA, Ledger
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
+from pipelines.lake.cached import CachedLake
 from pipelines.lake.month_table import MonthTable
-from pipelines.lake.remembering import RememberingLake
 from pipelines.loop import events as loop_events
 from pipelines.loop.journal import Journal as LoopJournal
 from pipelines.monitoring import results_table
@@ -48,7 +48,7 @@ def read(kind: type[D], name: str) -> D:
 
 def write() -> dict[str, str]:
     """Write all documents; return the problems as text."""
-    return {name: error.message for name, error in write_documents(RememberingLake.open()).items()}
+    return {name: error.message for name, error in write_documents(CachedLake.open()).items()}
 
 
 def add_event(kind: Kind, version: str, model: str = "flights", **fields: Any) -> None:
@@ -244,7 +244,7 @@ def test_partitions_of_a_dataset(home: Any, source: Any) -> None:
     assert write() == {}
     dataset = read(DatasetDetails, "data/flights.json")
     states = {partition.day: partition.state for partition in dataset.partitions}
-    assert [*states.values()] == ["published", "quarantined", "stale", "unjudged", "refused"]
+    assert [*states.values()] == ["published", "quarantined", "stale", "not_validated", "refused"]
     second = dataset.partitions[1]
     assert (second.quarantined_rows, second.failures) == (4, ["warning expect_x of distance: 3 bad"])
     assert second.rows == lake.count_rows_by_day("flights")[days[1]] and second.url.endswith("/flights/2013-01-08.html")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DataError, ServiceError
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.cached import CachedLake
 from pipelines.registry.lifecycle import Event, Journal, Kind
 from pipelines.status import watching
 from pipelines.status.documents.costs import CostDocument
@@ -99,7 +99,7 @@ def test_what_could_not_be_written_is_logged_once_and_tried_again(
 ) -> None:
     calls = []
 
-    def write(lake: RememberingLake) -> dict[str, Any]:
+    def write(lake: CachedLake) -> dict[str, Any]:
         calls.append(lake)
         return {"models/a.json": DataError("it is damaged.")} if len(calls) < 3 else {}
 
@@ -114,7 +114,7 @@ def test_what_could_not_be_written_is_logged_once_and_tried_again(
 def test_full_disk_is_logged_once_and_tried_again(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_: RememberingLake) -> dict[str, Any]:
+    def fail(_: CachedLake) -> dict[str, Any]:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     watcher = Watcher(fail)
@@ -163,7 +163,7 @@ def test_watch_follows_the_lake_until_a_signal(
 KILLED = """
 import sys, time
 from pathlib import Path
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.cached import CachedLake
 from pipelines.status.writing import write_documents
 write_text, count = Path.write_text, 0
 
@@ -177,7 +177,7 @@ def write_half(path, text, **options):
     return write_text(path, text, **options)
 
 Path.write_text = write_half
-write_documents(RememberingLake.open())
+write_documents(CachedLake.open())
 """
 """Writes the documents, and stops in the middle of the file whose number is given."""
 
@@ -185,7 +185,7 @@ write_documents(RememberingLake.open())
 @pytest.mark.parametrize("file", [1, 2, 3, 4])
 def test_files_stay_whole_if_the_writer_is_killed(home: Path, commands: Commands, file: int) -> None:
     add_event("1")
-    write_documents(RememberingLake.open())
+    write_documents(CachedLake.open())
     add_event("2")
     process = commands.start(sys.executable, "-c", KILLED, str(file))
     assert process.stdout and process.stdout.readline() == "half\n"
@@ -201,6 +201,6 @@ def test_files_stay_whole_if_the_writer_is_killed(home: Path, commands: Commands
     assert sorted(champions) == (["1", "1"] if file == 1 else ["1", "2"]), "the list of models is written last"
     (leftover,) = folder.rglob(".*.json.*")
     os.utime(leftover, (0, 0))
-    write_documents(RememberingLake.open())
+    write_documents(CachedLake.open())
     assert not leftover.exists()
     assert read_champion(home) == "2"

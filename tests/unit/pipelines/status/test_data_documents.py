@@ -20,7 +20,7 @@ def make_validation(*severities):
 @pytest.mark.parametrize(
     ("rows", "quarantined", "validation", "state"),
     [
-        (9, 0, None, "unjudged"),
+        (9, 0, None, "not_validated"),
         (9, 0, make_validation(), "published"),
         (9, 0, make_validation("info"), "published"),
         (9, 2, make_validation("warning"), "quarantined"),

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from pipelines.errors import ServiceError
-from pipelines.lake.remembering import RememberingLake
+from pipelines.lake.cached import CachedLake
 from pipelines.status.documents.models import DriftDecision, ModelSummary, Performance, WeekPerformance
 from pipelines.status.metrics import StatusCollector, format_metrics
 
@@ -33,7 +33,7 @@ def make_summary(model: str, **fields) -> ModelSummary:
 
 def collect(read, *models: str) -> StatusCollector:
     """Return a collector of the states that `read` returns."""
-    return StatusCollector(models, RememberingLake.open(), lambda _, model: read(model))
+    return StatusCollector(models, CachedLake.open(), lambda _, model: read(model))
 
 
 def test_unreadable_state_hides_no_other_model(caplog):

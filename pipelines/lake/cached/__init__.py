@@ -4,8 +4,8 @@ A table's version is identified by the location of its metadata (`locations`). M
 they need not be read again when the table has a new version.
 """
 
-from pipelines.lake.remembering.file_records import FileQuery, Record
-from pipelines.lake.remembering.lake import RememberingLake
-from pipelines.lake.remembering.locations import read_table_locations
+from pipelines.lake.cached.file_records import FileQuery, Record
+from pipelines.lake.cached.lake import CachedLake
+from pipelines.lake.cached.locations import read_table_locations
 
-__all__ = ["FileQuery", "Record", "RememberingLake", "read_table_locations"]
+__all__ = ["CachedLake", "FileQuery", "Record", "read_table_locations"]

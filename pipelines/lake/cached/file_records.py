@@ -1,4 +1,4 @@
-"""Query the data files of a table one by one, and remember the results: a data file never changes.
+"""Query the data files of a table one by one, and cache the results: a data file never changes.
 
 It suits tables with thousands of small files, of which a few are new each time.
 """
@@ -13,8 +13,8 @@ from typing import Any
 from pyiceberg.table import Table
 
 from pipelines.lake import views
+from pipelines.lake.cached.manifests import ManifestReader, has_deletes
 from pipelines.lake.partitions import build_range_filter
-from pipelines.lake.remembering.manifests import ManifestReader, has_deletes
 from pipelines.system.duckdb_session import (
     LOW_MEMORY_MIB,
     connect,

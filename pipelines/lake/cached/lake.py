@@ -13,13 +13,13 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
+from pipelines.lake.cached.file_records import FileQuery, FileRecords, Record
+from pipelines.lake.cached.locations import read_table_locations
+from pipelines.lake.cached.manifests import ManifestReader
 from pipelines.lake.catalog import find_table
 from pipelines.lake.lake import Lake
 from pipelines.lake.month_table import ALL_COLUMNS, MonthTable
 from pipelines.lake.partitions import WHOLE_PARTITION, make_partition
-from pipelines.lake.remembering.file_records import FileQuery, FileRecords, Record
-from pipelines.lake.remembering.locations import read_table_locations
-from pipelines.lake.remembering.manifests import ManifestReader
 from pipelines.partitions import Partition, PartitionT, get_unit
 from pipelines.window import Unit
 
@@ -35,11 +35,11 @@ class _Result:
     error: Exception | None = None
 
 
-class RememberingLake(Lake):
-    """A lake that remembers what it read of a table, until `refresh` finds that the table has changed.
+class CachedLake(Lake):
+    """A lake that caches what it read of a table, until `refresh` finds that the table has changed.
 
-    A read that failed is remembered, too, until the next `refresh`: a lake that does not answer is not asked once for
-    each model. Only the methods that are defined here remember. Do not change a table through this object.
+    The error of a read is cached, too, until the next `refresh`: a lake that does not answer is not read once for each
+    model. Only the methods that are defined here use the cache. Do not change a table through this object.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -50,7 +50,7 @@ class RememberingLake(Lake):
         self._records: dict[str, FileRecords] = {}
 
     def refresh(self) -> None:
-        """Forget the errors, and what was read of the tables that have changed since the last call.
+        """Remove from the cache the errors, and what was read of the tables that have changed since the last call.
 
         Raises:
             ServiceError: the lake's catalog does not answer. A retry can help.
@@ -63,7 +63,7 @@ class RememberingLake(Lake):
         }
         self._locations = locations
 
-    def remember(self, table: str, key: Hashable, read: Callable[[], T]) -> T:
+    def get_or_read(self, table: str, key: Hashable, read: Callable[[], T]) -> T:
         """Return what `read` returned for this key before; call it only if it was not called yet.
 
         Args:
@@ -85,19 +85,19 @@ class RememberingLake(Lake):
 
     def get_month_table(self, name: str, schema: pa.Schema, **options: bool) -> MonthTable:
         """Return a table by month whose rows are read once; every condition selects from those in memory."""
-        return _RememberedMonthTable(self, name, schema)
+        return _CachedMonthTable(self, name, schema)
 
     def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
         """Return the rows that match, in memory; None if there is no such table."""
-        return self.remember(name, ("rows", repr(where)), lambda: super(RememberingLake, self).read_rows(name, where))
+        return self.get_or_read(name, ("rows", repr(where)), lambda: super(CachedLake, self).read_rows(name, where))
 
     def read_schema(self, name: str) -> pa.Schema:
         """Return the table's columns."""
-        return self.remember(name, "schema", lambda: super(RememberingLake, self).read_schema(name))
+        return self.get_or_read(name, "schema", lambda: super(CachedLake, self).read_schema(name))
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
         """Return the row count of every partition that has rows; empty if there is no such table."""
-        return self.remember(name, ("partitions", unit), lambda: self._count_rows(name, unit))
+        return self.get_or_read(name, ("partitions", unit), lambda: self._count_rows(name, unit))
 
     def count_rows_of_partitions(
         self, name: str, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
@@ -118,14 +118,14 @@ class RememberingLake(Lake):
             query: the query; always the same one for a table.
             first: first day.
         """
-        return self.remember(name, ("records", first), lambda: self._read_file_records(name, query, first))
+        return self.get_or_read(name, ("records", first), lambda: self._read_file_records(name, query, first))
 
     def find_partition_versions(self, name: str, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
         """Return, for each of `partitions` that was written, a text that changes when the partition's rows change."""
-        return self.remember(
+        return self.get_or_read(
             name,
             ("versions", frozenset(partitions)),
-            lambda: super(RememberingLake, self).find_partition_versions(name, partitions),
+            lambda: super(CachedLake, self).find_partition_versions(name, partitions),
         )
 
     def _count_rows(self, name: str, unit: Unit) -> dict[Partition, int]:
@@ -141,18 +141,18 @@ class RememberingLake(Lake):
         return self._records.setdefault(name, FileRecords(query)).read(table, first) if table else []
 
 
-class _RememberedMonthTable(MonthTable):
+class _CachedMonthTable(MonthTable):
     """A table by month that is read once, with all its columns."""
 
-    def __init__(self, lake: RememberingLake, name: str, schema: pa.Schema) -> None:
+    def __init__(self, lake: CachedLake, name: str, schema: pa.Schema) -> None:
         super().__init__(name, schema, lake.catalog)
         self._lake = lake
 
     def read(self, where: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
         """Return the rows that match; no rows if there is no such table."""
-        rows: pa.Table = self._lake.remember(self.name, "month table", super().read)
+        rows: pa.Table = self._lake.get_or_read(self.name, "month table", super().read)
         if where is not None and rows.num_rows:
-            rows = rows.filter(self._lake.remember(self.name, ("where", repr(where)), lambda: self._bind(where)))
+            rows = rows.filter(self._lake.get_or_read(self.name, ("where", repr(where)), lambda: self._bind(where)))
         return rows if tuple(columns) == ALL_COLUMNS else rows.select(list(columns))
 
     def _bind(self, where: BooleanExpression) -> Any:

@@ -1,4 +1,4 @@
-"""List the data files of a table, and remember the manifests that were read: their files never change.
+"""List the data files of a table, and cache the manifests that were read: their files never change.
 
 pyiceberg 0.12 reads all manifests of a table each time, and evaluates the filter for each file, half a millisecond.
 """

@@ -1,4 +1,4 @@
-"""Test that a lake that remembers gives the same answers as a lake, and reads again only what has changed."""
+"""Test that a lake with a cache gives the same answers as a lake, and reads again only what has changed."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from pyiceberg.utils.config import Config
 
 from pipelines.errors import DataError
 from pipelines.lake import Lake
+from pipelines.lake.cached import CachedLake, file_records
+from pipelines.lake.cached.file_records import FileQuery
+from pipelines.lake.cached.locations import read_table_locations
 from pipelines.lake.catalog import load_table
 from pipelines.lake.month_table import MonthTable
-from pipelines.lake.remembering import RememberingLake, file_records
-from pipelines.lake.remembering.file_records import FileQuery
-from pipelines.lake.remembering.locations import read_table_locations
 from pipelines.partitions import Hour
 from tests.tools.postgres import run_postgres
 
@@ -64,17 +64,17 @@ def test_answers_are_those_of_the_lake(home: Path) -> None:
         write_day(day, number)
     write_day(DAYS[1], 9)
     Lake.open().clear_partition("t", DAYS[2])
-    lake, remembering = Lake.open(), RememberingLake.open()
+    lake, cached_lake = Lake.open(), CachedLake.open()
     for _ in range(2):
-        assert remembering.count_rows_by_partition("t", "day") == lake.count_rows_by_partition("t", "day")
-        assert remembering.count_rows_of_partitions("t", DAYS) == lake.count_rows_of_partitions("t", DAYS)
-        assert remembering.find_partition_versions("t", DAYS) == lake.find_partition_versions("t", DAYS)
-        assert remembering.read_rows("t", EqualTo("value", 9)) == lake.read_rows("t", EqualTo("value", 9))
-        assert remembering.read_schema("t") == lake.read_schema("t")
-    assert remembering.count_rows_by_partition("nothing", "day") == {}
-    assert remembering.count_rows_of_partitions("nothing", DAYS) == {}
-    assert remembering.read_rows("nothing", EqualTo("value", 9)) is None
-    assert remembering.read_file_records("nothing", QUERY, DAYS[0]) == []
+        assert cached_lake.count_rows_by_partition("t", "day") == lake.count_rows_by_partition("t", "day")
+        assert cached_lake.count_rows_of_partitions("t", DAYS) == lake.count_rows_of_partitions("t", DAYS)
+        assert cached_lake.find_partition_versions("t", DAYS) == lake.find_partition_versions("t", DAYS)
+        assert cached_lake.read_rows("t", EqualTo("value", 9)) == lake.read_rows("t", EqualTo("value", 9))
+        assert cached_lake.read_schema("t") == lake.read_schema("t")
+    assert cached_lake.count_rows_by_partition("nothing", "day") == {}
+    assert cached_lake.count_rows_of_partitions("nothing", DAYS) == {}
+    assert cached_lake.read_rows("nothing", EqualTo("value", 9)) is None
+    assert cached_lake.read_file_records("nothing", QUERY, DAYS[0]) == []
 
 
 def test_hours_and_parts_are_counted(home: Path) -> None:
@@ -84,15 +84,15 @@ def test_hours_and_parts_are_counted(home: Path) -> None:
             {"date": pa.array([DAYS[0]], pa.date32()), "hour": pa.array([hour.hour], pa.int32()), "m": ["a"]}
         )
         Lake.open().write_partition("h", hour, rows, part={"m": "a"})
-    lake, remembering = Lake.open(), RememberingLake.open()
-    assert remembering.count_rows_by_partition("h", "hour") == lake.count_rows_by_partition("h", "hour")
+    lake, cached_lake = Lake.open(), CachedLake.open()
+    assert cached_lake.count_rows_by_partition("h", "hour") == lake.count_rows_by_partition("h", "hour")
     for part in ({}, {"m": "a"}, {"m": "b"}):
-        assert remembering.count_rows_of_partitions("h", hours, part) == lake.count_rows_of_partitions("h", hours, part)
+        assert cached_lake.count_rows_of_partitions("h", hours, part) == lake.count_rows_of_partitions("h", hours, part)
 
 
 def test_conditions_select_from_the_rows_of_a_month_table_in_memory(home: Path) -> None:
     conditions = [None, EqualTo("model", "b"), In("model", ["a", "c"]), And(EqualTo("model", "b"), EqualTo("place", 1))]
-    lake = RememberingLake.open()
+    lake = CachedLake.open()
     assert lake.get_month_table("months", SCHEMA).read(EqualTo("model", "b")).num_rows == 0, "there is no table"
     write_month(["a", "b", "c"])
     lake.refresh()
@@ -106,7 +106,7 @@ def test_only_what_changed_is_read_again(home: Path, reads: list[str]) -> None:
     for number, day in enumerate(DAYS):
         write_day(day, number)
         write_day(day, number, "other")
-    lake = RememberingLake.open()
+    lake = CachedLake.open()
     lake.refresh()
     reads.clear()
     for table in ("t", "other", "t"):
@@ -126,7 +126,7 @@ def test_only_what_changed_is_read_again(home: Path, reads: list[str]) -> None:
 def test_records_of_files(home: Path, reads: list[str]) -> None:
     for number, day in enumerate(DAYS):
         write_day(day, number)
-    lake = RememberingLake.open()
+    lake = CachedLake.open()
     lake.refresh()
 
     def read(first: dt.date) -> dict[dt.date, int]:
@@ -142,7 +142,7 @@ def test_records_of_files(home: Path, reads: list[str]) -> None:
     lake.refresh()
     assert read(DAYS[1]) == {DAYS[1]: 18, DAYS[2]: 4}, "a known file is not read again"
     with pytest.raises(DataError, match="date=2013-01-03"):
-        RememberingLake.open().read_file_records("t", QUERY, DAYS[1])
+        CachedLake.open().read_file_records("t", QUERY, DAYS[1])
     assert read(DAYS[0]) == {DAYS[0]: 0, DAYS[1]: 18, DAYS[2]: 4}
 
 
@@ -151,12 +151,12 @@ def test_rows_that_another_engine_deleted_do_not_count(home: Path, monkeypatch: 
     write_day(DAYS[0], 1)
     write_day(DAYS[1], 2)
     monkeypatch.setattr(file_records, "has_deletes", lambda _: True)
-    records = RememberingLake.open().read_file_records("t", QUERY, DAYS[1])
+    records = CachedLake.open().read_file_records("t", QUERY, DAYS[1])
     assert [(record["date"], record["value"]) for record in records] == [(DAYS[1], 4)]
 
 
 def test_errors_are_remembered_until_the_next_refresh(home: Path) -> None:
-    lake, calls = RememberingLake.open(), []
+    lake, calls = CachedLake.open(), []
 
     def fail() -> None:
         calls.append(1)
@@ -164,11 +164,11 @@ def test_errors_are_remembered_until_the_next_refresh(home: Path) -> None:
 
     for _ in range(2):
         with pytest.raises(DataError, match="it is damaged"):
-            lake.remember("t", "key", fail)
+            lake.get_or_read("t", "key", fail)
     assert len(calls) == 1
     lake.refresh()
     with pytest.raises(DataError):
-        lake.remember("t", "key", fail)
+        lake.get_or_read("t", "key", fail)
     assert len(calls) == 2
 
 
@@ -191,7 +191,7 @@ def test_each_table_is_requested_from_a_catalog_that_is_not_a_database(
     write_day(DAYS[0], 1)
     catalog = Lake.open().catalog
     expected = read_table_locations(catalog)
-    monkeypatch.setattr("pipelines.lake.remembering.locations.SqlCatalog", type("NoCatalog", (), {}))
+    monkeypatch.setattr("pipelines.lake.cached.locations.SqlCatalog", type("NoCatalog", (), {}))
     assert isinstance(catalog, SqlCatalog)
     assert read_table_locations(catalog) == expected
 
@@ -206,4 +206,4 @@ def test_locations_in_postgresql(
         write_day(DAYS[0], 1)
         catalog = Lake.open().catalog
         assert read_table_locations(catalog) == {"t": load_table(catalog, "t").metadata_location}
-        assert RememberingLake(catalog).count_rows_by_partition("t", "day") == {DAYS[0]: 2}
+        assert CachedLake(catalog).count_rows_by_partition("t", "day") == {DAYS[0]: 2}
