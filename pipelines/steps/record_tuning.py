@@ -1,15 +1,19 @@
 """Record a SageMaker tuning job that has ended: the record of its winner, and one MLflow run for all trials.
 
+The run of the tuning has the report with its charts, as that of the step `tune` has it.
+
 TuningOperator runs this step in a process of its own, so that Airflow's process needs no MLflow. Idempotent.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
+from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.record import TuningRecord
 from pipelines.tuning.trial_runs import TrainedTrial
 
@@ -21,8 +25,8 @@ class RecordTuningSpec(Spec):
 
     tuning_job: str
     """Name of the tuning job; of several attempts, the last."""
-    strategy: str
-    """How the trials were proposed."""
+    plan: PlanSpec
+    """What was searched, and how."""
     trials: list[TrainedTrial] = Field(min_length=1)
     """Trials of all attempts, oldest first."""
     best: str
@@ -58,14 +62,41 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     record = TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
-        strategy=spec.strategy,
+        strategy=spec.plan.strategy,
         metric=spec.metric,
         objective=best.objective,
         folds_spread=spec.folds_spread,
         hyperparameters=best.hyperparameters,
     )
-    params = {"strategy": spec.strategy, **{f"best.{name}": value for name, value in best.hyperparameters.items()}}
-    run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best)
+    best_values = {f"best.{name}": value for name, value in best.hyperparameters.items()}
+    params = {"strategy": spec.plan.strategy, **best_values}
+    run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec))
     values = (spec.tuning_job, record.trials, record.metric, record.objective, best.name)
     log.info("%s: %d trials, best %s %.5f (%s)", *values)
     return RecordTuningResult(record=record, run_id=run_id)
+
+
+def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
+    """Write the table of the trials, and the report with its charts, to a folder."""
+    from pipelines.tuning.report.page import write_report
+    from pipelines.tuning.report.results import TrialResult, TuningResult, write_results
+
+    trials = [
+        TrialResult(
+            number=number,
+            state="pruned" if trial.state == "stopped" else trial.state,
+            objective=trial.objective if trial.state == "complete" else None,
+            rounds={},  # SageMaker does not keep them; the MLflow run of a trial has them
+            seconds=trial.seconds,
+            parameters=dict(trial.hyperparameters),
+            folds=[],
+            metric=spec.metric,
+            reason=trial.reason,
+            cost_usd=trial.cost_usd,
+        )
+        for number, trial in enumerate(spec.trials)
+    ]
+    best = next(result for result, trial in zip(trials, spec.trials, strict=True) if trial.name == spec.best)
+    result = TuningResult(spec.tuning_job, spec.plan, trials, best)
+    write_results(folder, result)
+    write_report(folder, result)

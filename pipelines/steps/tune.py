@@ -125,7 +125,8 @@ def _tune(request: Request, target: Path) -> TuningResult:
         result = collect_results(request, study)
         with replace_folder(target) as folder:
             write_results(folder, result)
-            write_report(folder, result, study)
+            write_report(folder, result)
+            runs.log_report(folder)
         best_trial = {"leeway.best_trial": str(result.best.number)}
         runs.finish({"objective": result.objective, **result.counts}, best_trial)
     return result

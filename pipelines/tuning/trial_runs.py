@@ -5,8 +5,10 @@ The trials create their runs themselves, since they are ordinary training jobs. 
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -33,11 +35,19 @@ class TrainedTrial(Parameters):
     """Its values of the searched hyperparameters."""
     cost_usd: float = 0.0
     """What it cost, USD."""
+    seconds: float = 0.0
+    """How long its training ran, seconds."""
     reason: str = ""
     """Why it failed."""
 
 
-def nest_runs(tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str) -> str:
+def nest_runs(
+    tuning: str,
+    trials: Sequence[TrainedTrial],
+    params: Mapping[str, Any],
+    best: str,
+    write_report: Callable[[Path], None],
+) -> str:
     """Create the run of a tuning, and make the runs of its trials its children. Idempotent.
 
     An error of MLflow is only logged: the trials are paid for, and their results must not be lost.
@@ -47,6 +57,7 @@ def nest_runs(tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, 
         trials: its trials.
         params: parameters of the run of the tuning.
         best: name of the winner's training job.
+        write_report: writes the report of the tuning to a folder; the run of the tuning gets it as an artifact.
 
     Returns:
         Id of the run of the tuning; empty if MLflow does not answer, or no trial has a run.
@@ -57,7 +68,10 @@ def nest_runs(tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, 
     if client is None:
         return ""
     try:
-        return _nest_runs(client, tuning, trials, params, best)
+        run_id = _nest_runs(client, tuning, trials, params, best)
+        if run_id:
+            _log_report(client, run_id, write_report)
+        return run_id
     except Exception as error:  # mlflow raises errors of any type
         log.warning("MLflow failed: the runs of the trials have no parent: %s", " ".join(str(error).split())[:200])
         return ""
@@ -120,6 +134,15 @@ def _complete_parent(
         client.log_param(run_id, name, str(value)[:500])
     client.set_tag(run_id, "leeway.best_trial", best)
     client.set_terminated(run_id)
+
+
+def _log_report(client: Any, run_id: str, write_report: Callable[[Path], None]) -> None:
+    """Write the report of a tuning, and log it as an artifact of its run."""
+    from pipelines.tuning.trials.mlflow_runs import REPORT_FOLDER
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_report(Path(folder))
+        client.log_artifacts(run_id, folder, REPORT_FOLDER)
 
 
 def _log_metrics(client: Any, run_id: str, values: Mapping[str, float]) -> None:

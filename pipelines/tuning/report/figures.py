@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
-from pipelines.tuning.report.results import TrialResult, TuningResult
+from pipelines.tuning.report.results import TuningResult
 from pipelines.tuning.space import Range
 
 STATE_COLORS = {"complete": CANDIDATE_COLOR, "pruned": REFERENCE_COLOR, "failed": "#c4281c"}
@@ -22,9 +22,10 @@ TICKS = 5
 
 
 def draw_figures(folder: Path, result: TuningResult, importance: Mapping[str, float]) -> list[Path]:
-    """Draw all charts into PNG files of a folder; return their paths."""
-    paths = [draw_history(folder / "history.png", result), draw_rounds(folder / "rounds.png", result)]
-    paths.append(draw_parallel(folder / "parallel.png", result))
+    """Draw the charts for which there are values into PNG files of a folder; return their paths."""
+    paths = [draw_history(folder / "history.png", result), draw_parallel(folder / "parallel.png", result)]
+    if any(trial.rounds for trial in result.trials):
+        paths.append(draw_rounds(folder / "rounds.png", result))
     return [*paths, draw_importance(folder / "importance.png", importance)] if importance else paths
 
 
@@ -32,7 +33,9 @@ def draw_history(path: Path, result: TuningResult) -> Path:
     """Draw the objective of each trial, and the best so far."""
     figure, axis = _create_axes(f"Mean {result.best.metric} of the folds, by trial", (8.5, 4.2))
     for state in ("pruned", "complete"):
-        points = [(trial.number, _get_loss(trial)) for trial in result.trials if trial.state == state and trial.rounds]
+        points = [
+            (trial.number, trial.loss) for trial in result.trials if trial.state == state and trial.loss is not None
+        ]
         if points:
             numbers, losses = zip(*points, strict=True)
             marker, size = ("o", 28) if state == "complete" else ("x", 24)
@@ -48,7 +51,7 @@ def draw_history(path: Path, result: TuningResult) -> Path:
         linewidth=1.8,
         label="best so far",
     )
-    _zoom_to(axis, [_get_loss(trial) for trial in result.trials if trial.rounds])
+    _zoom_to(axis, [trial.loss for trial in result.trials if trial.loss is not None])
     axis.set_xlabel("trial")
     axis.set_ylabel(result.best.metric)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -78,7 +81,7 @@ def draw_rounds(path: Path, result: TuningResult) -> Path:
 
 def draw_parallel(path: Path, result: TuningResult) -> Path:
     """Draw each completed trial as a line through its values; the darker, the lower its objective."""
-    space = result.request.plan.space
+    space = result.plan.space
     trials = sorted(
         (trial for trial in result.trials if trial.objective is not None),
         key=lambda trial: -float(trial.objective or 0),
@@ -123,11 +126,6 @@ def _create_axes(title: str, size: tuple[float, float]) -> tuple[Any, Axes]:
     axis.yaxis.grid(True, color="#eeeeee")
     axis.set_axisbelow(True)
     return figure, axis
-
-
-def _get_loss(trial: TrialResult) -> float:
-    """Return the objective of a trial; of one that was not completed, the lowest of its rounds."""
-    return trial.objective if trial.objective is not None else min(trial.rounds.values())
 
 
 def _zoom_to(axis: Axes, values: Sequence[float]) -> None:

@@ -14,6 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from pipelines.system.files import replace_file, write_json
+from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.record import TuningRecord
 from pipelines.tuning.request import Request
 from pipelines.tuning.trials.journal import list_trials
@@ -45,11 +46,18 @@ class TrialResult:
     metric: str
     reason: str
     """Why it failed, or after which round it was pruned."""
+    cost_usd: float = 0.0
+    """What it cost, USD; 0 on this machine."""
 
     @property
     def best_round(self) -> int | None:
         """Number of rounds with the lowest objective; None if none was logged."""
         return min(self.rounds, key=lambda number: self.rounds[number], default=None)
+
+    @property
+    def loss(self) -> float | None:
+        """The objective; of a trial that was not completed, the lowest of its rounds; None if none was logged."""
+        return min(self.rounds.values(), default=None) if self.objective is None else self.objective
 
     @property
     def fold_losses(self) -> list[float]:
@@ -61,7 +69,8 @@ class TrialResult:
 class TuningResult:
     """The trials of a tuning that has ended."""
 
-    request: Request
+    name: str
+    plan: PlanSpec
     trials: Sequence[TrialResult]
     best: TrialResult
 
@@ -81,9 +90,9 @@ class TuningResult:
     def record(self) -> TuningRecord:
         """The record that a training with the winner's values has."""
         return TuningRecord(
-            name=self.request.name,
+            name=self.name,
             trials=len(self.trials),
-            strategy=self.request.plan.strategy,
+            strategy=self.plan.strategy,
             metric=self.best.metric,
             objective=self.objective,
             folds_spread=self.best.fold_losses,
@@ -101,7 +110,8 @@ def collect_results(request: Request, study: optuna.Study) -> TuningResult:
     completed_trials = [trial for trial in trials if trial.objective is not None]
     if not completed_trials:
         raise_no_objective(study)
-    return TuningResult(request, trials, min(completed_trials, key=lambda trial: (trial.objective, trial.number)))
+    best = min(completed_trials, key=lambda trial: (trial.objective, trial.number))
+    return TuningResult(request.name, request.plan, trials, best)
 
 
 def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResult:
@@ -141,6 +151,7 @@ def build_best(result: TuningResult) -> dict[str, Any]:
         "folds": best.folds,
         "folds_stdev": stdev(losses) if len(losses) > 1 else None,
         "seconds": round(sum(trial.seconds for trial in result.trials), 3),
+        "cost_usd": round(sum(trial.cost_usd for trial in result.trials), 6),
     }
 
 

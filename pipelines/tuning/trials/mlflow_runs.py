@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from optuna.trial import TrialState
@@ -22,6 +23,8 @@ STATE_TAG = "leeway.trial_state"
 PARENT_TAG = "mlflow.parentRunId"
 STATUSES = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
 STATE_NAMES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+REPORT_FOLDER = "report"
+"""Folder of the report among the artifacts of the run of a tuning."""
 BATCH = 900
 """Metrics of one request; MLflow accepts 1,000."""
 
@@ -66,6 +69,10 @@ class TuningRuns:
             results = {"seconds": seconds, "cost_usd": 0.0}  # on this machine, trials cost nothing
             results |= {} if objective is None else {"objective": objective}
             self._call(lambda: self._finish_trial(self._trial_runs[number], state, reason, rounds, results))
+
+    def log_report(self, folder: Path) -> None:
+        """Log the report, with its pictures, as an artifact of the run of the tuning."""
+        self._call(lambda: self._client.log_artifacts(self.run_id, str(folder), REPORT_FOLDER))
 
     def finish(self, results: Mapping[str, float], tags: Mapping[str, str]) -> None:
         """Record the result of the tuning, and end its run."""

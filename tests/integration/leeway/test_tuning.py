@@ -338,6 +338,8 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     assert len(children) == 2 and {run.data.tags["leeway.trial_state"] for run in children} == {"complete"}
     assert sum(run.data.metrics["cost_usd"] for run in children) == pytest.approx(result["cost_usd"])
     assert min(run.data.metrics["objective"] for run in children) == pytest.approx(result["objective"])
+    report = {path.path for path in client.list_artifacts(result["run_id"], "report")}
+    assert {f"report/{name}" for name in ("report.html", "history.png", "parallel.png", "trials.csv")} <= report
     uploads = drydock.list_uploads()
     assert not [key for key in uploads if "holdout" in key]
 

@@ -166,7 +166,7 @@ class TuningAttempts(Attempts):
         space = self.template.plan.space
         spec = {
             "tuning_job": get_job_name(job),
-            "strategy": self.template.plan.strategy,
+            "plan": self.template.plan.model_dump(mode="json"),
             "trials": [trial.build_record(space, costs_usd.get(trial.name, 0.0)) for trial in trials],
             "best": best.name,
             **read_folds(self.s3.get_conn(), best, self.log),

@@ -53,6 +53,7 @@ class Trial:
             "objective": self.objective,
             "hyperparameters": parse_values(space, self.summary.get("TunedHyperParameters", {})),
             "cost_usd": cost_usd,
+            "seconds": float(self.job.get("TrainingTimeInSeconds", 0)),
             "reason": str(self.job.get("FailureReason", "")),
         }
 

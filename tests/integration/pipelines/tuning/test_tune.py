@@ -169,5 +169,7 @@ def test_trials_are_nested_runs(
     assert min(point.value for point in history) == result.objective
     assert sorted(point.step for point in history) == list(range(1, len(history) + 1))
     assert winner.data.metrics["seconds"] > 0 and winner.data.metrics["cost_usd"] == 0
+    files = {path.path for path in client.list_artifacts(parent.info.run_id, "report")}
+    assert {"report/report.html", "report/history.png", "report/rounds.png"} <= files
     later = run(TuneSpec(**{**PLAN, "trials": 1, "warm_start": parent.info.run_id}))
     assert later.trials == 1

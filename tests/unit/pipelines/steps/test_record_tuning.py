@@ -1,22 +1,27 @@
 """Test the step `record_tuning` without MLflow. test_tuning.py tests it with MLflow and real trials."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.steps.record_tuning import RecordTuningSpec, run
+from pipelines.steps.record_tuning import RecordTuningSpec, _write_report, run
 
 TRIALS: list[dict[str, Any]] = [
     {"name": "t-001", "state": "complete", "objective": 0.5, "hyperparameters": {"eta": 0.1, "booster": "dart"}},
     {"name": "t-002", "state": "stopped", "hyperparameters": {"eta": 0.2, "booster": "dart"}},
     {"name": "t-003", "state": "failed", "hyperparameters": {"eta": 9.0, "booster": "dart"}, "reason": "eta is 9"},
 ]
+PLAN = {
+    "strategy": "random",
+    "space": {"eta": {"low": 0.01, "high": 1.0, "log": True}, "booster": ["dart", "gbtree"]},
+}
 
 
 def parse(**fields: Any) -> RecordTuningSpec:
     """Parse a spec."""
-    defaults = {"tuning_job": "t", "strategy": "random", "trials": TRIALS, "best": "t-001"}
+    defaults = {"tuning_job": "t", "plan": PLAN, "trials": TRIALS, "best": "t-001"}
     return RecordTuningSpec.parse({**defaults, **fields}, "record_tuning")
 
 
@@ -32,6 +37,29 @@ def test_record_has_the_winner_and_counts_all_trials(home: Any) -> None:
         "hyperparameters": {"eta": 0.1, "booster": "dart"},
     }
     assert result.run_id == "", "MLflow is not set"
+
+
+def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path) -> None:
+    values = [(0.1, "dart", 0.5), (0.2, "dart", 0.4), (0.3, "gbtree", 0.3), (0.4, "gbtree", 0.2), (0.5, "dart", 0.6)]
+    completed: list[dict[str, Any]] = [
+        {
+            "name": f"t-1{number}",
+            "state": "complete",
+            "objective": objective,
+            "hyperparameters": {"eta": eta, "booster": booster},
+            "cost_usd": 0.01,
+            "seconds": 60,
+        }
+        for number, (eta, booster, objective) in enumerate(values)
+    ]
+    _write_report(tmp_path, parse(trials=[*TRIALS, *completed], best="t-13"))
+    page = (tmp_path / "report.html").read_text()
+    assert "8</b><span>trials: 6 complete, 1 pruned, 1 failed" in page and "eta is 9" in page
+    assert "<td>eta 0.4, booster gbtree</td>" in page
+    assert "300 s</b><span>of all trials; 0.05 USD" in page
+    pictures = {"history.png", "parallel.png", "importance.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == pictures, "SageMaker keeps no losses of rounds"
+    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 9
 
 
 @pytest.mark.parametrize("best", ["t-002", "other"])
