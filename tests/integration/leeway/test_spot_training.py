@@ -67,11 +67,18 @@ def test_request_asks_for_spot_and_has_times_as_numbers(drydock, project, make_s
 
 
 def test_config_overrides_the_request(drydock, project, make_spot_task, context, start):
-    config = {"Environment": {"MORE": "yes"}, "StoppingCondition": {"MaxWaitTimeInSeconds": 1_000}}
+    network = {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"]}
+    config = {
+        "Environment": {"MORE": "yes"},
+        "StoppingCondition": {"MaxWaitTimeInSeconds": 1_000},
+        "VpcConfig": network,
+        "EnableInterContainerTrafficEncryption": True,
+    }
     job = drydock.describe_job(start(make_spot_task(config=config), context).trigger.wait.job_name)
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1_000}
+    assert job["VpcConfig"] == network and job["EnableInterContainerTrafficEncryption"] is True
 
 
 def test_hyperparameters_of_the_task_override_those_of_params_yaml(drydock, project, make_spot_task, context, start):
