@@ -153,6 +153,12 @@ def test_dvc_repro_gives_the_same_model_which_passes(shop: Shop) -> None:
     assert "champion: 1" in events
 
 
+def test_the_section_tune_is_a_search_that_runs(shop: Shop) -> None:
+    result = json.loads(shop.run("pipelines", "tune", "--trials", "1", folder="models/orders").out)
+    assert (result["trials"], result["failed"]) == (1, 0)
+    assert set(result["hyperparameters"]) == {"max_depth", "eta", "min_child_weight", "reg_lambda"}
+
+
 def test_all_answers_are_yes_and_a_wrong_policy_is_a_no(shop: Shop) -> None:
     answers = json.loads(shop.run("pipelines", "check", "orders", "--json").out)
     assert {answer["outcome"] for answer in answers} == {"yes"}, answers
