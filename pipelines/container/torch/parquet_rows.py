@@ -115,13 +115,10 @@ class ParquetRows:
                 table = files.get(path).read_row_group(group, columns=self._names, use_threads=False)
                 values = {name: self._convert(table, path, value) for name, value in self._columns.items()}
             except READ_ERRORS as error:
-                raise DataError(f"row group {group} of {path.name} cannot be read: {error}", _HINT) from None
+                raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _HINT) from None
+            _check_row_count(table, len(places), path, group)
             is_selected = places >= 0
             for name, array in values.items():
-                if len(array) != len(places):
-                    raise DataError(
-                        f"row group {group} of {path.name} has {len(array)} rows, not {len(places)}.", _HINT
-                    )
                 if name not in arrays:
                     arrays[name] = np.empty((selection.count, *array.shape[1:]), array.dtype)
                 arrays[name][places[is_selected]] = array if is_selected.all() else array[is_selected]
@@ -162,7 +159,7 @@ def _read_footer(path: Path) -> pq.ParquetFile:
         with _open_file(path) as file:
             return file
     except READ_ERRORS as error:
-        raise DataError(f"{path.name} cannot be read as a Parquet file: {error}", _HINT) from None
+        raise DataError(f"{path.name} cannot be read as a Parquet file: {error}.", _HINT) from None
 
 
 def _open_file(path: Path) -> pq.ParquetFile:
@@ -200,8 +197,6 @@ def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str
 def _convert_column(column: pa.ChunkedArray, path: Path, name: str) -> np.ndarray[Any, Any]:
     """Return the values in the column's own type; a null of a float is NaN."""
     if pa.types.is_fixed_size_list(column.type):
-        if column.null_count:
-            raise DataError(f"the column {name} of {path.name} has {column.null_count} null(s).", "Fill them.")
         chunks = [chunk.flatten() for chunk in column.chunks]
         flat = _convert_column(pa.chunked_array(chunks, column.type.value_type), path, name)
         return flat.reshape(len(column), column.type.list_size)

@@ -79,7 +79,7 @@ def decode_sample(shard: str, key: str, entries: Mapping[str, bytes]) -> dict[st
         try:
             values[name] = decode(content) if decode else content
         except (ValueError, EOFError) as error:
-            raise DataError(f"the entry {name} of the sample {key} in {shard} cannot be read: {error}") from None
+            raise DataError(f"the entry {name} of the sample {key} in {shard} cannot be read: {error}.") from None
     return values
 
 
@@ -94,7 +94,7 @@ def encode_entry(key: str, name: str, value: Any) -> bytes:
     try:
         content = encode(value) if encode and not isinstance(value, bytes) else value
     except (TypeError, ValueError) as error:
-        raise DataError(f"the entry {name} of the sample {key} cannot be written: {error}") from None
+        raise DataError(f"the entry {name} of the sample {key} cannot be written: {error}.") from None
     if not isinstance(content, bytes):
         raise DataError(
             f"the entry {name} of the sample {key} is of type {type(value).__name__}, not bytes.",

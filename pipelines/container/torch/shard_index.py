@@ -89,7 +89,7 @@ def scan_shard(shard: Path) -> ShardIndex:
             end = tar.offset
         _check_end(shard, end)
     except (tarfile.TarError, OSError) as error:
-        raise DataError(f"{shard.name} is damaged: {error}", HINT) from None
+        raise DataError(f"{shard.name} is damaged: {error}.", HINT) from None
     return ShardIndex([*offsets, end])
 
 

@@ -107,7 +107,7 @@ class Shards:
         try:
             return {name: _stack([values[name] for values in samples]) for name in names}
         except (RuntimeError, TypeError, ValueError) as error:
-            raise DataError(f"the samples of a batch cannot be stacked: {error}", _DECODE) from None
+            raise DataError(f"the samples of a batch cannot be stacked: {error}.", _DECODE) from None
 
     def _decode_sample(self, sample: RawSample) -> Mapping[str, Any]:
         values = decode_sample(sample.shard, sample.key, sample.entries)
@@ -119,7 +119,7 @@ class Shards:
             raise
         except Exception as error:  # the script's own function
             text = f"{type(error).__name__}: {error}"
-            raise DataError(f"`decode` failed for the sample {sample.key} of {sample.shard}: {text}") from None
+            raise DataError(f"`decode` failed for the sample {sample.key} of {sample.shard}: {text}.") from None
 
     def _read(self, selection: Selection) -> RawSamples:
         samples: list[Any] = [None] * selection.count
@@ -167,7 +167,7 @@ def _read_block(block: _Block) -> list[RawSample]:
                 start = member.offset_data
                 samples[-1].entries[entry] = content[start : start + member.size]
     except (tarfile.TarError, OSError) as error:
-        raise DataError(f"{block.shard.name} cannot be read at byte {block.offset:,}: {error}", HINT) from None
+        raise DataError(f"{block.shard.name} cannot be read at byte {block.offset:,}: {error}.", HINT) from None
     if len(samples) != len(block.lengths) or len(content) != block.size_bytes:
         found = f"{len(samples)} of {len(block.lengths)} samples"
         raise DataError(f"{block.shard.name} is damaged after byte {block.offset:,}: {found} were found.", HINT)

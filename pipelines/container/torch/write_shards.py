@@ -81,9 +81,8 @@ def _write_all(folder: Path, samples: Iterable[Mapping[str, Any]], prefix: str, 
 def _check_key(key: str, last_key: str | None) -> None:
     base = key.rpartition("/")[2]
     if not base or "." in base or base.startswith("__"):
-        raise DataError(
-            f"the key {key} has a dot in its last part, begins it with __, or has none.", "Use another key."
-        )
+        hint = "After its last slash, a key has at least one character, no dot, and no __ at the start."
+        raise DataError(f"the key {key!r} is not usable.", hint)
     if key == last_key:
         raise DataError(f"two samples in a row have the key {key}: a reader would join them.", "Use unique keys.")
 
