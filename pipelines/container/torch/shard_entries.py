@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,25 @@ KEY = "__key__"
 """Name of a sample's key among its values, as in WebDataset."""
 PICKLES = ("joblib", "pickle", "pkl", "pt", "pth", "pyd")
 """Endings of entries that are, or may be, pickles. WebDataset 1.0.2 unpickles pkl, pickle and pyd."""
+FORMAT_1 = b"\x93NUMPY\x01\x00"
+"""Start of an array in numpy's format 1.0."""
+
+
+@lru_cache(256)
+def _parse_header(header: bytes) -> tuple[tuple[int, ...], bool, Any]:
+    """Parse the header of an array in format 1.0. numpy takes longer for it than for the array, so it is kept."""
+    buffer = io.BytesIO(header)
+    np.lib.format.read_magic(buffer)
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(buffer)
+    return shape, is_fortran, dtype
 
 
 def _load_array(content: bytes) -> Any:
+    if content.startswith(FORMAT_1):
+        start = len(FORMAT_1) + 2 + int.from_bytes(content[len(FORMAT_1) : len(FORMAT_1) + 2], "little")
+        shape, is_fortran, dtype = _parse_header(content[:start])
+        if not is_fortran and not dtype.hasobject:
+            return np.frombuffer(content, dtype, math.prod(shape), start).reshape(shape).copy()
     return np.load(io.BytesIO(content), allow_pickle=False)
 
 

@@ -35,10 +35,12 @@ class Source(Protocol):
     """What is counted: shards, row groups."""
     part_hint: str
     """What to do if there are too few of them."""
-    sizes: Sequence[int]
-    """Number of samples of each block."""
     default_window: int
     """Number of samples to mix, if the script does not say it."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Number of samples of each block."""
 
     def open(self) -> AbstractContextManager[Callable[[Selection], Samples]]:
         """Return the function that reads the samples of a selection. It has open files, and belongs to one thread."""

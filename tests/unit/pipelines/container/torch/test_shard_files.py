@@ -78,6 +78,28 @@ def test_names_are_split_by_the_first_dot_of_the_last_part():
 
 
 @pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6).reshape(2, 3),
+        np.asfortranarray(np.ones((2, 3))),
+        np.array(1.5),
+        np.array(["a", "bc"]),
+        np.empty((0, 3)),
+    ],
+)
+def test_arrays_are_what_numpy_reads(array):
+    for version in ((1, 0), (2, 0)):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, version)
+        for _ in range(2):  # the second time, the header is known
+            loaded = decode_sample("a.tar", "1", {"x.npy": buffer.getvalue()})["x.npy"]
+            assert loaded.dtype == array.dtype and loaded.shape == array.shape and (loaded == array).all()
+            assert loaded.flags.writeable
+        with pytest.raises(DataError, match=r"the entry x\.npy of the sample 1 in a\.tar cannot be read"):
+            decode_sample("a.tar", "1", {"x.npy": buffer.getvalue()[:70]})
+
+
+@pytest.mark.parametrize(
     ("sample", "text"),
     [
         ({"pkl": b"x"}, "a pickle, which can run code"),
