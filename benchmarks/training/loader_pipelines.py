@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from pipelines.container.torch.loader import Loader
 from pipelines.container.torch.parquet_rows import ParquetRows
@@ -91,7 +91,7 @@ def _read_shards(folder: Path, workers: int) -> int:
     return _count(loader, lambda batch: batch["x.npy"])
 
 
-class _Entries(Dataset[Any]):
+class _Entries:
     """A map-style dataset of the samples of shards: it reads the bytes of a sample when it is asked for it."""
 
     def __init__(self, folder: Path) -> None:
@@ -117,7 +117,8 @@ class _Entries(Dataset[Any]):
 
 
 def _read_entries(folder: Path) -> int:
-    loader = DataLoader(_Entries(folder), BATCH, shuffle=True, num_workers=WORKERS)
+    dataset: Any = _Entries(folder)
+    loader = DataLoader(dataset, BATCH, shuffle=True, num_workers=WORKERS)
     return _count(loader, lambda batch: batch[0])
 
 

@@ -20,7 +20,7 @@ TUNING_KIND = "HyperParameterTuning"
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
-DATA_WAIT = re.compile(r"data_wait_share=([01]\.\d+);")
+DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
 """Line that a training script prints at its end: the share of its time that it waited for data. The line is not read by
 MetricDefinitions, because SageMaker refuses them for some images."""
 
@@ -144,7 +144,7 @@ def find_data_wait_share(logs: Any, job_name: str) -> float | None:
     """
     matches = [DATA_WAIT.search(event["message"]) for event in _find_events(logs, job_name, "data_wait_share")]
     shares = [float(match[1]) for match in matches if match]
-    return min(shares[-1], 1.0) if shares else None
+    return shares[-1] if shares else None
 
 
 def _find_events(logs: Any, job_name: str, text: str) -> list[Any]:

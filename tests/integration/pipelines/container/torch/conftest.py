@@ -1,4 +1,4 @@
-"""Provide channels of Parquet files and of shards. Without torch, the tests of this folder are skipped."""
+"""Provide channels of Parquet files and of shards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 REASON = "torch is not installed: pip install 'leeway[torch]'"
-HAS_TORCH = pytest.importorskip("torch", reason=REASON)
-
+"""Why the tests of this folder are skipped without torch."""
 COLUMNS = {"id": "id", "features": ["x", "y"]}
 """Columns of a batch of the Parquet channel."""
 

@@ -14,7 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.pipelines.container.torch.conftest import write_rows
+from tests.integration.pipelines.container.torch.conftest import REASON, write_rows
+
+pytest.importorskip("torch", reason=REASON)
+
 
 ROOT = Path(__file__).parents[5]
 SCRIPT = Path(__file__).with_name("reading_script.py")

@@ -4,6 +4,10 @@ import itertools
 import json
 
 import pytest
+
+from tests.integration.pipelines.container.torch.conftest import REASON
+
+pytest.importorskip("torch", reason=REASON)
 import torch
 
 from pipelines.container.torch.loader import Loader

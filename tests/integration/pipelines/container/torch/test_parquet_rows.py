@@ -4,12 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from tests.integration.pipelines.container.torch.conftest import REASON, write_rows
+
+pytest.importorskip("torch", reason=REASON)
 import torch
 
 from pipelines.container.torch.loader import Loader
 from pipelines.container.torch.parquet_rows import ParquetRows
 from pipelines.errors import DataError
-from tests.integration.pipelines.container.torch.conftest import write_rows
 
 
 def load_all(folder, columns=None, **options):

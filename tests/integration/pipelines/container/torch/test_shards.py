@@ -5,6 +5,10 @@ import tarfile
 
 import numpy as np
 import pytest
+
+from tests.integration.pipelines.container.torch.conftest import REASON
+
+pytest.importorskip("torch", reason=REASON)
 import torch
 
 from pipelines.container.torch.loader import Loader

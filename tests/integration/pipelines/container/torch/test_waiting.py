@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.pipelines.container.torch.conftest import REASON
+
+pytest.importorskip("torch", reason=REASON)
+
 from pipelines.container.torch import waiting
 from pipelines.container.torch.loader import Loader
 from pipelines.container.torch.shards import Shards
