@@ -90,3 +90,9 @@ def test_size_of_the_instances_is_a_part_of_it():
     (sentence,) = advise([make_job(**little)] * 5)
     assert sentence.startswith("The last 5 training jobs of model m on ml.m5.xlarge used at most 10% of its 4 vCPUs")
     assert advise([make_job(**little)] * 4) == [], "too few jobs"
+
+
+def test_training_that_waits_for_its_data_is_a_part_of_it():
+    assert advise([make_job(spot=True, data_wait_share=0.1)]) == []
+    (sentence,) = advise([make_job(spot=True, data_wait_share=0.5)])
+    assert sentence.startswith("A training job of model m on ml.m5.xlarge waited for data in 50% of the time")
