@@ -2,7 +2,8 @@
 
     python reading_script.py FOLDER STATE PROCESSES WORKERS
 
-The processes of the training are loaders of this process, which take a step each in turn. SIGTERM stops after a step.
+The processes of the training are loaders of this process, which take a step each in turn. A step begins with a byte
+from stdin, until stdin is closed: so a test decides how far it can come. SIGTERM stops after a step.
 """
 
 import json
@@ -29,6 +30,7 @@ def main(folder: str, state_file: str, processes: int, workers: int) -> None:
             loader.load_state_dict(saved["position"])
     stop.defer()
     for batches in zip(*loaders, strict=True):
+        sys.stdin.buffer.read(1)
         saved["ids"] += [sample for batch in batches for sample in batch["id"].tolist()]
         saved["position"] = loaders[0].state_dict()
         temporary = path.with_suffix(".making")

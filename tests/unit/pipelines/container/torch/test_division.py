@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from pipelines.container.torch.division import Division, are_valid, count_samples
+from pipelines.container.torch.order import EpochOrder
 from pipelines.errors import DataError
 
 SPANS = ((0, 40), (50, 51), (60, 143))
@@ -64,6 +65,22 @@ def test_rest_is_divided_by_other_numbers_again_and_again():
         spans = division.find_rest(done)
     assert spans == ()
     assert sorted(taken) == list_positions(SPANS)
+
+
+def test_processes_read_blocks_of_their_own():
+    """Only the blocks of the windows at the edges of a part are read by two readers."""
+    order = EpochOrder([10] * 400, 3, 0, 50)
+    division = Division(((0, 4_000),), 4, 2, 16)
+    readers = itertools.product(range(4), range(2))
+    read_blocks = [
+        block
+        for reader in readers
+        for span in division.get_spans(*reader, 0)
+        for selection in order.select(*span)
+        for block, _ in selection.blocks
+    ]
+    assert set(read_blocks) == set(range(400))
+    assert len(read_blocks) <= 400 + 7 * 5, "seven edges, each in a window of five blocks"
 
 
 def test_nothing_left_is_no_step():
