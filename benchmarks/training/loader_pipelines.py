@@ -28,7 +28,7 @@ from pipelines.container.torch.shards import Shards
 
 BATCH = 256
 WORKERS = 2
-WINDOW, SHARD_WINDOW = 50_000, 1_000
+BUFFER, SHARD_BUFFER = 50_000, 1_000
 
 Pipeline = tuple[str, Callable[[], int]]
 
@@ -64,7 +64,7 @@ def _count(batches: Iterable[Any], find_label: Callable[[Any], Any]) -> int:
 
 def _read_rows(folder: Path, names: list[str], workers: int) -> int:
     source = ParquetRows(folder, {"x": names, "y": "label"})
-    loader = Loader(source, BATCH, seed=1, window=WINDOW, workers=workers)
+    loader = Loader(source, BATCH, seed=1, buffer=BUFFER, workers=workers)
     return _count(loader, lambda batch: batch["y"])
 
 
@@ -87,7 +87,7 @@ def _convert(names: list[str], batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _read_shards(folder: Path, workers: int) -> int:
-    loader = Loader(Shards(folder), BATCH, seed=1, window=SHARD_WINDOW, workers=workers)
+    loader = Loader(Shards(folder), BATCH, seed=1, buffer=SHARD_BUFFER, workers=workers)
     return _count(loader, lambda batch: batch["x.npy"])
 
 
@@ -125,6 +125,6 @@ def _read_entries(folder: Path) -> int:
 def _read_webdataset(folder: Path) -> int:
     webdataset: Any = importlib.import_module("webdataset")
     urls = [str(path) for path in sorted(folder.glob("*.tar"))]
-    dataset = webdataset.WebDataset(urls, shardshuffle=100, seed=1).shuffle(SHARD_WINDOW).decode()
+    dataset = webdataset.WebDataset(urls, shardshuffle=100, seed=1).shuffle(SHARD_BUFFER).decode()
     batches = dataset.to_tuple("x.npy", "cls").batched(BATCH)
     return _count(webdataset.WebLoader(batches, batch_size=None, num_workers=WORKERS), lambda batch: batch[0])

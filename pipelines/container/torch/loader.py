@@ -40,7 +40,7 @@ class Loader:
         batch_size: samples in a batch of one process. The last batch of an epoch has another number of samples.
         seed: seed of the order.
         shuffle: whether the order is drawn; if not, it is that of the files.
-        window: least number of samples that are mixed with each other, in the memory of each reader; None: the
+        buffer: least number of samples that are mixed with each other, in the memory of each reader; None: the
             default of the source.
         rank: number of this process, from 0.
         processes: number of processes of the training, on all hosts.
@@ -62,7 +62,7 @@ class Loader:
         *,
         seed: int = 0,
         shuffle: bool = True,
-        window: int | None = None,
+        buffer: int | None = None,
         rank: int = 0,
         processes: int = 1,
         workers: int = 0,
@@ -78,7 +78,7 @@ class Loader:
         if processes > source.part_count:
             raise DataError(f"{source.description}, for {processes} processes (hosts x GPUs).", _describe_help(source))
         self._source, self._batch_size, self._seed, self._rank = source, batch_size, seed, rank
-        self._window = max(1, source.default_window if window is None else window) if shuffle else 0
+        self._buffer = max(1, source.default_buffer if buffer is None else buffer) if shuffle else 0
         self._processes, self._workers, self._prefetch = processes, workers, prefetch
         self._pin_memory = torch.cuda.is_available() if pin_memory is None else pin_memory
         self._start_method = start_method
@@ -142,7 +142,7 @@ class Loader:
         except (KeyError, TypeError, ValueError):
             raise DataError("the checkpoint has no position of the loader that can be read.", _HINT) from None
         if not is_known or order != self._digest:
-            what = "other data, another seed or another window" if is_known else "another version"
+            what = "other data, another seed or another buffer" if is_known else "another version"
             raise DataError(f"the loader's position in the checkpoint is that of {what}.", _HINT)
         own_division = self._divide(spans)
         if division == own_division:
@@ -152,7 +152,7 @@ class Loader:
 
     @property
     def _digest(self) -> str:
-        text = f"{self._source.identity} {self._seed} {self._window}"
+        text = f"{self._source.identity} {self._seed} {self._buffer}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -162,7 +162,7 @@ class Loader:
         return Division(spans, self._processes, max(1, self._workers), self._batch_size)
 
     def _read(self) -> Any:
-        order = EpochOrder(self._source.sizes, self._seed, self._epoch, self._window)
+        order = EpochOrder(self._source.sizes, self._seed, self._epoch, self._buffer)
         reading = Reading(self._source, order, self._division, self._rank, self._done)
         if not self._workers:
             return read_in_thread(reading, self._prefetch, is_pinned=self._pin_memory)

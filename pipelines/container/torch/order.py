@@ -1,8 +1,8 @@
 """Compute the order in which the samples of an epoch are read: a pure function of the seed and the epoch.
 
 Samples are read in blocks (a row group of a Parquet file, some neighbors in a shard). The order of the blocks is drawn
-for each epoch. Blocks that follow each other in it form a window; the samples of a window are mixed. So any part of the
-order can be computed and read on its own, whatever was read before, and a reader has one window in memory.
+for each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are mixed. So any part of the
+order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Samples of one window that follow each other in the order.
+    """Samples of one buffer that follow each other in the order.
 
     Attributes:
         count: number of samples.
@@ -37,13 +37,13 @@ class EpochOrder:
         sizes: number of samples of each block.
         seed: seed, 0 or more. The same values give the same order, with any version of numpy.
         epoch: number of the epoch, 0 or more.
-        window: least number of samples that are mixed with each other; 0: the samples stay in the order of the blocks.
+        buffer: least number of samples that are mixed with each other; 0: the samples stay in the order of the blocks.
     """
 
-    def __init__(self, sizes: Sequence[int], seed: int, epoch: int, window: int) -> None:
-        self._sizes, self._seeds, self._window = np.asarray(sizes, np.int64), (*_split_seed(seed), epoch), window
+    def __init__(self, sizes: Sequence[int], seed: int, epoch: int, buffer: int) -> None:
+        self._sizes, self._seeds, self._buffer = np.asarray(sizes, np.int64), (*_split_seed(seed), epoch), buffer
         self._blocks = self._draw(len(self._sizes), 0)
-        self._cuts = _cut_windows(self._sizes[self._blocks], window)
+        self._cuts = _cut_buffers(self._sizes[self._blocks], buffer)
         block_starts = np.concatenate(([0], np.cumsum(self._sizes[self._blocks])))
         self._starts = block_starts[self._cuts]
 
@@ -53,15 +53,15 @@ class EpochOrder:
         return int(self._starts[-1])
 
     def select(self, start: int, stop: int) -> Iterator[Selection]:
-        """Yield the samples from the position `start` in the order up to `stop`, window by window."""
+        """Yield the samples from the position `start` in the order up to `stop`, buffer by buffer."""
         number = int(np.searchsorted(self._starts, start, "right")) - 1
         while start < stop:
             begin, end = int(self._starts[number]), int(self._starts[number + 1])
             next_start = min(end, stop)
-            yield self._select_in_window(number, start - begin, next_start - begin)
+            yield self._select_in_buffer(number, start - begin, next_start - begin)
             start, number = next_start, number + 1
 
-    def _select_in_window(self, number: int, start: int, stop: int) -> Selection:
+    def _select_in_buffer(self, number: int, start: int, stop: int) -> Selection:
         blocks = self._blocks[self._cuts[number] : self._cuts[number + 1]]
         rows = self._draw(int(self._sizes[blocks].sum()), number + 1)[start:stop]
         places = np.full(int(self._sizes[blocks].sum()), -1, np.int64)
@@ -73,21 +73,21 @@ class EpochOrder:
 
     def _draw(self, count: int, purpose: int) -> Places:
         """Draw an order of `count` things; the purposes are independent of each other."""
-        if not self._window:
+        if not self._buffer:
             return np.arange(count)
         # numpy keeps the numbers of RandomState in all versions, and not those of its other generators (NEP 19).
         return np.random.RandomState([*self._seeds, purpose]).permutation(count)
 
 
-def _cut_windows(sizes: Places, window: int) -> Places:
-    """Return where windows of at least `window` samples begin, as numbers of blocks, and the end of the last one.
+def _cut_buffers(sizes: Places, buffer: int) -> Places:
+    """Return where buffers of at least `buffer` samples begin, as numbers of blocks, and the end of the last one.
 
-    Each window is as short as possible, so it has less than `window` samples and a block.
+    Each buffer is as short as possible, so it has less than `buffer` samples and a block.
     """
     cuts, count = [0], 0
     for number, size in enumerate(sizes.tolist(), 1):
         count += size
-        if count >= window:
+        if count >= buffer:
             cuts.append(number)
             count = 0
     if cuts[-1] != len(sizes):

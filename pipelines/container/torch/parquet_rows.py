@@ -21,7 +21,7 @@ from pipelines.errors import DataError
 
 MAX_OPEN_FILES = 64
 """Largest number of files that a reader keeps open."""
-DEFAULT_WINDOW = 50_000
+DEFAULT_BUFFER = 50_000
 """Number of rows that are mixed, if the script does not say it."""
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
 """What pyarrow raises for a file that is damaged."""
@@ -41,7 +41,7 @@ class RowArrays:
 class ParquetRows:
     """The rows of all Parquet files of a channel.
 
-    A row group is the smallest part that is read, and at most a window of rows and one row group are in memory. All
+    A row group is the smallest part that is read, and at most a buffer of rows and one row group are in memory. All
     files have the same columns and types.
 
     Args:
@@ -56,7 +56,7 @@ class ParquetRows:
 
     part_name = "row group"
     part_hint = "Write smaller row groups: `pq.write_table(..., row_group_size=10_000)`."
-    default_window = DEFAULT_WINDOW
+    default_buffer = DEFAULT_BUFFER
 
     def __init__(self, folder: Path, columns: Mapping[str, str | Sequence[str]] | None = None) -> None:
         self._folder, paths = folder, list_files(folder, ".parquet")

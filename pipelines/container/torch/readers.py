@@ -92,7 +92,7 @@ def read_in_workers(
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):
             raise
-        hint = "Perhaps the memory or /dev/shm is too small: use fewer workers, or a smaller window or prefetch."
+        hint = "Perhaps the memory or /dev/shm is too small: use fewer workers, or a smaller buffer or prefetch."
         raise TryAgainError(f"a worker of the loader was killed: {error}", hint) from None
 
 

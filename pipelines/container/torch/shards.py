@@ -22,7 +22,7 @@ from pipelines.errors import DataError, LeewayError
 
 BLOCK_BYTES = 4 * 2**20
 """Bytes of a shard that are read at once, if one sample is not larger."""
-DEFAULT_WINDOW = 1_000
+DEFAULT_BUFFER = 1_000
 """Number of samples that are mixed, if the script does not say it."""
 
 
@@ -72,7 +72,7 @@ class Shards:
 
     part_name = "shard"
     part_hint = "Write more shards: `write_shards(..., shard_bytes=...)`."
-    default_window = DEFAULT_WINDOW
+    default_buffer = DEFAULT_BUFFER
 
     def __init__(self, folder: Path, decode: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None) -> None:
         self._decode, paths = decode, list_files(folder, ".tar")

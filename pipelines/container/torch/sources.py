@@ -35,7 +35,7 @@ class Source(Protocol):
     """What is counted: shards, row groups."""
     part_hint: str
     """What to do if there are too few of them."""
-    default_window: int
+    default_buffer: int
     """Number of samples to mix, if the script does not say it."""
 
     @property

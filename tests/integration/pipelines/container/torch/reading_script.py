@@ -22,7 +22,7 @@ def main(folder: str, state_file: str, processes: int, workers: int) -> None:
     saved = json.loads(path.read_text()) if path.exists() else {"ids": [], "position": None}
     source = ParquetRows(Path(folder), {"id": "id"})
     loaders = [
-        Loader(source, 4, seed=1, window=100, rank=rank, processes=processes, workers=workers)
+        Loader(source, 4, seed=1, buffer=100, rank=rank, processes=processes, workers=workers)
         for rank in range(processes)
     ]
     for loader in loaders:

@@ -116,7 +116,7 @@ from pathlib import Path
 from pipelines.container.torch.loader import Loader
 from pipelines.container.torch.parquet_rows import ParquetRows
 source = ParquetRows(Path(sys.argv[1]), {"x": [f"x{n}" for n in range(8)]})
-count = sum(len(batch["x"]) for batch in Loader(source, 500, window=20_000, workers=int(sys.argv[2])))
+count = sum(len(batch["x"]) for batch in Loader(source, 500, buffer=20_000, workers=int(sys.argv[2])))
 assert count == sum(source.sizes)
 who = resource.RUSAGE_CHILDREN if int(sys.argv[2]) else resource.RUSAGE_SELF
 print(resource.getrusage(who).ru_maxrss / 1024)
@@ -130,7 +130,7 @@ def measure_peak_mib(folder, workers):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_memory_does_not_grow_with_the_file(tmp_path, workers):
-    """The larger file has 244 MiB more; a reader has a window of 20,000 rows, and batches ahead."""
+    """The larger file has 244 MiB more; a reader has a buffer of 20,000 rows, and batches ahead."""
     values = {f"x{number}": np.random.default_rng(number).random(100_000) for number in range(8)}
     table, sizes_mib = pa.table(values), []
     for name, repeats in (("small", 1), ("large", 41)):

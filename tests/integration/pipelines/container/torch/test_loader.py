@@ -13,7 +13,7 @@ import torch
 from pipelines.container.torch.loader import Loader
 from pipelines.errors import DataError, TryAgainError
 
-WINDOW = 50
+BUFFER = 50
 
 
 def make_loaders(open_source, processes, workers, batch_size=16, **options):
@@ -22,7 +22,7 @@ def make_loaders(open_source, processes, workers, batch_size=16, **options):
         Loader(
             source,
             batch_size,
-            **{"seed": 5, "window": WINDOW, **options},
+            **{"seed": 5, "buffer": BUFFER, **options},
             rank=rank,
             processes=processes,
             workers=workers,
@@ -78,7 +78,7 @@ def test_order_is_drawn_from_the_seed_and_the_epoch(open_source, workers):
     assert torch.rand(1) == expected, "the loader does not change the numbers that the training draws"
 
 
-def test_samples_of_a_window_are_mixed_and_not_only_the_blocks(open_source):
+def test_samples_of_a_buffer_are_mixed_and_not_only_the_blocks(open_source):
     (batch, *_) = load(make_loaders(open_source, 1, 0, batch_size=30)[0])
     assert sum(right - left == 1 for left, right in itertools.pairwise(batch)) < 5
     assert max(batch) - min(batch) > 40, "from more than one block"
@@ -127,8 +127,8 @@ def test_position_after_the_last_batch_is_the_end_of_the_epoch(open_source):
 @pytest.mark.parametrize(
     ("options", "change", "text"),
     [
-        ({"seed": 6}, {}, "other data, another seed or another window"),
-        ({"window": 51}, {}, "other data, another seed or another window"),
+        ({"seed": 6}, {}, "other data, another seed or another buffer"),
+        ({"buffer": 51}, {}, "other data, another seed or another buffer"),
         ({}, {"version": 2}, "another version"),
         ({}, {"spans": [[0, 10**6]]}, "another version"),
         ({}, {"spans": None}, "no position of the loader"),

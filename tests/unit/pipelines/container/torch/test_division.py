@@ -68,7 +68,7 @@ def test_rest_is_divided_by_other_numbers_again_and_again():
 
 
 def test_processes_read_blocks_of_their_own():
-    """Only the blocks of the windows at the edges of a part are read by two readers."""
+    """Only the blocks of the buffers at the edges of a part are read by two readers."""
     order = EpochOrder([10] * 400, 3, 0, 50)
     division = Division(((0, 4_000),), 4, 2, 16)
     readers = itertools.product(range(4), range(2))
@@ -80,7 +80,7 @@ def test_processes_read_blocks_of_their_own():
         for block, _ in selection.blocks
     ]
     assert set(read_blocks) == set(range(400))
-    assert len(read_blocks) <= 400 + 7 * 5, "seven edges, each in a window of five blocks"
+    assert len(read_blocks) <= 400 + 7 * 5, "seven edges, each in a buffer of five blocks"
 
 
 def test_nothing_left_is_no_step():

@@ -24,20 +24,20 @@ def list_samples(order, start=0, stop=COUNT):
     return samples
 
 
-@pytest.mark.parametrize("window", [0, 1, 10, 40, 1_000])
-def test_each_sample_is_in_the_order_once(window):
-    order = EpochOrder(SIZES, 3, 0, window)
+@pytest.mark.parametrize("buffer", [0, 1, 10, 40, 1_000])
+def test_each_sample_is_in_the_order_once(buffer):
+    order = EpochOrder(SIZES, 3, 0, buffer)
     assert order.count == COUNT
     assert sorted(list_samples(order)) == list(range(COUNT))
 
 
-def test_without_a_window_the_order_is_that_of_the_files():
+def test_without_a_buffer_the_order_is_that_of_the_files():
     assert list_samples(EpochOrder(SIZES, 3, 5, 0)) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("window", [0, 10, 1_000])
-def test_any_part_of_the_order_can_be_computed_on_its_own(window):
-    order = EpochOrder(SIZES, 3, 1, window)
+@pytest.mark.parametrize("buffer", [0, 10, 1_000])
+def test_any_part_of_the_order_can_be_computed_on_its_own(buffer):
+    order = EpochOrder(SIZES, 3, 1, buffer)
     whole = list_samples(order)
     for start in range(0, COUNT, 5):
         for stop in range(start, COUNT + 1, 7):
@@ -58,7 +58,7 @@ def test_order_stays_the_same_in_later_versions():
     assert hashlib.sha256(str(samples).encode()).hexdigest()[:16] == "355c76cd21ec2601"
 
 
-def test_a_reader_has_less_than_a_window_and_a_block_in_memory():
+def test_a_reader_has_less_than_a_buffer_and_a_block_in_memory():
     selections = list(EpochOrder([10] * 100, 3, 0, 35).select(0, 1_000))
     assert {selection.count for selection in selections} == {40}
     assert all(len(selection.blocks) == 4 for selection in selections)
