@@ -13,6 +13,9 @@ from pipelines.costs.prices import find_price
 from pipelines.costs.usage.columns import flatten_usage
 from pipelines.system.log import log
 
+JOB_COLUMNS = {"secondary_status", "failure_reason", "created", "started", "ended", "data_wait_share"}
+"""Columns of the ledger that are fields of a job, besides those of its charge."""
+
 
 class JobPurpose(BaseModel):
     """What a job ran for: the columns of the ledger that do not come from SageMaker's description of the job."""
@@ -47,7 +50,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
     prices = {name: find_price(name, purpose.region) for name in sorted({job.instance_type for job in jobs})}
     purpose_fields = purpose.model_dump() | {"project": find_paying_project(purpose.project, purpose.model)}
     rows = [
-        job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
+        job.model_dump(include=JOB_COLUMNS)
         | compute_charge(job, prices[job.instance_type]).model_dump()
         | flatten_usage(job)
         | {"price_source": prices[job.instance_type].source}

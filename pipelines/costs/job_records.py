@@ -20,14 +20,20 @@ TUNING_KIND = "HyperParameterTuning"
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
+DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
+"""Line that a training script prints at its end: the share of its time that it waited for data. The line is not read by
+MetricDefinitions, because SageMaker refuses them for some images."""
 
 
-def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def to_training_record(
+    job: Mapping[str, Any], restored: Sequence[Mapping[str, str]], data_wait_share: float | None = None
+) -> dict[str, Any]:
     """Convert an ended training job to a record for the step `charge`.
 
     Args:
         job: response of DescribeTrainingJob.
         restored: the result of `list_restored_checkpoints` for the job.
+        data_wait_share: the result of `find_data_wait_share` for the job.
     """
     resources = job["ResourceConfig"]
     return {
@@ -53,6 +59,7 @@ def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, s
         ],
         "restored": list(restored),
         "failure_reason": job.get("FailureReason", ""),
+        "data_wait_share": data_wait_share,
     }
 
 
@@ -117,12 +124,7 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
         One entry for each start of the script, with two times, ISO 8601 in UTC: `at`, when the script reported the
         checkpoint in its log, and `saved_at`, when the checkpoint was saved (empty if it started without one).
     """
-    request = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
-    try:
-        streams = [stream["logStreamName"] for stream in logs.describe_log_streams(**request)["logStreams"]]
-        events = [event for stream in streams for event in _find_restore_events(logs, stream)]
-    except logs.exceptions.ResourceNotFoundException:
-        return []
+    events = _find_events(logs, job_name, "checkpoint restored")
     return [
         {"at": _format_ms(event["timestamp"]), "saved_at": match[1] or ""}
         for event in events
@@ -130,10 +132,38 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
     ]
 
 
-def _find_restore_events(logs: Any, stream: str) -> Iterator[Any]:
-    """Yield the log events about restored checkpoints; CloudWatch Logs selects them."""
+def find_data_wait_share(logs: Any, job_name: str) -> float | None:
+    """Find the share of its time that a training waited for data, from the log of its first host.
+
+    Args:
+        logs: boto3 client of CloudWatch Logs.
+        job_name: name of the training job.
+
+    Returns:
+        The share that the script reported last, from 0 to 1; None if it reported none.
+    """
+    matches = [DATA_WAIT.search(event["message"]) for event in _find_events(logs, job_name, "data_wait_share")]
+    shares = [float(match[1]) for match in matches if match]
+    return shares[-1] if shares else None
+
+
+def _find_events(logs: Any, job_name: str, text: str) -> list[Any]:
+    """Return the events with a text in the log of the first host, oldest first; none if there is no log.
+
+    CloudWatch Logs selects them.
+    """
+    request = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
+    try:
+        streams = [stream["logStreamName"] for stream in logs.describe_log_streams(**request)["logStreams"]]
+        events = [event for stream in streams for event in _iterate_events(logs, stream, text)]
+    except logs.exceptions.ResourceNotFoundException:
+        return []
+    return sorted(events, key=lambda event: int(event["timestamp"]))
+
+
+def _iterate_events(logs: Any, stream: str, text: str) -> Iterator[Any]:
     pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=LOG_GROUP, logStreamNames=[stream], filterPattern='"checkpoint restored"'
+        logGroupName=LOG_GROUP, logStreamNames=[stream], filterPattern=f'"{text}"'
     )
     for page in pages:
         yield from page["events"]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
-from pipelines.costs.usage.columns import COLUMNS
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
@@ -37,6 +37,8 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in ("lost_s", "capacity_s", "first_capacity_s")),
         # What the job used of its instances, percent: cpu_peak, cpu_mean ... Null if it is not known.
         *((name, pa.float64()) for name in COLUMNS),
+        # Share of its time that a training waited for data. Null if its script did not report it.
+        (DATA_WAIT_COLUMN, pa.float64()),
     ]
 )
 

@@ -107,7 +107,8 @@ def _describe_job(clients: Clients, kind: str, summary: Mapping[str, Any]) -> Jo
     if kind != "Training":
         return Job(**job_records.to_on_demand_record(job), **usage)
     restored = job_records.list_restored_checkpoints(clients.logs, name)
-    return Job(**job_records.to_training_record(job, restored), **usage)
+    data_wait_share = job_records.find_data_wait_share(clients.logs, name)
+    return Job(**job_records.to_training_record(job, restored, data_wait_share), **usage)
 
 
 def _read_usage(cloudwatch: Any, job: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ RESOURCES: tuple[Resource, ...] = get_args(Resource)
 """Resources whose use is in the ledger."""
 COLUMNS = tuple(f"{resource}_{name}" for resource in RESOURCES for name in ResourceUse.model_fields)
 """The columns: cpu_peak, cpu_mean, memory_peak ... percent; null if it is not known."""
+DATA_WAIT_COLUMN = "data_wait_share"
+"""The column with the share of its time, from 0 to 1, that a training waited for data; null if it is not known."""
 
 
 def flatten_usage(job: Job) -> dict[str, float]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines.costs.usage.columns import RESOURCES
+from pipelines.costs.usage.columns import DATA_WAIT_COLUMN, RESOURCES
 from pipelines.escaping import escape
 
-HEADINGS = ("jobs", "queue\ns", "CPU\n%", "memory\n%", "disk\n%", "GPU\n%", "GPU memory\n%")
+HEADINGS = ("jobs", "queue\ns", "CPU\n%", "memory\n%", "disk\n%", "GPU\n%", "GPU memory\n%", "data wait\n%")
 CAPTION = (
     "Mean / peak. 100 % of CPU is one core, 100 % of GPU is one GPU; memory and disk are those of the instance. "
-    "-: not known."
+    "Data wait: share of their time that trainings waited for data. -: not known."
 )
 
 Row = Mapping[str, Any]
@@ -25,17 +25,27 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
     Returns:
         `jobs`, their number; `queue_s`, the mean of the seconds from a job's creation to its first instances; for each
         resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose use is known; None if there is none.
-        Longer jobs have more weight in the mean.
+        Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such a mean, too.
     """
     summary: dict[str, Any] = {"jobs": len(rows)}
     summary["queue_s"] = sum(row["first_capacity_s"] or 0.0 for row in rows) / len(rows) if rows else 0.0
     for resource in RESOURCES:
-        known = [row for row in rows if row[f"{resource}_peak"] is not None]
-        weights = [max(row["training_s"], 1) * row["instance_count"] for row in known]
-        products = (row[f"{resource}_mean"] * weight for row, weight in zip(known, weights, strict=True))
-        summary[f"{resource}_peak"] = max((row[f"{resource}_peak"] for row in known), default=None)
-        summary[f"{resource}_mean"] = sum(products) / sum(weights) if known else None
+        summary[f"{resource}_peak"] = max(_list_known(rows, f"{resource}_peak"), default=None)
+        summary[f"{resource}_mean"] = compute_mean(rows, f"{resource}_mean")
+    summary[DATA_WAIT_COLUMN] = compute_mean(rows, DATA_WAIT_COLUMN)
     return summary
+
+
+def compute_mean(rows: Sequence[Row], name: str) -> float | None:
+    """Compute the mean of a column over the jobs that have a value, by their instance seconds; None if none has."""
+    known = [row for row in rows if row[name] is not None]
+    weights = [max(row["training_s"], 1) * row["instance_count"] for row in known]
+    products = (row[name] * weight for row, weight in zip(known, weights, strict=True))
+    return sum(products) / sum(weights) if known else None
+
+
+def _list_known(rows: Sequence[Row], name: str) -> list[float]:
+    return [row[name] for row in rows if row[name] is not None]
 
 
 def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) -> Table:
@@ -61,4 +71,6 @@ def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) ->
 def _format_cells(summary: Row) -> list[str]:
     uses = [(summary[f"{resource}_mean"], summary[f"{resource}_peak"]) for resource in RESOURCES]
     cells = ["-" if peak is None else f"{mean:.0f} / {peak:.0f}" for mean, peak in uses]
-    return [str(summary["jobs"]), f"{summary['queue_s']:,.0f}", *cells]
+    share = summary[DATA_WAIT_COLUMN]
+    wait = "-" if share is None else f"{100 * share:.0f}"
+    return [str(summary["jobs"]), f"{summary['queue_s']:,.0f}", *cells, wait]

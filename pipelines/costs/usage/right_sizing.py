@@ -34,11 +34,16 @@ def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
         rows: rows of the ledger of jobs, oldest first.
         now: the current moment.
     """
+    return [sentence for task_rows in group_by_task(rows) for sentence in _advise(task_rows, now)]
+
+
+def group_by_task(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows of each task, oldest first."""
     rows_by_task: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        key = (row["model"] or "", row["dag_id"] or "", row["task_id"] or "", _get_kind(row), row["region"] or "")
+        key = (row["model"] or "", row["dag_id"] or "", row["task_id"] or "", get_kind(row), row["region"] or "")
         rows_by_task.setdefault(key, []).append(row)
-    return [sentence for key in sorted(rows_by_task) for sentence in _advise(rows_by_task[key], now)]
+    return [rows_by_task[key] for key in sorted(rows_by_task)]
 
 
 def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
@@ -63,7 +68,7 @@ def _advise_larger(row: Row, size: InstanceSize) -> str:
     memory, _, name = min(larger_types, default=(0, 0, ""))
     ending = f"{name} has {memory / size.memory:g} times as much" if name else "take an instance type with more"
     return (
-        f"{_describe_jobs(row, 1)} used {row['memory_peak']:.0f}% of its memory ({row['name']}, "
+        f"{describe_jobs(row, 1)} used {row['memory_peak']:.0f}% of its memory ({row['name']}, "
         f"{row['created']:%Y-%m-%d}); a job that needs more than it has is killed: {ending}."
     )
 
@@ -89,7 +94,7 @@ def _advise_smaller(rows: Sequence[Row], size: InstanceSize) -> Iterator[str]:
     saved_usd = sum(row["cost_usd"] for row in rows) * (1 - smaller_price / price)
     if saved_usd >= MIN_USD:
         yield (
-            f"{_describe_jobs(newest, RUNS)} used at most {cpu / size.cores:.0f}% of its {size.cores} vCPUs and "
+            f"{describe_jobs(newest, RUNS)} used at most {cpu / size.cores:.0f}% of its {size.cores} vCPUs and "
             f"{memory:.0f}% of its memory ({rows[0]['created']:%Y-%m-%d} to {newest['created']:%Y-%m-%d}): {name} "
             f"would do, and would have cost about {format_usd(saved_usd)} less, if the jobs take as long there."
         )
@@ -101,13 +106,13 @@ def _list_family(row: Row, size: InstanceSize) -> dict[str, InstanceSize]:
     return {name: other for name, other in sizes.items() if other is not None and other.family == size.family}
 
 
-def _describe_jobs(row: Row, count: int) -> str:
+def describe_jobs(row: Row, count: int) -> str:
     """Describe the jobs as the subject of a sentence."""
     subject = f"model {row['model']}" if row["model"] else f"task {row['task_id']}" if row["task_id"] else "no model"
-    jobs = f"The last {count} {_get_kind(row)} jobs" if count > 1 else f"A {_get_kind(row)} job"
+    jobs = f"The last {count} {get_kind(row)} jobs" if count > 1 else f"A {get_kind(row)} job"
     return f"{jobs} of {subject} on {row['instance_type']}"
 
 
-def _get_kind(row: Row) -> str:
+def get_kind(row: Row) -> str:
     """Return training, processing or transform, as the job's ARN says."""
     return str(row["arn"]).rpartition(":")[2].partition("-job/")[0]

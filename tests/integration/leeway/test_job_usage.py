@@ -50,6 +50,33 @@ def test_ledger_has_peak_and_mean_of_what_a_training_used(
     assert row["first_capacity_s"] == pytest.approx((started - row["created"]).total_seconds(), abs=1), "the queue time"
 
 
+@pytest.mark.parametrize(
+    ("lines", "share"),
+    [
+        (["data_wait_share=0.100;", "data_wait_share=0.375;"], 0.375),  # a training that resumed reports it twice
+        (["data_wait_share=1.000;"], 1.0),
+        (["the data_wait_share is 0.5", "data_wait_share=2.5;", "data_wait_share=nan;"], None),
+        ([], None),
+    ],
+)
+def test_ledger_has_the_share_of_its_time_that_a_training_waited_for_data(
+    drydock: Any,
+    project: Any,
+    make_spot_task: Any,
+    context: Any,
+    start: Any,
+    finish: Any,
+    lines: list[str],
+    share: float | None,
+) -> None:
+    context["ti"].run_id = f"run-{len(lines)}-{share}"
+    script = (project / "train.py").read_text()
+    (project / "train.py").write_text(script + f"\nprint(*{lines}, sep='\\n')\n")
+    deferral = start(make_spot_task(), context)
+    finish(make_spot_task(), deferral)
+    assert read_row(deferral.trigger.wait.job_name)["data_wait_share"] == share
+
+
 @pytest.mark.parametrize(("status", "code", "times"), [(503, "ServiceUnavailable", 2), (403, "AccessDenied", 1)])
 def test_training_is_charged_without_its_use_if_cloudwatch_fails(
     drydock: Any,

@@ -221,6 +221,23 @@ FIGURES = [
         )
         for value, rows in ((few, "100,000"), (more, "1,000,000"), (many, "10,000,000"))
     ),
+    *(
+        Figure("docs/how-to/feed-accelerators.md", text, "loader", ("facts", f"{name}, samples/s"), 1_000)
+        for text, name in (
+            ("| Parquet | this loader, a thread | {2,404} |", "Parquet: loader, a thread"),
+            ("| Parquet | this loader, 2 workers | {189} |", "Parquet: loader, 2 workers"),
+            ("| Parquet | torch DataLoader over rows in memory | {225} |",
+             "Parquet: torch DataLoader, all rows in memory"),
+            ("| Parquet | the same, 2 workers | {99.2} |", "Parquet: the same, 2 workers"),
+            ("| Parquet | pyarrow's scanner, which does not mix the rows | {1,437} |",
+             "Parquet: pyarrow's scanner, rows not mixed"),
+            ("| shards | this loader, a thread | {16.2} |", "shards: loader, a thread"),
+            ("| shards | this loader, 2 workers | {10.4} |", "shards: loader, 2 workers"),
+            ("| shards | torch DataLoader that reads a sample at a time, 2 workers | {7.5} |",
+             "shards: torch DataLoader, an entry at a time, 2 workers"),
+            ("| shards | WebDataset, 2 workers | {6.3} |", "shards: WebDataset, 2 workers"),
+        )
+    ),
 ]  # fmt: skip
 
 

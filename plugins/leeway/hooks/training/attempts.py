@@ -28,7 +28,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.failures import make_training_error
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
-from pipelines.costs.job_records import list_restored_checkpoints, to_training_record
+from pipelines.costs.job_records import find_data_wait_share, list_restored_checkpoints, to_training_record
 
 COST_FIELDS = (
     *("training_s", "billable_s", "cost_usd", "price_usd_h"),
@@ -141,18 +141,18 @@ class TrainingAttempts(Attempts):
         )
 
     def _build_cost_record(self, job: Job) -> dict[str, Any]:
-        return to_training_record(job, self._list_restored_checkpoints(job))
-
-    def _list_restored_checkpoints(self, job: Job) -> list[dict[str, str]]:
-        """List the checkpoints that the job resumed from, as its log names them; empty if the log cannot be read."""
+        """Return the record of the job. What the log cannot give is left out, with a warning."""
+        name = str(job["TrainingJobName"])
         try:
-            return list_restored_checkpoints(self.logs.conn, str(job["TrainingJobName"]))
+            restored = list_restored_checkpoints(self.logs.conn, name)
+            return to_training_record(job, restored, find_data_wait_share(self.logs.conn, name))
         except (ClientError, BotoCoreError) as error:
             self.log.warning(
-                "the job's log cannot be read, so the time that interruptions lost is not known: %s",
+                "the job's log cannot be read, so the time that interruptions lost, and the share of the time that it "
+                "waited for data, are not known: %s",
                 format_error_line(error),
             )
-            return []
+            return to_training_record(job, [])
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         charge = self._charge(attempts)

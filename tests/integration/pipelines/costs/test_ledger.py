@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, get_current_month
-from pipelines.costs.usage.columns import COLUMNS
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.lake.month_table import MonthTable, TableVersion
@@ -131,21 +131,29 @@ def test_use_of_the_instances_is_stored_and_what_is_not_known_is_null(home: Path
 
 
 def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Path) -> None:
-    """Earlier versions stored no use of the instances."""
-    old_schema = pa.schema([column for column in SCHEMA if column.name not in COLUMNS])
+    """Earlier versions stored no use of the instances, and no share of waits for data."""
+    new_names = (*COLUMNS, DATA_WAIT_COLUMN)
+    old_schema = pa.schema([column for column in SCHEMA if column.name not in new_names])
     charge.run(make_spec(make_job("j-1")))
     (row,) = Ledger.open().read_rows()
     Lake.open().catalog.purge_table(("leeway", TABLE))
     months = MonthTable(TABLE, old_schema)
-    old_row = {name: value for name, value in row.items() if name not in COLUMNS}
+    old_row = {name: value for name, value in row.items() if name not in new_names}
     months.update(
         lambda version: version.replace_month(row["date"], pa.Table.from_pylist([old_row], schema=old_schema))
     )
     assert Ledger.open().read_rows() == [row], "before the first new row"
-    charge.run(make_spec(make_job("j-2", usage={"cpu": {"peak": 5.0, "mean": 1.0}})))
+    charge.run(make_spec(make_job("j-2", usage={"cpu": {"peak": 5.0, "mean": 1.0}}, data_wait_share=0.25)))
     rows = Ledger.open().read_rows()
     assert rows[0] == row
     assert [item["cpu_peak"] for item in rows] == [None, 5.0]
+    assert [item["data_wait_share"] for item in rows] == [None, 0.25]
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_share_of_waits_for_data_is_from_0_to_1(share: float) -> None:
+    with pytest.raises(SpecError):
+        make_spec(make_job("j-1", data_wait_share=share))
 
 
 def charge_at_once(commands: Any, tmp_path: Path, charges: list[tuple[str, str]]) -> None:

@@ -4,7 +4,7 @@ import datetime as dt
 
 from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.running import RunningFleet
-from pipelines.costs.usage.columns import COLUMNS
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.status.advice import list_advice
 
 NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
@@ -18,7 +18,7 @@ def make_job(**fields):
         "arn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-1",
         "region": "us-east-1",
         **{"dag_id": "m_train", "task_id": "train", "instance_type": "ml.m5.xlarge"},
-        **dict.fromkeys(COLUMNS),
+        **dict.fromkeys((*COLUMNS, DATA_WAIT_COLUMN)),
         "model": "m",
         "created": NOW - dt.timedelta(1),
         "spot": False,
@@ -90,3 +90,9 @@ def test_size_of_the_instances_is_a_part_of_it():
     (sentence,) = advise([make_job(**little)] * 5)
     assert sentence.startswith("The last 5 training jobs of model m on ml.m5.xlarge used at most 10% of its 4 vCPUs")
     assert advise([make_job(**little)] * 4) == [], "too few jobs"
+
+
+def test_training_that_waits_for_its_data_is_a_part_of_it():
+    assert advise([make_job(spot=True, data_wait_share=0.1)]) == []
+    (sentence,) = advise([make_job(spot=True, data_wait_share=0.5)])
+    assert sentence.startswith("A training job of model m on ml.m5.xlarge waited for data in 50% of the time")

@@ -1,0 +1,175 @@
+"""Load batches for a training with torch: in a drawn order, ahead of time, and resumable after each batch.
+
+Example:
+    loader = Loader(ParquetRows(folder), batch_size=256, seed=7, rank=rank, processes=processes, workers=2)
+    if checkpoint:
+        loader.load_state_dict(checkpoint.state["loader"])
+    while loader.epoch < epochs:
+        for batch in loader:  # what is left of the epoch
+            ...  # loader.state_dict() is the position after this batch
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import torch
+
+from pipelines.container.torch.division import Division, are_valid, count_samples
+from pipelines.container.torch.order import EpochOrder
+from pipelines.container.torch.readers import Reading, read_in_thread, read_in_workers
+from pipelines.container.torch.sources import Batch, Source
+from pipelines.errors import DataError, TryAgainError
+
+STATE_VERSION = 1
+_HINT = "Use another checkpoint folder, or the same data and arguments as before."
+
+
+class Loader:
+    """Iterate over the batches of a process of a training, epoch by epoch.
+
+    In an epoch, the processes together get each sample exactly once, and all of them get the same number of batches,
+    whatever the numbers of processes, workers and samples. A loop over the loader has what is left of the epoch: a loop
+    that was left continues with the next batch. The same arguments give the same batches.
+
+    Args:
+        source: the channel: `ParquetRows` or `Shards`. It is the same on all hosts.
+        batch_size: samples in a batch of one process. The last batch of an epoch has another number of samples.
+        seed: seed of the order.
+        shuffle: whether the order is drawn; if not, it is that of the files.
+        buffer: least number of samples that are mixed with each other, in the memory of each reader; None: the
+            default of the source.
+        rank: number of this process, from 0.
+        processes: number of processes of the training, on all hosts.
+        workers: number of processes that read for this one; 0: a thread reads.
+        prefetch: batches that each reader prepares ahead.
+        pin_memory: whether batches are put into pinned memory, from which copies to a GPU are faster; None: if
+            torch finds CUDA.
+        start_method: how workers start (fork, forkserver or spawn); None: as in torch.
+
+    Raises:
+        DataError: there are more processes than parts of the channel. A retry with fewer processes can help.
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        buffer: int | None = None,
+        rank: int = 0,
+        processes: int = 1,
+        workers: int = 0,
+        prefetch: int = 2,
+        pin_memory: bool | None = None,
+        start_method: str | None = None,
+    ) -> None:
+        if min(batch_size, prefetch, processes) < 1 or min(workers, seed) < 0 or not 0 <= rank < processes:
+            raise ValueError(
+                "batch_size, prefetch and processes are at least 1, workers and seed at least 0, and rank is from 0 "
+                f"to processes - 1, not {batch_size}, {prefetch}, {processes}, {workers}, {seed} and {rank}"
+            )
+        if processes > source.part_count:
+            raise DataError(f"{source.description}, for {processes} processes (hosts x GPUs).", _describe_help(source))
+        self._source, self._batch_size, self._seed, self._rank = source, batch_size, seed, rank
+        self._buffer = max(1, source.default_buffer if buffer is None else buffer) if shuffle else 0
+        self._processes, self._workers, self._prefetch = processes, workers, prefetch
+        self._pin_memory = torch.cuda.is_available() if pin_memory is None else pin_memory
+        self._start_method = start_method
+        self._sample_count = sum(source.sizes)
+        self._begin_epoch(0)
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that are complete."""
+        return self._epoch
+
+    @property
+    def steps_left(self) -> int:
+        """Number of batches that are left of the epoch, the same for all processes."""
+        return self._division.steps - self._done
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches that are left of the epoch.
+
+        Raises:
+            DataError: the data is damaged, or cannot be made into batches. A retry cannot help.
+            TryAgainError: a worker was killed. A retry with fewer workers can help.
+        """
+        with closing(self._read()) as batches:
+            for batch in batches:
+                self._done += 1
+                yield batch
+        if self.steps_left:
+            raise TryAgainError(f"the loader's workers ended {self.steps_left} batches before the end of the epoch.")
+        self._begin_epoch(self._epoch + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position after the last batch that was yielded, as JSON values: the same on all processes.
+
+        With the same numbers of processes and workers and the same batch size, the training resumes with the batches
+        that it would have had. With others, it gets the samples that are left, each once.
+        """
+        division = self._division
+        return {
+            "version": STATE_VERSION,
+            "order": self._digest,
+            "epoch": self._epoch,
+            "taken": self._sample_count - count_samples(division.find_rest(self._done)),
+            "spans": [list(span) for span in division.spans],
+            "division": [division.processes, division.workers, division.batch_size],
+            "steps": self._done,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a position: the next loop yields what is left of its epoch.
+
+        Raises:
+            DataError: the position is that of other data or of another order, or not one at all; or fewer samples are
+                left than there are processes. A retry cannot help.
+        """
+        try:
+            spans = tuple((int(start), int(stop)) for start, stop in state["spans"])
+            division, done = Division(spans, *map(int, state["division"])), int(state["steps"])
+            is_known = state["version"] == STATE_VERSION and are_valid(spans, self._sample_count)
+            epoch, order = int(state["epoch"]), state["order"]
+        except (KeyError, TypeError, ValueError):
+            raise DataError("the checkpoint has no position of the loader that can be read.", _HINT) from None
+        if not is_known or order != self._digest:
+            what = "other data, another seed or another buffer" if is_known else "another version"
+            raise DataError(f"the loader's position in the checkpoint is that of {what}.", _HINT)
+        own_division = self._divide(spans)
+        if division == own_division:
+            self._epoch, self._division, self._done = epoch, division, done
+        else:
+            self._epoch, self._division, self._done = epoch, self._divide(division.find_rest(done)), 0
+
+    @property
+    def _digest(self) -> str:
+        text = f"{self._source.identity} {self._seed} {self._buffer}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _begin_epoch(self, epoch: int) -> None:
+        self._epoch, self._division, self._done = epoch, self._divide(((0, self._sample_count),)), 0
+
+    def _divide(self, spans: tuple[tuple[int, int], ...]) -> Division:
+        return Division(spans, self._processes, max(1, self._workers), self._batch_size)
+
+    def _read(self) -> Any:
+        order = EpochOrder(self._source.sizes, self._seed, self._epoch, self._buffer)
+        reading = Reading(self._source, order, self._division, self._rank, self._done)
+        if not self._workers:
+            return read_in_thread(reading, self._prefetch, is_pinned=self._pin_memory)
+        return read_in_workers(
+            reading, self._prefetch, is_pinned=self._pin_memory, seed=self._seed, start_method=self._start_method
+        )
+
+
+def _describe_help(source: Source) -> str:
+    return f"Each process needs a {source.part_name} of its own: use fewer hosts. {source.part_hint}"

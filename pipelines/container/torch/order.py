@@ -1,0 +1,99 @@
+"""Compute the order in which the samples of an epoch are read: a pure function of the seed and the epoch.
+
+Samples are read in blocks (a row group of a Parquet file, some neighbors in a shard). The order of the blocks is drawn
+for each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are mixed. So any part of the
+order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Samples of one buffer that follow each other in the order.
+
+    Attributes:
+        count: number of samples.
+        blocks: the blocks to read, each with the place of each of its samples among the `count` samples; -1 if the
+            sample is not selected.
+    """
+
+    count: int
+    blocks: Sequence[tuple[int, Places]]
+
+
+class EpochOrder:
+    """The order of the samples of one epoch.
+
+    Args:
+        sizes: number of samples of each block.
+        seed: seed, 0 or more. The same values give the same order, with any version of numpy.
+        epoch: number of the epoch, 0 or more.
+        buffer: least number of samples that are mixed with each other; 0: the samples stay in the order of the blocks.
+    """
+
+    def __init__(self, sizes: Sequence[int], seed: int, epoch: int, buffer: int) -> None:
+        self._sizes, self._seeds, self._buffer = np.asarray(sizes, np.int64), (*_split_seed(seed), epoch), buffer
+        self._blocks = self._draw(len(self._sizes), 0)
+        self._cuts = _cut_buffers(self._sizes[self._blocks], buffer)
+        block_starts = np.concatenate(([0], np.cumsum(self._sizes[self._blocks])))
+        self._starts = block_starts[self._cuts]
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return int(self._starts[-1])
+
+    def select(self, start: int, stop: int) -> Iterator[Selection]:
+        """Yield the samples from the position `start` in the order up to `stop`, buffer by buffer."""
+        number = int(np.searchsorted(self._starts, start, "right")) - 1
+        while start < stop:
+            begin, end = int(self._starts[number]), int(self._starts[number + 1])
+            next_start = min(end, stop)
+            yield self._select_in_buffer(number, start - begin, next_start - begin)
+            start, number = next_start, number + 1
+
+    def _select_in_buffer(self, number: int, start: int, stop: int) -> Selection:
+        blocks = self._blocks[self._cuts[number] : self._cuts[number + 1]]
+        rows = self._draw(int(self._sizes[blocks].sum()), number + 1)[start:stop]
+        places = np.full(int(self._sizes[blocks].sum()), -1, np.int64)
+        places[rows] = np.arange(len(rows))
+        parts = np.split(places, np.cumsum(self._sizes[blocks])[:-1])
+        return Selection(
+            len(rows), [(int(block), part) for block, part in zip(blocks, parts, strict=True) if part.max() >= 0]
+        )
+
+    def _draw(self, count: int, purpose: int) -> Places:
+        """Draw an order of `count` things; the purposes are independent of each other."""
+        if not self._buffer:
+            return np.arange(count)
+        # numpy keeps the numbers of RandomState in all versions, and not those of its other generators (NEP 19).
+        return np.random.RandomState([*self._seeds, purpose]).permutation(count)
+
+
+def _cut_buffers(sizes: Places, buffer: int) -> Places:
+    """Return where buffers of at least `buffer` samples begin, as numbers of blocks, and the end of the last one.
+
+    Each buffer is as short as possible, so it has less than `buffer` samples and a block.
+    """
+    cuts, count = [0], 0
+    for number, size in enumerate(sizes.tolist(), 1):
+        count += size
+        if count >= buffer:
+            cuts.append(number)
+            count = 0
+    if cuts[-1] != len(sizes):
+        cuts.append(len(sizes))
+    return np.asarray(cuts, np.int64)
+
+
+def _split_seed(seed: int) -> tuple[int, int]:
+    return seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF

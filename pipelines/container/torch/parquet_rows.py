@@ -1,0 +1,209 @@
+"""Read the rows of the Parquet files of a channel as batches of tensors, one row group at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from pipelines.container.torch.order import Selection
+from pipelines.container.torch.sources import Batch, list_files
+from pipelines.errors import DataError
+
+MAX_OPEN_FILES = 64
+"""Largest number of files that a reader keeps open."""
+DEFAULT_BUFFER = 50_000
+"""Number of rows that are mixed, if the script does not say it."""
+READ_ERRORS = (OSError, pa.ArrowException, ValueError)
+"""What pyarrow raises for a file that is damaged."""
+
+
+@dataclass(frozen=True)
+class RowArrays:
+    """Rows in memory: name to an array whose first dimension is the row."""
+
+    arrays: Mapping[str, np.ndarray[Any, Any]]
+
+    def slice(self, start: int, stop: int) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the rows from `start` up to `stop`, not copied."""
+        return {name: array[start:stop] for name, array in self.arrays.items()}
+
+
+class ParquetRows:
+    """The rows of all Parquet files of a channel.
+
+    A row group is the smallest part that is read, and at most a buffer of rows and one row group are in memory. All
+    files have the same columns and types.
+
+    Args:
+        folder: folder of the channel.
+        columns: name in the batch to the column in the files, which gives a tensor of its type, with a row for each
+            sample; or to several columns, which give a float32 matrix. None: each column under its own name.
+
+    Raises:
+        DataError: there is no file, a file is damaged or has other columns, or a column does not hold numbers. A retry
+            cannot help.
+    """
+
+    part_name = "row group"
+    part_hint = "Write smaller row groups: `pq.write_table(..., row_group_size=10_000)`."
+    default_buffer = DEFAULT_BUFFER
+
+    def __init__(self, folder: Path, columns: Mapping[str, str | Sequence[str]] | None = None) -> None:
+        self._folder, paths = folder, list_files(folder, ".parquet")
+        schema = _read_footer(paths[0]).schema_arrow
+        self._columns = dict(columns) if columns is not None else {name: name for name in schema.names}
+        self._names = list(dict.fromkeys(name for value in self._columns.values() for name in _list_names(value)))
+        self._types = _find_types(paths[0], schema, self._names)
+        self._groups: list[tuple[Path, int]] = []
+        self.sizes: list[int] = []
+        for path in paths:
+            self._add_file(path, paths[0])
+        if not self.sizes:
+            raise DataError(f"the channel {folder.name} has no rows.", f"Its {len(paths)} file(s) are in {folder}.")
+        self.part_count = len(self.sizes)
+        self.description = f"the channel {folder.name} has {self.part_count} row group(s) in {len(paths)} file(s)"
+        digest = hashlib.sha256(repr((self._columns, self._types)).encode())
+        for (path, group), size in zip(self._groups, self.sizes, strict=True):
+            digest.update(f"{path.relative_to(folder)}\n{group} {size}\n".encode())
+        self.identity = digest.hexdigest()
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[Selection], RowArrays]]:
+        """Return the function that reads the rows of a selection."""
+        files = _OpenFiles()
+        try:
+            yield lambda selection: self._read(files, selection)
+        finally:
+            files.close()
+
+    def collate(self, slices: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> Batch:
+        """Return a batch of slices of rows; a single slice is not copied."""
+        if len(slices) == 1:
+            return {name: torch.from_numpy(array) for name, array in slices[0].items()}
+        return {name: torch.from_numpy(np.concatenate([rows[name] for rows in slices])) for name in self._columns}
+
+    def _add_file(self, path: Path, first_path: Path) -> None:
+        footer = _read_footer(path)
+        types = _find_types(path, footer.schema_arrow, self._names)
+        if types != self._types:
+            name = next(name for name in self._names if types[name] != self._types[name])
+            raise DataError(
+                f"the column {name} is of type {types[name]} in {path.name}, and of type {self._types[name]} in "
+                f"{first_path.name}.",
+                "Write all files of a channel with the same types.",
+            )
+        for group in range(footer.num_row_groups):
+            if size := footer.metadata.row_group(group).num_rows:
+                self._groups.append((path, group))
+                self.sizes.append(size)
+
+    def _read(self, files: _OpenFiles, selection: Selection) -> RowArrays:
+        arrays: dict[str, np.ndarray[Any, Any]] = {}
+        for block, places in selection.blocks:
+            path, group = self._groups[block]
+            try:
+                table = files.get(path).read_row_group(group, columns=self._names, use_threads=False)
+                values = {name: self._convert(table, path, value) for name, value in self._columns.items()}
+            except READ_ERRORS as error:
+                raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _HINT) from None
+            _check_row_count(table, len(places), path, group)
+            is_selected = places >= 0
+            for name, array in values.items():
+                if name not in arrays:
+                    arrays[name] = np.empty((selection.count, *array.shape[1:]), array.dtype)
+                arrays[name][places[is_selected]] = array if is_selected.all() else array[is_selected]
+        return RowArrays(arrays)
+
+    def _convert(self, table: pa.Table, path: Path, value: str | Sequence[str]) -> np.ndarray[Any, Any]:
+        if isinstance(value, str):
+            return _convert_column(table.column(value), path, value)
+        matrix = np.empty((table.num_rows, len(value)), np.float32)
+        for number, name in enumerate(value):
+            matrix[:, number] = table.column(name).cast(pa.float32(), safe=False).to_numpy()
+        return matrix
+
+
+class _OpenFiles:
+    """The files that a reader has open, the last used ones."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[Path, pq.ParquetFile] = OrderedDict()
+
+    def get(self, path: Path) -> pq.ParquetFile:
+        file = self._files.pop(path, None) or _open_file(path)
+        self._files[path] = file
+        if len(self._files) > MAX_OPEN_FILES:
+            self._files.popitem(last=False)[1].close()
+        return file
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+_HINT = "Write the file again."
+
+
+def _read_footer(path: Path) -> pq.ParquetFile:
+    try:
+        with _open_file(path) as file:
+            return file
+    except READ_ERRORS as error:
+        raise DataError(f"{path.name} cannot be read as a Parquet file: {error}.", _HINT) from None
+
+
+def _open_file(path: Path) -> pq.ParquetFile:
+    # Without this argument, pyarrow returns other values for a page that is damaged but still can be decoded.
+    return pq.ParquetFile(path, page_checksum_verification=True)
+
+
+def _check_row_count(table: pa.Table, count: int, path: Path, group: int) -> None:
+    if table.num_rows != count:
+        raise DataError(f"row group {group} of {path.name} has {table.num_rows} rows, and had {count} before.", _HINT)
+
+
+def _list_names(value: str | Sequence[str]) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str, str]:
+    """Return the types of the columns, in words; raise an error if one is missing, or does not hold numbers."""
+    types = {}
+    for name in names:
+        if name not in schema.names:
+            raise DataError(f"{path.name} has no column {name}.", f"It has {', '.join(schema.names)}.")
+        kind = schema.field(name).type
+        value_kind = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+        is_number = pa.types.is_integer(value_kind) or pa.types.is_floating(value_kind)
+        if not (is_number or pa.types.is_boolean(value_kind)):
+            raise DataError(
+                f"the column {name} of {path.name} is of type {kind}, which is no number.",
+                "Name the columns to read, or write it as numbers, or as a list of fixed size.",
+            )
+        types[name] = str(kind)
+    return types
+
+
+def _convert_column(column: pa.ChunkedArray, path: Path, name: str) -> np.ndarray[Any, Any]:
+    """Return the values in the column's own type; a null of a float is NaN."""
+    if pa.types.is_fixed_size_list(column.type):
+        chunks = [chunk.flatten() for chunk in column.chunks]
+        flat = _convert_column(pa.chunked_array(chunks, column.type.value_type), path, name)
+        return flat.reshape(len(column), column.type.list_size)
+    if column.null_count and not pa.types.is_floating(column.type):
+        raise DataError(
+            f"the column {name} of {path.name} has {column.null_count} null(s), and is of type {column.type}.",
+            "Fill them, or write it as a float.",
+        )
+    values: np.ndarray[Any, Any] = column.to_numpy()
+    return values

@@ -1,0 +1,136 @@
+"""Read the batches of a process ahead of time, in a thread or in worker processes."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from pipelines.container.torch.division import Division
+from pipelines.container.torch.order import EpochOrder
+from pipelines.container.torch.sources import Batch, Source, iterate_batches
+from pipelines.errors import DataError, TryAgainError
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a process reads of an epoch.
+
+    Attributes:
+        source: the channel.
+        order: order of the epoch.
+        division: what each process and each of its workers reads.
+        rank: number of this process.
+        done: number of steps that are done.
+    """
+
+    source: Source
+    order: EpochOrder
+    division: Division
+    rank: int
+    done: int
+
+    def iterate(self, number: int) -> Iterator[Batch]:
+        """Yield each batch of a worker. The worker 0 makes the next batch, the worker 1 the one after it."""
+        worker = (self.done + number) % self.division.workers
+        spans = self.division.get_spans(self.rank, worker, self.done)
+        sizes = self.division.iterate_batch_sizes(self.rank, worker, self.done)
+        return iterate_batches(self.source, self.order, spans, sizes)
+
+
+def read_in_thread(reading: Reading, prefetch: int, *, is_pinned: bool) -> Generator[Batch, None, None]:
+    """Yield batches that a thread reads, `prefetch` of them ahead."""
+    batches = reading.iterate(0)
+
+    def read() -> Batch | None:
+        batch = next(batches, None)
+        return _pin(batch) if batch is not None and is_pinned else batch
+
+    with ThreadPoolExecutor(1, "loader") as pool:
+        pending: deque[Future[Batch | None]] = deque(pool.submit(read) for _ in range(prefetch))
+        try:
+            while (batch := pending.popleft().result()) is not None:
+                pending.append(pool.submit(read))
+                yield batch
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def read_in_workers(
+    reading: Reading, prefetch: int, *, is_pinned: bool, seed: int, start_method: str | None
+) -> Generator[Batch, None, None]:
+    """Yield batches that the worker processes of a torch DataLoader read, each of them `prefetch` ahead.
+
+    Raises:
+        DataError: the data is damaged. A retry cannot help.
+        TryAgainError: a worker was killed. A retry with fewer workers can help.
+    """
+    batches = DataLoader(
+        _ReadingDataset(reading),
+        batch_size=None,
+        num_workers=reading.division.workers,
+        prefetch_factor=prefetch,
+        pin_memory=is_pinned,
+        collate_fn=_return_batch,
+        worker_init_fn=_ignore_signals,
+        multiprocessing_context=start_method,
+        # With a generator of its own, a loop does not change the numbers that the training draws.
+        generator=torch.Generator().manual_seed(seed),
+    )
+    try:
+        for batch in batches:
+            if isinstance(batch, _Failure):
+                raise DataError(batch.message, batch.hint)
+            yield batch
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        hint = "Perhaps the memory or /dev/shm is too small: use fewer workers, or a smaller buffer or prefetch."
+        raise TryAgainError(f"a worker of the loader was killed: {error}", hint) from None
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error of a worker, as it is sent to the training: torch would add a traceback of many lines."""
+
+    message: str
+    hint: str
+
+
+class _ReadingDataset(IterableDataset[Any]):
+    """What a process reads, for torch's workers: torch takes a batch of each of them in turn."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        try:
+            yield from self._reading.iterate(info.id if info else 0)
+        except DataError as error:
+            yield _Failure(error.message, error.hint)
+
+
+def _pin(batch: Batch) -> Batch:
+    return {name: value.pin_memory() if isinstance(value, torch.Tensor) else value for name, value in batch.items()}
+
+
+def _return_batch(batch: Any) -> Any:
+    return batch
+
+
+def _ignore_signals(_: int) -> None:
+    """Ignore a stop of the job: the training decides when it ends, and its workers end with it.
+
+    A stop is sent to all processes of a job. Without this, a worker that ends would break the training before it has
+    saved its last checkpoint.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)

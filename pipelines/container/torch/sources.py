@@ -1,0 +1,91 @@
+"""Say what the loader needs of a channel: blocks of samples that can be read, and batches made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipelines.container.torch.division import Spans
+from pipelines.container.torch.order import EpochOrder, Selection
+from pipelines.errors import DataError
+
+Batch = dict[str, Any]
+"""Name to a tensor whose first dimension is the sample, or to a list with a value for each sample."""
+
+
+class Samples(Protocol):
+    """Samples in memory, in the order in which they are used."""
+
+    def slice(self, start: int, stop: int) -> Any:
+        """Return the samples from `start` up to `stop`."""
+
+
+class Source(Protocol):
+    """The samples of a channel. Cheap to copy to another process: it has no open file."""
+
+    description: str
+    """The channel and its parts in words, such as `channel train: 3 shards`."""
+    identity: str
+    """Text that differs if the samples, or their order in the channel, differ."""
+    part_count: int
+    """Largest number of processes that can read the channel."""
+    part_name: str
+    """What is counted: shards, row groups."""
+    part_hint: str
+    """What to do if there are too few of them."""
+    default_buffer: int
+    """Number of samples to mix, if the script does not say it."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Number of samples of each block."""
+
+    def open(self) -> AbstractContextManager[Callable[[Selection], Samples]]:
+        """Return the function that reads the samples of a selection. It has open files, and belongs to one thread."""
+
+    def collate(self, slices: Sequence[Any]) -> Batch:
+        """Return a batch of slices of samples."""
+
+
+def iterate_batches(source: Source, order: EpochOrder, spans: Spans, sizes: Iterator[int]) -> Iterator[Batch]:
+    """Yield batches of the samples in the parts `spans` of the order.
+
+    Args:
+        source: the channel.
+        order: order of the epoch.
+        spans: the parts to read.
+        sizes: number of samples of each batch; together, those in `spans`.
+
+    Raises:
+        DataError: the data is damaged, or differs from what was found before. A retry cannot help.
+    """
+    slices: list[Any] = []
+    missing = next(sizes, 0)
+    with source.open() as read:
+        for selection in (selection for span in spans for selection in order.select(*span)):
+            samples, start = read(selection), 0
+            while start < selection.count:
+                stop = min(start + missing, selection.count)
+                slices.append(samples.slice(start, stop))
+                missing, start = missing - (stop - start), stop
+                if not missing:
+                    yield source.collate(slices)
+                    slices, missing = [], next(sizes, 0)
+
+
+def list_files(folder: Path, suffix: str) -> list[Path]:
+    """List the files of a channel whose names end with a suffix, by their paths; hidden ones are left out.
+
+    Raises:
+        DataError: there is no such file. A retry cannot help.
+    """
+    paths = [
+        path
+        for path in sorted(folder.rglob(f"*{suffix}"))
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    if not paths:
+        raise DataError(f"the channel {folder.name} has no file *{suffix}.", f"Its folder is {folder}.")
+    return paths

@@ -1,0 +1,116 @@
+"""Measure the share of its time that a training waits for the next batch.
+
+The share is between 0 (the next batch is always ready) and 1 (the steps take no time). It is a metric of the training;
+the line that `report` prints is what the ledger of costs reads from the job's log.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+METRIC = "data_wait_share"
+"""Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
+MEASURED_EVERY = 16
+"""With an accelerator, one of so many steps is measured."""
+_END = object()
+
+
+class DataWait:
+    """Measure how long a training waits for its batches.
+
+    An accelerator works on its queue while the script goes on: then the script may wait for data, and the accelerator
+    does not. So with an accelerator, one of `MEASURED_EVERY` steps is measured with an empty queue: the script waits
+    for the accelerator before it asks for the batch, and after the step.
+
+    Args:
+        synchronize: waits until the accelerator has done all its work; None: that of the accelerator that torch has;
+            without one, each step is measured.
+    """
+
+    def __init__(self, synchronize: Callable[[], object] | None = None) -> None:
+        has_accelerator = torch.accelerator.is_available()
+        self._synchronize = synchronize or (torch.accelerator.synchronize if has_accelerator else None)
+        self._waited_s = self._total_s = 0.0
+        self._taken_waited_s = self._taken_total_s = 0.0
+
+    def watch(self, batches: Iterable[T]) -> Iterator[T]:
+        """Yield the batches, and measure how long each one is waited for, and how long its step takes."""
+        interval = MEASURED_EVERY if self._synchronize else 1
+        iterator, number, waited_s = iter(batches), 0, 0.0
+        began_s: float | None = None
+        try:
+            while True:
+                is_measured = number % interval == 0
+                if self._synchronize and (is_measured or began_s is not None):
+                    self._synchronize()
+                asked_s = time.perf_counter()
+                if began_s is not None:
+                    self._add(waited_s, asked_s - began_s)
+                batch = next(iterator, _END)
+                if batch is _END:
+                    return
+                now_s = time.perf_counter()
+                waited_s, began_s = now_s - asked_s, now_s if is_measured else None
+                number += 1
+                yield batch  # type: ignore[misc]
+        finally:
+            if close := getattr(iterator, "close", None):
+                close()
+
+    @property
+    def share(self) -> float:
+        """Share of the measured time that was waited, from 0 to 1; 0 before the first step."""
+        return _divide(self._waited_s, self._total_s)
+
+    def take_share(self) -> float:
+        """Return the share since the last call, for the metrics of an interval."""
+        share = _divide(self._waited_s - self._taken_waited_s, self._total_s - self._taken_total_s)
+        self._taken_waited_s, self._taken_total_s = self._waited_s, self._total_s
+        return share
+
+    def find_largest_share(self) -> float:
+        """Return the largest share of all processes of the training. Each process calls it.
+
+        In each step, the processes wait for each other. So if one of them waits for data, the others seem to be busy.
+        """
+        distributed = torch.distributed
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return self.share
+        is_on_cpu = "gloo" in str(distributed.get_backend()) or not torch.accelerator.is_available()
+        share = torch.tensor(self.share, device="cpu" if is_on_cpu else torch.accelerator.current_accelerator())
+        distributed.all_reduce(share, distributed.ReduceOp.MAX)
+        return float(share)
+
+    def report(self, share: float | None = None) -> dict[str, float]:
+        """Print the share for the ledger of costs, and return it as a metric for `Tracker.finish`.
+
+        Args:
+            share: the share to report, such as that of `find_largest_share`; None: that of this process.
+        """
+        value = self.share if share is None else share
+        sys.stdout.write(f"{METRIC}={value:.3f};\n")
+        sys.stdout.flush()
+        return {METRIC: round(value, 3)}
+
+    def state_dict(self) -> dict[str, float]:
+        """Return the seconds so far, for a checkpoint."""
+        return {"waited_s": self._waited_s, "total_s": self._total_s}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Continue from the seconds of a checkpoint, so that the share is that of the whole training."""
+        self._waited_s = self._taken_waited_s = float(state["waited_s"])
+        self._total_s = self._taken_total_s = float(state["total_s"])
+
+    def _add(self, waited_s: float, step_s: float) -> None:
+        self._waited_s += waited_s
+        self._total_s += waited_s + step_s
+
+
+def _divide(waited_s: float, total_s: float) -> float:
+    return waited_s / total_s if total_s > 0 else 0.0

@@ -1,0 +1,66 @@
+"""Say which trainings wait for their data, and what to do about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.costs.charges import format_usd
+from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
+from pipelines.costs.usage.instance_sizes import parse_instance_size
+from pipelines.costs.usage.report import compute_mean
+from pipelines.costs.usage.right_sizing import DAYS, MIN_USD, RUNS, describe_jobs, group_by_task
+
+MIN_SHARE = 0.2
+"""Share of its time that a training must wait for data to be named."""
+BUSY_PERCENT = 80.0
+"""Mean use of the vCPUs, percent, from which on more workers of the loader would not help."""
+
+Row = Mapping[str, Any]
+
+
+def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
+    """List sentences that each name the trainings of a task that wait for their data.
+
+    Only the newest jobs of a task count, and only those that completed on the same instance type and reported their
+    share. The newest of them decides, too: if it waits less, the cause is gone.
+
+    Args:
+        rows: rows of the ledger of jobs, oldest first.
+        now: the current moment.
+    """
+    return [sentence for task_rows in group_by_task(rows) for sentence in _advise(task_rows, now)]
+
+
+def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
+    completed_rows = [row for row in rows if row["status"] == "Completed"]
+    if not completed_rows:
+        return
+    newest = completed_rows[-1]
+    last_rows = [row for row in completed_rows[-RUNS:] if row["instance_type"] == newest["instance_type"]]
+    known_rows = [row for row in last_rows if row[DATA_WAIT_COLUMN] is not None]
+    share = compute_mean(known_rows, DATA_WAIT_COLUMN)
+    waited_usd = sum(row[DATA_WAIT_COLUMN] * row["cost_usd"] for row in known_rows)
+    is_known = newest[DATA_WAIT_COLUMN] is not None and newest["created"] >= now - dt.timedelta(DAYS)
+    if not is_known or share is None or min(share, newest[DATA_WAIT_COLUMN]) < MIN_SHARE or waited_usd < MIN_USD:
+        return
+    yield (
+        f"{describe_jobs(newest, len(known_rows))} waited for data in {share:.0%} of the time "
+        f"({known_rows[0]['created']:%Y-%m-%d} to {newest['created']:%Y-%m-%d}), which cost about "
+        f"{format_usd(waited_usd)}: {_advise_on_cause(known_rows)}."
+    )
+
+
+def _advise_on_cause(rows: Sequence[Row]) -> str:
+    """Return what to do, by how busy the vCPUs were."""
+    size, mean = parse_instance_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
+    if size is None or mean is None:
+        return "give the loader more workers, or take an instance type with more vCPUs for each GPU"
+    percent = mean / size.cores
+    if percent < BUSY_PERCENT:
+        return f"its {size.cores} vCPUs were busy to {percent:.0f}%, so give the loader more workers"
+    return (
+        f"its {size.cores} vCPUs were busy to {percent:.0f}%, so take an instance type with more vCPUs for each GPU, "
+        "or do the work on the samples once, when the shards are written"
+    )

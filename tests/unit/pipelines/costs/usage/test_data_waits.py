@@ -1,0 +1,77 @@
+"""Test when trainings are named because they wait for their data."""
+
+import datetime as dt
+
+import pytest
+
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
+from pipelines.costs.usage.data_waits import list_data_wait_advice
+
+NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
+
+
+def make_jobs(*shares, **fields):
+    """Return rows of the ledger, a job a day up to yesterday."""
+    return [
+        {
+            "name": f"m-train-{number}",
+            "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-{number}",
+            **{"region": "us-east-1", "model": "m", "dag_id": "m_train", "task_id": "train"},
+            **{"instance_type": "ml.g5.2xlarge", "instance_count": 1, "status": "Completed", "cost_usd": 1.5},
+            "training_s": 3_600,
+            "created": NOW - dt.timedelta(len(shares) - number),
+            **dict.fromkeys(COLUMNS),
+            DATA_WAIT_COLUMN: share,
+            **fields,
+        }
+        for number, share in enumerate(shares)
+    ]
+
+
+def advise(*shares, **fields):
+    return list_data_wait_advice(make_jobs(*shares, **fields), NOW)
+
+
+def test_training_that_waits_is_named_with_its_evidence_and_what_the_wait_cost():
+    assert advise(0.4, 0.3, 0.35, cpu_mean=160.0) == [
+        "The last 3 training jobs of model m on ml.g5.2xlarge waited for data in 35% of the time "
+        "(2026-11-17 to 2026-11-19), which cost about 1.57 USD: its 8 vCPUs were busy to 20%, so give the loader more "
+        "workers."
+    ]
+
+
+def test_busy_vcpus_need_another_instance_or_less_work():
+    (sentence,) = advise(0.3, cpu_mean=700.0)
+    assert "busy to 88%, so take an instance type with more vCPUs for each GPU" in sentence
+    assert sentence.startswith("A training job of model m")
+
+
+def test_without_the_use_of_the_vcpus_both_are_named():
+    (sentence,) = advise(0.3)
+    assert sentence.endswith("give the loader more workers, or take an instance type with more vCPUs for each GPU.")
+
+
+@pytest.mark.parametrize(
+    ("shares", "fields"),
+    [
+        ((0.19,), {}),
+        ((0.9, 0.1), {}),  # the newest job waits no more
+        ((0.0, 0.0, 0.0, 0.3), {}),  # one job of several
+        ((0.9, None), {}),  # the newest job reports nothing
+        ((None,), {}),
+        ((0.9,), {"status": "Failed"}),
+        ((0.9,), {"cost_usd": 0.01}),
+        ((0.9,), {"created": NOW - dt.timedelta(91)}),
+        ((), {}),
+    ],
+)
+def test_nothing_is_said_without_evidence(shares, fields):
+    assert advise(*shares, **fields) == []
+
+
+def test_jobs_before_a_change_of_the_instance_type_do_not_count():
+    rows = make_jobs(0.9, 0.9, 0.25)
+    rows[-1]["instance_type"] = "ml.g5.4xlarge"
+    (sentence,) = list_data_wait_advice(rows, NOW)
+    assert sentence.startswith("A training job of model m on ml.g5.4xlarge waited for data in 25%")
+    assert len(list_data_wait_advice([*rows, *make_jobs(0.5, task_id="other")], NOW)) == 2
