@@ -54,9 +54,9 @@ PRELOADED = (
 ROOT = Path(__file__).resolve().parents[3]
 CODE = ("pipelines", "drydock", "stack")
 """Packages under test that the server imports, too. Not `leeway`, as Airflow reads its configuration when imported."""
-UNLOADED = frozenset({"__main__", "datasets", "templates", "host_names"})
-"""Folders and modules of `CODE` that are not imported: scripts, templates, and code that reads the environment when it
-is imported."""
+UNLOADED = frozenset({"__main__", "datasets", "templates", "host_names", "torch"})
+"""Folders and modules of `CODE` that are not imported: scripts, templates, code that reads the environment when it is
+imported, and what needs a library that may be missing."""
 
 GC_THRESHOLD = 20_000
 """New objects before a child's garbage collector runs (Python: 700)."""
