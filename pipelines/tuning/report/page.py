@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.trial import create_trial as make_trial
 
 from pipelines.pages.page import write_page
 from pipelines.tuning.distributions import build_distributions
@@ -50,9 +51,7 @@ def estimate_importance(result: TuningResult) -> dict[str, float]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study()
     options: dict[str, Any] = {"distributions": build_distributions(result.plan.space)}
-    study.add_trials(
-        [optuna.create_trial(params=trial.parameters, value=trial.objective, **options) for trial in completed]
-    )
+    study.add_trials([make_trial(params=trial.parameters, value=trial.objective, **options) for trial in completed])
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=result.plan.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

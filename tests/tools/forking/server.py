@@ -282,7 +282,7 @@ def _run_program(arguments: list[str], library_paths: list[str], exit_calls: lis
     else:
         script = Path(arguments[0])
         sys.path.insert(0, str(script.resolve().parent))
-        _drop_other_code()
+        _forget_code()  # a script may decide itself where it finds the code
         sys.argv = list(arguments)
         program.__file__ = arguments[0]
         exec(compile(script.read_bytes(), arguments[0], "exec"), program.__dict__)
@@ -293,9 +293,11 @@ def _drop_other_code() -> None:
     for package in CODE:
         spec = importlib.machinery.PathFinder.find_spec(package, sys.path)
         if spec is None or spec.origin != sys.modules[package].__file__:
-            break
-    else:
-        return
+            _forget_code()
+            return
+
+
+def _forget_code() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in CODE]:
         del sys.modules[name]
 
