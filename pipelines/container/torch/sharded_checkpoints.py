@@ -3,7 +3,7 @@
 A checkpoint is a folder in the checkpoint folder of the job:
 
     000120-5f3a9c01/shard-00001-....safetensors    what the first process saves; one file or none a process
-    000120-5f3a9c01/state.json                     written last: names, sizes and SHA-256 of the files, and the state
+    000120-5f3a9c01/state.json                     names, sizes and SHA-256 of all files, and the state
 
 SageMaker copies the files of each host to S3, at any time and one by one, and gives all of them to each host of the
 next job. So a checkpoint counts only if each host has all of its files. A folder is written once: the random part of
@@ -83,6 +83,7 @@ class ShardedCheckpoints:
     ) -> None:
         self.folder, self.processes, self.keep, self.every_s = folder, processes, keep, every_s
         self._training = compute_digest(identity)
+        self._damaged_names: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
         self._saved_at_s = time.monotonic()
 
@@ -110,11 +111,13 @@ class ShardedCheckpoints:
             dcp.save(dict(tensors), storage_writer=writer)
         own_files = target.glob(f"shard-{self.processes.rank + 1:05d}-*")
         texts = self.processes.gather_texts(json.dumps({path.name: _measure(path) for path in own_files}))
-        if self.processes.is_first:
-            saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
-            shapes = {key: list(tensor.shape) for key, tensor in tensors.items()}
-            files = {key: value for text in texts for key, value in json.loads(text).items()}
-            _write_state(target, Description(step, saved_at, self._training, dict(state), shapes, files))
+        saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+        shapes = {key: list(tensor.shape) for key, tensor in tensors.items()}
+        files = {key: value for text in texts for key, value in json.loads(text).items()}
+        description = Description(step, saved_at, self._training, dict(state), shapes, files)
+        text = self.processes.share_text(json.dumps(vars(description)))
+        if self.processes.local_rank == 0:  # each host has it, because each decides alone which checkpoints it keeps
+            _write_state(target, text, self.processes.rank)
         self._saved_at_s = time.monotonic()
         self._remove_older(name)
 
@@ -155,6 +158,8 @@ class ShardedCheckpoints:
         if not any_bad and not any_damaged:
             return description
         reason = problem if any_bad else "is incomplete or damaged on a host"
+        if description is None or not any_bad:
+            self._damaged_names.add(name)
         if self.processes.is_first:
             sys.stderr.write(f"checkpoint {name} {reason}; trying the one before\n")
         return None
@@ -167,7 +172,11 @@ class ShardedCheckpoints:
         if self.processes.local_rank != 0:
             return
         names = [name for name in _list_names(self.folder) if not self._is_of_other_training(name)]
-        complete = [name for name in sorted(names, key=_get_order) if (self.folder / name / STATE_FILE).exists()]
+        complete = [
+            name
+            for name in sorted(names, key=_get_order)
+            if name not in self._damaged_names and (self.folder / name / STATE_FILE).exists()
+        ]
         older = [name for name in complete if _get_order(name) < _get_order(newest)]
         kept_names = {newest, *(older[-(self.keep - 1) :] if self.keep > 1 else [])}
         for name in set(names) - kept_names:
@@ -192,10 +201,10 @@ def _get_order(name: str) -> tuple[int, str]:
     return int(name.partition("-")[0]), name
 
 
-def _write_state(folder: Path, description: Description) -> None:
+def _write_state(folder: Path, text: str, rank: int) -> None:
     """Write state.json whole or not at all."""
-    temporary = folder / f".{STATE_FILE}"
-    temporary.write_text(json.dumps(vars(description)), encoding="utf-8")
+    temporary = folder / f".{rank}.{STATE_FILE}"
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(folder / STATE_FILE)
 
 
