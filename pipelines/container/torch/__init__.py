@@ -1,0 +1,1 @@
+"""What a training script with torch uses inside a job: processes, checkpoints, and data."""
