@@ -78,7 +78,7 @@ class TorchJob:
         """Start the script on each host. Each has all checkpoints, and no other file of an earlier run."""
         port = self.find_port()
         self.copy_checkpoints([f"algo-{number + 1}" for number in range(hosts)])
-        return [self._start_host(rank, hosts, port, hyperparameters) for rank in range(hosts)]
+        return [self.start_host(rank, hosts, port, hyperparameters) for rank in range(hosts)]
 
     def run(self, hosts: int = 2, **hyperparameters: Any) -> str:
         """Run the script to its end without an error; return the log of the first host."""
@@ -104,10 +104,10 @@ class TorchJob:
     def kill_at_checkpoint(self, victim: int, number: int, hosts: int = 2, **hyperparameters: Any) -> list[str]:
         """Start the hosts, kill one of them with -9 after some checkpoints, and return the logs."""
         processes = self.start(hosts, checkpoint_s=0, **hyperparameters)
-        known_names = set(self.list_checkpoints())
-        while len(set(self.list_checkpoints()) | known_names) < len(known_names) + number:
+        earlier_names, names = set(self.list_checkpoints()), set[str]()
+        while len(names) < number:
             assert processes[0].poll() is None, processes[0].communicate()[0]
-            known_names |= set(self.list_checkpoints())
+            names |= set(self.list_checkpoints()) - earlier_names
         processes[victim].send_signal(signal.SIGKILL)
         return self.wait(processes, [-signal.SIGKILL if rank == victim else 1 for rank in range(hosts)])
 
@@ -128,7 +128,8 @@ class TorchJob:
             shutil.copytree(merged, self.base / name / "checkpoints")
             (self.base / name / "output").mkdir()  # SageMaker makes it
 
-    def _start_host(self, rank: int, hosts: int, port: int, hyperparameters: dict[str, Any]) -> Any:
+    def start_host(self, rank: int, hosts: int, port: int, hyperparameters: dict[str, Any]) -> Any:
+        """Start the script on one of the hosts."""
         names = [f"algo-{number + 1}" for number in range(hosts)]
         env = {
             "SAGEMAKER_BASE_DIR": str(self.base / names[rank]),
