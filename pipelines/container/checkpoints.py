@@ -47,6 +47,28 @@ class Checkpoint:
     """Any bytes, such as the model."""
 
 
+class SaveTimer:
+    """Decide when to save, so that at most `every_s` seconds of work can be lost.
+
+    Args:
+        every_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
+    """
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._saved_at_s = self._checked_at_s = time.monotonic()
+
+    def restart(self) -> None:
+        """Start to count anew, after a save."""
+        self._saved_at_s = self._checked_at_s = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Return whether to save now. Call it after every step: the next one is assumed to take as long as this one."""
+        now = time.monotonic()
+        step_s, self._checked_at_s = now - self._checked_at_s, now
+        return now + step_s - self._saved_at_s >= self._every_s
+
+
 class Checkpoints:
     """The last few checkpoints of one training, in a folder that SageMaker copies to S3. Only one process may write.
 
@@ -68,20 +90,18 @@ class Checkpoints:
     def __init__(self, folder: Path, identity: Mapping[str, Any], keep: int = 2, every_s: float = 30.0) -> None:
         if keep < 1 or not every_s >= 0:
             raise ValueError(f"keep is at least 1 and every_s at least 0, not {keep} and {every_s}")
-        self.folder, self.keep, self.every_s = folder.absolute(), keep, every_s
+        self.folder, self.keep = folder.absolute(), keep
         self._digest = compute_digest(identity)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._temporary = _choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
-        self._saved_at_s = self._checked_at_s = time.monotonic()
+        self._temporary = choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
+        self._timer = SaveTimer(every_s)
 
     def is_due(self) -> bool:
         """Return whether to save now, so that at most `every_s` seconds of work can be lost. Call it after every step.
 
         The next step is assumed to take as long as the last one. A step that takes longer than `every_s` can be lost.
         """
-        now = time.monotonic()
-        step_s, self._checked_at_s = now - self._checked_at_s, now
-        return now + step_s - self._saved_at_s >= self.every_s
+        return self._timer.is_due()
 
     def save(self, step: int, payload: bytes, state: Mapping[str, Any]) -> None:
         """Save the state after `step` steps, and remove all but the last few checkpoints. Idempotent.
@@ -95,7 +115,7 @@ class Checkpoints:
             return
         saved_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         self._write(target, f"leeway-checkpoint 1 {self._digest} {saved_at}\n{json.dumps(state)}\n".encode(), payload)
-        self._saved_at_s = self._checked_at_s = time.monotonic()
+        self._timer.restart()
         own_steps = [
             own_step
             for own_step in sorted(_list_steps(self.folder))
@@ -172,7 +192,7 @@ def compute_digest(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _choose_temporary_folder(folder: Path) -> Path:
+def choose_temporary_folder(folder: Path) -> Path:
     """Return the folder for incomplete checkpoints: the parent of `folder`, so that they are not copied to S3.
 
     If `folder` is a separate mount, or its parent is read-only, `folder` itself is returned.
