@@ -197,7 +197,18 @@ def test_metadata_has_a_light_base_and_the_extras(wheel: Path) -> None:
         requirement for requirement in requirements if "==" in requirement.split(";")[0] and "extra" not in requirement
     ]
     extras = set(metadata.get_all("Provides-Extra") or [])
-    assert extras == {"airflow", "drydock", "local", "pipelines", "sagemaker", "spark", "steps", "torch", "training"}
+    assert extras == {
+        "airflow",
+        "drydock",
+        "language",
+        "local",
+        "pipelines",
+        "sagemaker",
+        "spark",
+        "steps",
+        "torch",
+        "training",
+    }
     for line in ("leeway = leeway.command_line:main", "provider_info = leeway.provider:get_provider_info"):
         assert line in entry_points
 
