@@ -60,6 +60,7 @@ class TorchJob:
         commands: starts processes, and ends them after the test.
         find_port: returns a free port.
         hyperparameters: those that differ from `HYPERPARAMETERS`.
+        per_host: number of processes of each host.
     """
 
     base: Path
@@ -67,7 +68,7 @@ class TorchJob:
     commands: Any
     find_port: Callable[[], int]
     hyperparameters: dict[str, Any] = field(default_factory=dict)
-    script: Path = SCRIPT
+    per_host: int = 1
 
     @property
     def first(self) -> Path:
@@ -78,11 +79,11 @@ class TorchJob:
         """Start the script on each host. Each has all checkpoints, and no other file of an earlier run."""
         port = self.find_port()
         self.copy_checkpoints([f"algo-{number + 1}" for number in range(hosts)])
-        return [self.start_host(rank, hosts, port, hyperparameters) for rank in range(hosts)]
+        return [self.start_process(rank, hosts, port, hyperparameters) for rank in range(hosts * self.per_host)]
 
     def run(self, hosts: int = 2, **hyperparameters: Any) -> str:
         """Run the script to its end without an error; return the log of the first host."""
-        logs = self.wait(self.start(hosts, **hyperparameters), [0] * hosts)
+        logs = self.wait(self.start(hosts, **hyperparameters), [0] * hosts * self.per_host)
         return logs[0]
 
     def wait(self, processes: Iterable[Any], codes: list[int]) -> list[str]:
@@ -128,21 +129,21 @@ class TorchJob:
             shutil.copytree(merged, self.base / name / "checkpoints")
             (self.base / name / "output").mkdir()  # SageMaker makes it
 
-    def start_host(self, rank: int, hosts: int, port: int, hyperparameters: dict[str, Any]) -> Any:
-        """Start the script on one of the hosts."""
-        names = [f"algo-{number + 1}" for number in range(hosts)]
+    def start_process(self, rank: int, hosts: int, port: int, hyperparameters: dict[str, Any]) -> Any:
+        """Start the script as one of the processes."""
+        names, (host, local_rank) = [f"algo-{number + 1}" for number in range(hosts)], divmod(rank, self.per_host)
         env = {
-            "SAGEMAKER_BASE_DIR": str(self.base / names[rank]),
+            "SAGEMAKER_BASE_DIR": str(self.base / names[host]),
             "SM_CHANNEL_TRAIN": str(self.channels / "train"),
             "SM_CHANNEL_VALIDATION": str(self.channels / "validation"),
             "SM_HOSTS": json.dumps(names),
-            "SM_CURRENT_HOST": names[rank],
+            "SM_CURRENT_HOST": names[host],
             "SM_NETWORK_INTERFACE_NAME": "lo",
             "TRAINING_JOB_NAME": self.base.name,
-            **{"RANK": str(rank), "WORLD_SIZE": str(hosts), "LOCAL_RANK": "0"},
+            **{"RANK": str(rank), "WORLD_SIZE": str(hosts * self.per_host), "LOCAL_RANK": str(local_rank)},
             **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
         }
         values = {**HYPERPARAMETERS, **self.hyperparameters, **hyperparameters}
         arguments = [argument for key, value in values.items() for argument in (f"--{key}", str(value))]
-        command = (sys.executable, "-u", str(self.script), *arguments)
+        command = (sys.executable, "-u", str(SCRIPT), *arguments)
         return self.commands.start(*command, env=env, stderr=subprocess.STDOUT)

@@ -53,27 +53,33 @@ def test_hosts_strategies_and_accumulation_give_one_model(make_job: Callable[...
     reference.run(hosts=1)
     scores = compute_scores(reference)
     halves = {"batch_rows": 50, "accumulation": 2}
+    bf16, differences = {"precision": "bf16"}, {}
     for name, hosts, options in (
         ("ddp", 2, {}),
         ("fsdp", 2, {"strategy": "fsdp"}),
         ("ddp-halves", 2, halves),
         ("fsdp-halves", 3, {**halves, "strategy": "fsdp"}),
+        ("ddp-bf16", 1, bf16),
+        ("fsdp-bf16", 2, {**bf16, "strategy": "fsdp"}),
+        ("other-batch", 1, {"batch_rows": 50}),
     ):
         job = make_job(name, **options)
         job.run(hosts)
-        assert np.abs(compute_scores(job) - scores).max() <= BOUND, name
-    other = make_job("other", batch_rows=50)
-    other.run(hosts=1)
-    assert np.abs(compute_scores(other) - scores).max() > 100 * BOUND, "another batch is another training"
+        differences[name] = np.abs(compute_scores(job) - scores).max()
+    equal = {"ddp", "fsdp", "ddp-halves", "fsdp-halves"}
+    assert all((difference <= BOUND) == (name in equal) for name, difference in differences.items()), differences
+    assert max(differences["ddp-bf16"], differences["fsdp-bf16"]) < 0.05, "bf16 trains nearly the same model"
+    assert differences["other-batch"] > 100 * BOUND, "another batch is another training"
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_bf16_trains_nearly_the_same_model(make_job: Callable[..., TorchJob], strategy: str) -> None:
-    exact, job = make_job("exact"), make_job("bf16", precision="bf16", strategy=strategy)
-    exact.run(hosts=1)
-    job.run()
-    difference = np.abs(compute_scores(job) - compute_scores(exact)).max()
-    assert BOUND < difference < 0.05
+def test_processes_of_one_host_share_its_checkpoints(make_job: Callable[..., TorchJob]) -> None:
+    job = make_job("job", strategy="fsdp", epochs=1, checkpoint_updates=10)
+    job.per_host = 2
+    job.run(hosts=1)
+    names = [path.name for path in (job.first / "checkpoints" / job.list_checkpoints()[-1]).iterdir()]
+    assert sum(name.startswith("shard-") for name in names) == 2
+    job.per_host = 1
+    assert read_restored_update(job.run(hosts=1)) == 20
 
 
 def test_only_the_first_host_writes(make_job: Callable[..., TorchJob]) -> None:
@@ -222,7 +228,7 @@ def test_hosts_with_other_inputs_are_refused(make_job: Callable[..., TorchJob]) 
     job = make_job("job")
     port = job.find_port()
     job.copy_checkpoints(["algo-1", "algo-2"])
-    processes = [job.start_host(rank, 2, port, {"seed": rank}) for rank in range(2)]
+    processes = [job.start_process(rank, 2, port, {"seed": rank}) for rank in range(2)]
     for log in job.wait(processes, [1, 1]):
         assert log.splitlines()[-1] == (
             "the process of rank 1 has other data or other hyperparameters than that of rank 0."
