@@ -70,9 +70,17 @@ class Drydock:
             self.clients[service] = boto3.client(service, endpoint_url=self.url, region_name="us-east-1", **keys)
         return self.clients[service]
 
+    def list_all(self, operation: str, items: str, name: str) -> list[str]:
+        """Return the names of all resources that a listing of SageMaker has, on all its pages.
+
+        A session's tests make more than one page of them, so a single page can miss the newest.
+        """
+        pages = self.client("sagemaker").get_paginator(operation).paginate()
+        return sorted(item[name] for page in pages for item in page[items])
+
     def list_jobs(self) -> list[str]:
-        jobs = self.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
-        return sorted(job["TrainingJobName"] for job in jobs)
+        """Return the names of all training jobs."""
+        return self.list_all("list_training_jobs", "TrainingJobSummaries", "TrainingJobName")
 
     def describe_job(self, name: str) -> dict[str, Any]:
         return dict(self.client("sagemaker").describe_training_job(TrainingJobName=name))

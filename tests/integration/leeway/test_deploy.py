@@ -96,9 +96,7 @@ def list_resources(drydock, endpoint):
             for item in sagemaker.list_endpoint_configs(NameContains=endpoint)["EndpointConfigs"]
         ],
         "models": [
-            item["ModelName"]
-            for item in sagemaker.list_models(MaxResults=100)["Models"]
-            if item["ModelName"].startswith(endpoint)
+            name for name in drydock.list_all("list_models", "Models", "ModelName") if name.startswith(endpoint)
         ],
         "alarms": sorted(alarm["AlarmName"] for alarm in alarms),
     }

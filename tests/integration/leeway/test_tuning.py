@@ -84,8 +84,8 @@ def describe(drydock, name):
 
 def list_tuning_jobs(drydock):
     """Return the names of all tuning jobs."""
-    response = drydock.client("sagemaker").list_hyper_parameter_tuning_jobs(MaxResults=100)
-    return sorted(job["HyperParameterTuningJobName"] for job in response["HyperParameterTuningJobSummaries"])
+    items, name = "HyperParameterTuningJobSummaries", "HyperParameterTuningJobName"
+    return drydock.list_all("list_hyper_parameter_tuning_jobs", items, name)
 
 
 def list_trials(drydock, name):
