@@ -48,7 +48,7 @@ from benchmarks.decisions import (
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
 from benchmarks.spot import hosts, interruptions
-from benchmarks.training import tuning
+from benchmarks.training import language_model, tuning
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -87,6 +87,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "cold_start": cold_start.run,
     "page": page.run,
     "tuning": tuning.run,
+    "language_model": language_model.run,
 }
 
 

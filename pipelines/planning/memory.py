@@ -5,7 +5,7 @@ GB in the sources are 10^9 bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.planning.sizes import LAYER_TARGETS, DecoderSize, require_choice, require_positive
 
@@ -24,6 +24,44 @@ GATHERED_LAYERS = 2
 """Layers that FSDP has whole at a time: the one that is computed, and the next one."""
 LOSS_COPIES = 3
 """fp32 copies of the logits at the start of the backward pass: log-softmax, its gradient, and that of the logits."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a model is trained.
+
+    Attributes:
+        precision: precision of the weights that are trained, one of `STATES`.
+        computation: precision of the computation and of frozen weights, one of `BYTES`.
+        optimizer: one of `OPTIMIZERS`.
+        rank: rank of LoRA on all linear layers; 0 if all weights are trained.
+        is_recomputed: whether activations are computed again (gradient checkpointing).
+        is_packed: whether several documents share a sequence, which needs a mask.
+        stage: ZeRO stage: 0 (all whole, as with DDP) to 3 (FSDP).
+        devices: number of devices.
+
+    Raises:
+        SpecError: a name is unknown, or a number is out of its range.
+    """
+
+    precision: str = "mixed"
+    computation: str = "bf16"
+    optimizer: str = "adam"
+    rank: int = 0
+    is_recomputed: bool = False
+    is_packed: bool = True
+    stage: int = 0
+    devices: int = 1
+
+    def __post_init__(self) -> None:
+        """Check names and numbers."""
+        require_choice("precision", self.precision, STATES)
+        require_choice("computation", self.computation, BYTES)
+        require_choice("optimizer", self.optimizer, OPTIMIZERS)
+        require_choice("stage", self.stage, range(4))
+        require_positive("devices", self.devices)
+        if self.rank:
+            require_positive("rank", self.rank)
 
 
 @dataclass(frozen=True)
@@ -69,16 +107,7 @@ def estimate_weights(parameters: float, precision: str) -> float:
     return parameters * BYTES[precision]
 
 
-def estimate_states(
-    trained: float,
-    *,
-    frozen: float = 0,
-    precision: str = "mixed",
-    frozen_precision: str = "bf16",
-    optimizer: str = "adam",
-    stage: int = 0,
-    devices: int = 1,
-) -> TrainingMemory:
+def estimate_states(trained: float, setup: Setup | None = None, frozen: float = 0) -> TrainingMemory:
     """Return the bytes of weights, gradients and optimizer on each device, without activations.
 
     Source: Rajbhandari et al. 2020 (ZeRO), section 3.1 and figure 1: a parameter has 2 + 2 + 12 bytes with Adam in
@@ -87,29 +116,22 @@ def estimate_states(
 
     Args:
         trained: number of parameters that are trained.
-        frozen: number of parameters that are not.
-        precision: one of `STATES`.
-        frozen_precision: one of `BYTES`.
-        optimizer: one of `OPTIMIZERS`.
-        stage: 0 (all whole, as with DDP) to 3.
-        devices: number of devices.
+        setup: how they are trained; by default with Adam in mixed precision, on one device.
+        frozen: number of parameters that are not trained.
 
     Raises:
-        SpecError: a number is not positive, or a name is unknown.
+        SpecError: a number is not positive.
     """
+    setup = setup or Setup()
     require_positive("trained", trained)
     if frozen:
         require_positive("frozen", frozen)
-    require_positive("devices", devices)
-    require_choice("precision", precision, STATES)
-    require_choice("frozen_precision", frozen_precision, BYTES)
-    require_choice("optimizer", optimizer, OPTIMIZERS)
-    require_choice("stage", stage, range(4))
-    weight, gradient, copy = STATES[precision]
+    weight, gradient, copy = STATES[setup.precision]
+    parts = [setup.devices if setup.stage >= stage else 1 for stage in (1, 2, 3)]
     return TrainingMemory(
-        weights=(trained * weight + frozen * BYTES[frozen_precision]) / (devices if stage >= 3 else 1),
-        gradients=trained * gradient / (devices if stage >= 2 else 1),
-        optimizer=trained * (copy + OPTIMIZERS[optimizer]) / (devices if stage >= 1 else 1),
+        weights=(trained * weight + frozen * BYTES[setup.computation]) / parts[2],
+        gradients=trained * gradient / parts[1],
+        optimizer=trained * (copy + OPTIMIZERS[setup.optimizer]) / parts[0],
     )
 
 
@@ -139,67 +161,53 @@ def estimate_gpt_activations(
     return layers * sequence * batch * hidden * factor
 
 
-def estimate_layer_activations(size: DecoderSize, precision: str, rank: int = 0) -> float:
+def estimate_layer_activations(size: DecoderSize, sequence: int, setup: Setup) -> float:
     """Return the bytes that a gated decoder layer keeps for each token, with attention that keeps no scores.
 
     Source: counted by operation, as Korthikanti et al. 2022 do for GPT, for the layer of Llama in transformers 5.24
-    with sdpa; `python -m benchmarks language_model` compares it with a measurement. A norm keeps its input in fp32,
-    what it has normalized, and its output, which the linear layers after it share; attention keeps queries, keys,
-    values and its output; the gated layer keeps four values: gate, its activation, up, and their product. With LoRA,
-    a norm need not keep what it has normalized, because its weights are frozen; each matrix keeps `rank` values.
+    with sdpa; `python -m benchmarks language_model` compares it with a measurement. Each norm keeps its input in fp32,
+    what it has normalized, and its output, which the linear layers after it share. Attention keeps queries, keys,
+    values and its output. The gated layer keeps four values: gate, its activation, up, and their product. Packed
+    documents need a mask: torch keeps it as numbers in each layer, and transformers repeats keys and values for each
+    head of the queries. With LoRA, a norm need not keep what it has normalized, because its weights are frozen; each
+    matrix keeps `rank` values.
 
     Args:
         size: size of the model.
-        precision: precision of the computation, one of `BYTES`.
-        rank: rank of LoRA; 0 if all weights are trained.
-
-    Raises:
-        SpecError: the precision is unknown.
+        sequence: tokens of a sequence.
+        setup: precision of the computation, packing, and rank of LoRA.
     """
-    require_choice("precision", precision, BYTES)
-    value = BYTES[precision]
-    norms = 2 * size.hidden * (BYTES["fp32"] + value * (1 if rank else 2))
-    attention = 2 * value * (size.query_width + size.key_width)
-    return norms + attention + value * (4 * size.intermediate + LAYER_TARGETS * rank)
+    value = BYTES[setup.computation]
+    norms = 2 * size.hidden * (BYTES["fp32"] + value * (1 if setup.rank else 2))
+    attention = 4 * size.query_width + sequence if setup.is_packed else 2 * (size.query_width + size.key_width)
+    sums = BYTES["fp32"] * (2 + size.heads)  # of the norms, and of the scores of each head
+    return norms + sums + value * (attention + 4 * size.intermediate + LAYER_TARGETS * setup.rank)
 
 
-def estimate_activations(
-    size: DecoderSize, tokens: float, *, precision: str = "bf16", rank: int = 0, is_recomputed: bool = False
-) -> float:
-    """Return the bytes that all layers of a gated decoder keep for the backward pass.
+def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
+    """Return the bytes that all layers of a gated decoder keep from the forward pass for the backward pass.
 
-    With gradient checkpointing (Chen et al. 2016), only the input of each layer is kept, and one layer at a time is
-    computed again.
+    With gradient checkpointing (Chen et al. 2016), only the input of each layer is kept. The norm after the last layer
+    is added, unless it is frozen.
 
     Args:
         size: size of the model.
-        tokens: tokens that are computed at once on a device: sequences times their length.
-        precision: precision of the computation, one of `BYTES`.
-        rank: rank of LoRA; 0 if all weights are trained.
-        is_recomputed: whether gradient checkpointing is used.
+        sequence: tokens of a sequence.
+        batch: sequences that are computed at once on a device.
+        setup: how the model is trained.
 
     Raises:
-        SpecError: a number is not positive, or the precision is unknown.
+        SpecError: a number is not positive.
     """
-    require_positive("tokens", tokens)
-    layer = estimate_layer_activations(size, precision, rank)
-    if not is_recomputed:
-        return tokens * size.layers * layer
-    return tokens * (size.layers * size.hidden * BYTES[precision] + layer)
+    require_positive("sequence", sequence)
+    require_positive("batch", batch)
+    value = BYTES[setup.computation]
+    layer = size.hidden * value if setup.is_recomputed else estimate_layer_activations(size, sequence, setup)
+    last_norm = 0.0 if setup.rank else size.hidden * (BYTES["fp32"] + 2 * value)
+    return sequence * batch * (size.layers * layer + last_norm)
 
 
-def estimate_training(
-    size: DecoderSize,
-    tokens: float,
-    *,
-    precision: str = "fp32",
-    computation: str = "bf16",
-    optimizer: str = "adam",
-    rank: int = 0,
-    is_recomputed: bool = False,
-    stage: int = 0,
-    devices: int = 1,
-) -> TrainingMemory:
+def estimate_training(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> TrainingMemory:
     """Return the bytes of a training of a gated decoder on each device, by part.
 
     The logits are those of all tokens, in fp32, with `LOSS_COPIES` at the start of the backward pass. With gradient
@@ -207,37 +215,21 @@ def estimate_training(
 
     Args:
         size: size of the model.
-        tokens: tokens that are computed at once on a device.
-        precision: precision of the weights that are trained, one of `STATES`.
-        computation: precision of the computation and of frozen weights, one of `BYTES`.
-        optimizer: one of `OPTIMIZERS`.
-        rank: rank of LoRA on all linear layers; 0 if all weights are trained.
-        is_recomputed: whether gradient checkpointing is used.
-        stage: ZeRO stage; 3 for FSDP.
-        devices: number of devices.
+        sequence: tokens of a sequence.
+        batch: sequences that are computed at once on a device.
+        setup: how the model is trained.
 
     Raises:
-        SpecError: a number is not positive, or a name is unknown.
+        SpecError: a number is not positive.
     """
-    trained, frozen = (size.count_lora_parameters(rank), size.parameters) if rank else (size.parameters, 0)
-    states = estimate_states(
-        trained,
-        frozen=frozen,
-        precision=precision,
-        frozen_precision=computation,
-        optimizer=optimizer,
-        stage=stage,
-        devices=devices,
-    )
-    activations = estimate_activations(size, tokens, precision=computation, rank=rank, is_recomputed=is_recomputed)
-    again = tokens * estimate_layer_activations(size, computation, rank) if is_recomputed else 0.0
+    activations, tokens = estimate_activations(size, sequence, batch, setup), sequence * batch
+    trained, frozen = (size.count_lora_parameters(setup.rank), size.parameters) if setup.rank else (size.parameters, 0)
     logits = tokens * size.vocabulary * LOSS_COPIES * BYTES["fp32"]
-    gathered = GATHERED_LAYERS * size.layer_parameters + size.outer_parameters if stage == 3 else 0
-    return TrainingMemory(
-        states.weights,
-        states.gradients,
-        states.optimizer,
-        activations - again,
+    again = tokens * estimate_layer_activations(size, sequence, setup) if setup.is_recomputed else 0.0
+    gathered = GATHERED_LAYERS * size.layer_parameters + size.outer_parameters if setup.stage == 3 else 0
+    return replace(
+        estimate_states(trained, setup, frozen),
+        activations=activations,
         working=max(logits, again),
-        gathered=gathered * BYTES[computation],
+        gathered=gathered * BYTES[setup.computation],
     )

@@ -64,7 +64,7 @@ class FineTuning:
         )
         self.model = distribution.distribute(self._build_model, args, processes)
         trained_weights = [weight for weight in self.model.parameters() if weight.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained_weights, lr=0.0, weight_decay=args.weight_decay)
+        self.optimizer = torch.optim.AdamW(trained_weights, lr=0.0, weight_decay=args.weight_decay, fused=True)
         self.tracker = self._start_tracker()
         self.progress = Progress(processes, *self._find_flops())
 

@@ -60,4 +60,8 @@ def save_model(model: Any, weights: Mapping[str, torch.Tensor], folder: Path) ->
         model.save_pretrained(folder, state_dict=dict(weights), safe_serialization=True)
         (folder / "README.md").unlink(missing_ok=True)  # a form of peft's that nobody has filled in
         return
-    model.save_pretrained(folder, state_dict=dict(weights), safe_serialization=True)
+    # Weights that two layers share are written once, as transformers expects it.
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    second_names = names - {name for name, _ in model.named_parameters()}
+    contents = {name: value for name, value in weights.items() if name not in second_names}
+    model.save_pretrained(folder, state_dict=contents, safe_serialization=True)

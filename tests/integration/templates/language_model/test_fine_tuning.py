@@ -35,15 +35,13 @@ def test_lora_trains_the_adapter_alone(make_job: Any, base_model: Path) -> None:
     from peft import PeftModel
 
     digests, job = digest_files(base_model), make_job("lora")
-    job.run(checkpoint_s=0, epochs=4)
+    job.run(epochs=4)
     folder = job.folder / "host-0/model"
     assert {path.name for path in folder.iterdir()} == {
         *("adapter_config.json", "adapter_model.safetensors", "training.json", "tokenizer.json"),
         "tokenizer_config.json",
     }
     assert all("lora_" in name for name in job.read_weights())
-    saved = json.loads(next((job.folder / "s3").glob("*/complete.json")).read_text().splitlines()[0])["tensors"]
-    assert saved and all("lora_" in name for name in saved)  # a checkpoint has no frozen weights
     assert digest_files(base_model) == digests
     model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base_model), folder)
     with model.disable_adapter():

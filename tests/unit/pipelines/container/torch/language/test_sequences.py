@@ -34,7 +34,7 @@ def model() -> Any:
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = LlamaConfig(vocab_size=VOCABULARY, **sizes, num_key_value_heads=2, max_position_embeddings=64)
+    config = LlamaConfig(vocab_size=VOCABULARY, **sizes, num_key_value_heads=2, initializer_range=0.2)
     return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").train()
 
 
