@@ -243,4 +243,4 @@ def measure_peak(model: Any, optimizer: Any, step: Callable[[], None], device: A
         events = json.loads(Path(file.name).read_text(encoding="utf-8"))["traceEvents"]
     # The profiler counts what is allocated while it runs: weights and states were there before.
     allocated = max(event["args"]["Total Allocated"] for event in events if event["name"] == "[memory]")
-    return sum(parameters) + sum(states) + int(allocated)
+    return int(sum(parameters) + sum(states) + allocated)

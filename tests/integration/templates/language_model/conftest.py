@@ -165,7 +165,7 @@ class Job:
 def make_job(
     tmp_path: Path, script: Path, base_model: Path, documents: Path, free_port: Callable[[], int]
 ) -> Iterator[Callable[..., Job]]:
-    """Return the function that makes a job in a folder of that name."""
+    """Return the function that makes a job in a folder of that name; its processes end with the test."""
     jobs: list[Job] = []
 
     def make(name: str, **channels: Path) -> Job:
@@ -178,3 +178,25 @@ def make_job(
     for job in jobs:
         for process in job.processes:
             process.end()
+
+
+@pytest.fixture(scope="session")
+def run_straight(
+    tmp_path_factory: pytest.TempPathFactory,
+    script: Path,
+    base_model: Path,
+    documents: Path,
+    free_port: Callable[[], int],
+) -> Callable[..., Job]:
+    """Return the function that runs a job without interruptions; the same one only once."""
+    jobs: dict[str, Job] = {}
+
+    def run(count: int, **hyperparameters: Any) -> Job:
+        key = json.dumps([count, hyperparameters])
+        if key not in jobs:
+            folder = tmp_path_factory.mktemp("straight")
+            jobs[key] = Job(folder, script, {"model": base_model, "train": documents}, free_port)
+            jobs[key].run(count, **hyperparameters)
+        return jobs[key]
+
+    return run

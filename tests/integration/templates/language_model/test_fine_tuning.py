@@ -82,15 +82,13 @@ def test_without_a_learning_rate_nothing_is_learned(make_job: Any) -> None:
     ],
     ids=lambda value: " ".join(map(str, value.values())),
 )
-def test_two_hosts_train_the_model_of_one(make_job: Any, hyperparameters: dict[str, Any]) -> None:
-    one, two = make_job("one"), make_job("two")
-    one.run(1, **{**hyperparameters, "accumulation": 1, "strategy": "auto"})
+def test_two_hosts_train_the_model_of_one(make_job: Any, run_straight: Any, hyperparameters: dict[str, Any]) -> None:
+    one, two = run_straight(1, **{**hyperparameters, "accumulation": 1, "strategy": "auto"}), make_job("two")
     two.run(2, **hyperparameters)
     assert compare_weights(one.read_weights(), two.read_weights()) <= BOUND
     assert two.read_losses() == pytest.approx(one.read_losses(), abs=1e-4)
     assert not list((two.folder / "host-1").rglob("*.safetensors"))  # only the first host writes
-    other = make_job("other")
-    other.run(2, **{**hyperparameters, "seed": 14})
+    other = run_straight(1, method=hyperparameters["method"], seed=14)
     assert compare_weights(one.read_weights(), other.read_weights()) > 100 * BOUND
 
 

@@ -42,9 +42,10 @@ def assert_weights_are_trained(job: Any, method: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "victim", "next_count"), [("full", 1, 2), ("full", 0, 1), ("lora", 1, 1)], ids=str)
-def test_killed_training_gives_the_same_model(make_job: Any, method: str, victim: int, next_count: int) -> None:
-    straight, job = make_job("straight"), make_job("killed")
-    straight.run(2, **NEXT, method=method)
+def test_killed_training_gives_the_same_model(
+    make_job: Any, run_straight: Any, method: str, victim: int, next_count: int
+) -> None:
+    straight, job = run_straight(2, **NEXT, method=method), make_job("killed")
     codes, log = interrupt(job, 2, victim, signal.SIGKILL, method=method)
     assert codes[victim] == -signal.SIGKILL and codes[1 - victim] == 1, log
     assert "perhaps because another host did" in job.read_failure(1 - victim)
@@ -59,10 +60,9 @@ def test_killed_training_gives_the_same_model(make_job: Any, method: str, victim
     assert job.read_losses() == pytest.approx(straight.read_losses(), abs=LOSS_BOUND)
 
 
-def test_stop_of_any_host_stops_all(make_job: Any) -> None:
+def test_stop_of_any_host_stops_all(make_job: Any, run_straight: Any) -> None:
     """A signal on the second host: both save the same step, and resume with the same dropout."""
-    straight, job = make_job("straight"), make_job("stopped")
-    straight.run(2, **NEXT, lora_dropout=0.1)
+    straight, job = run_straight(2, **NEXT, lora_dropout=0.1), make_job("stopped")
     codes, log = interrupt(job, 2, 1, signal.SIGTERM, checkpoint_s=1_000, lora_dropout=0.1)
     assert codes == [143] * 2, log
     log = job.run(2, **NEXT, lora_dropout=0.1)
