@@ -21,7 +21,7 @@ $(STAMP): $(UV) uv.lock pyproject.toml
 	@rm -f $@
 	@echo "Installing what uv.lock lists into .venv (a minute or two, the first time) ..."
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .leeway/uv/bin/uv sync --quiet \
-		--frozen --all-extras --compile-bytecode --python .leeway/uv/bin/python
+		--frozen --all-extras --no-extra torch --no-extra language --compile-bytecode --python .leeway/uv/bin/python
 	@touch $@
 
 $(UV):

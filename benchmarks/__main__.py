@@ -48,10 +48,10 @@ from benchmarks.decisions import (
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
 from benchmarks.spot import hosts, interruptions
-from benchmarks.training import language_model, tuning
+from benchmarks.training import language_model, torch_hosts, tuning
 
 RESULTS = Path(__file__).parent / "results"
-BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
+BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "parse": cases.measure_parse,
     "lake": cases.measure_lake,
     "steps": cases.measure_steps,
@@ -87,8 +87,10 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "cold_start": cold_start.run,
     "page": page.run,
     "tuning": tuning.run,
+    "torch": torch_hosts.run,
     "language_model": language_model.run,
 }
+"""Name to function. It returns None if it cannot run here, and says why."""
 
 
 def main(
@@ -106,6 +108,8 @@ def main(
     for name in names or BENCHMARKS:
         load = os.getloadavg()[0]
         result = BENCHMARKS[name]()
+        if result is None:
+            continue
         report = _build_report(name, result, load)
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ import gc
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -44,7 +45,6 @@ TOKENS = SEQUENCE * BATCH
 STEPS = int(os.environ.get("LEEWAY_BENCH_STEPS", "5"))
 """Steps whose time is measured, after one that is not."""
 MIB = 2**20
-INSTALL = "benchmark language_model is skipped: install torch, transformers and peft for it."
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,15 @@ class Measurement:
     step_s: list[float]
 
 
-def run() -> dict[str, Any]:
-    """Return the seconds of the steps, and the memory beside its estimates as facts.
-
-    Raises:
-        SystemExit: torch, transformers or peft is not installed.
-    """
+def run() -> dict[str, Any] | None:
+    """Return the seconds of the steps, and the memory beside its estimates as facts; None without the libraries."""
     try:
         import peft
         import torch
         import transformers
-    except ImportError:
-        raise SystemExit(INSTALL) from None
+    except ImportError as error:
+        sys.stderr.write(f"language_model: skipped ({error}): pip install 'leeway[language]'\n")
+        return None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu":
         torch.set_num_threads(1)

@@ -19,7 +19,7 @@ from typing import Any
 from pipelines.system.mlflow_server import JOB_KEY, JOB_TAG, find_or_create_experiment, is_reachable, prepare_client
 from pipelines.system.packages import find_versions
 
-PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
+PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow", "torch")
 """Packages whose versions are recorded."""
 
 

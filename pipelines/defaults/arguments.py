@@ -27,10 +27,26 @@ class InvalidInput(Exception):
     """A hyperparameter or a channel is wrong; the text says which, and what to do."""
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Parse hyperparameters, and add the folders of SageMaker's script mode."""
+
     def error(self, message: str) -> NoReturn:
         """Raise an error of one line, instead of printing the usage and exiting."""
         raise InvalidInput(f"{message.replace('argument --', 'hyperparameter ')}.")
+
+    def parse_all(self, argv: list[str] | None = None) -> argparse.Namespace:
+        """Add an argument for each folder, and parse all arguments.
+
+        Raises:
+            InvalidInput: a hyperparameter is unknown, or its value is wrong.
+        """
+        for name, variable, default in FOLDERS:
+            self.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))
+        arguments, unknown_arguments = self.parse_known_args(argv)
+        if unknown_arguments:
+            names, known_names = " ".join(unknown_arguments)[:200], ", ".join(vars(arguments))
+            raise InvalidInput(f"unknown hyperparameters: {names}. Use one of: {known_names}.")
+        return arguments
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -39,8 +55,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     Raises:
         InvalidInput: a hyperparameter is unknown, or its value is wrong.
     """
-    parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
-    parse_count, parse_positive, parse_amount = map(_make_number_parser, (int, int, float), (0, 1, 0))
+    parser = Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
+    parse_count, parse_positive, parse_amount = map(make_number_parser, (int, int, float), (0, 1, 0))
     parser.add_argument("--num_round", type=parse_positive, default=400, help="largest number of rounds")
     stopping_help = "training stops after more than this many rounds without a lower loss on validation"
     parser.add_argument("--early_stopping_rounds", type=parse_count, default=30, help=stopping_help)
@@ -64,17 +80,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--fold_days", type=parse_positive, default=7, help="days that each fold validates on")
     parser.add_argument("--verbose_eval", type=parse_positive, default=10, help="rounds between two lines of the log")
-    for name, variable, default in FOLDERS:
-        parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))
-    arguments, unknown_arguments = parser.parse_known_args(argv)
-    if unknown_arguments:
-        raise InvalidInput(
-            f"unknown hyperparameters: {' '.join(unknown_arguments)[:200]}. Use one of: {', '.join(vars(arguments))}."
-        )
-    return arguments
+    return parser.parse_all(argv)
 
 
-def _make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
+def make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
     """Return a function that parses a number from `minimum` to `MAX_NUMBER`."""
 
     def parse(text: str) -> float:

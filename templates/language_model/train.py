@@ -44,7 +44,8 @@ try:
     from pipelines.container.torch.sharded_checkpoints import ShardedCheckpoints
     from pipelines.container.torch.training_state import apply_state, collect_state, collect_weights
 except ImportError as missing:
-    sys.exit(report_failure(f"{missing.msg}: use a PyTorch image, and this script's requirements.txt."))
+    hint = "use a PyTorch image with this script's requirements.txt, or pip install 'leeway[language]'"
+    sys.exit(report_failure(f"{missing.msg}: {hint}."))
 
 
 class FineTuning:

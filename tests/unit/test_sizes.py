@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("benchmarks", "dags", "drydock", "pipelines", "plugins", "stack", "tools")
+PACKAGES = ("benchmarks", "dags", "drydock", "pipelines", "plugins", "stack", "templates", "tools")
 MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_FOLDER_MODULES = 300, 40, 16
 LISTS = {"pipelines/steps", "plugins/leeway/operators"}
 """Folders that are lists: one module for each step, and for each operator."""

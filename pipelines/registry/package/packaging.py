@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -23,7 +23,8 @@ from pipelines.registry.candidate import Candidate
 from pipelines.score_columns import SCORE
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""Python packages that a served model needs. The model requires the versions with which it was trained."""
+"""Python packages that a served model needs, unless its module `model` names others in `PACKAGES`. The model requires
+the versions with which it was trained."""
 RAW_ROW_PACKAGES, LOOKUP_PACKAGES = ("duckdb",), ("boto3",)
 """Packages that it needs for raw rows, and for lookups."""
 
@@ -63,15 +64,16 @@ def _prepare_arguments(
 ) -> Iterator[dict[str, Any]]:
     """Yield MLflow's arguments for a package. The files that they name exist until the block ends."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as code, _write_no_bytecode():
+        module = dataset.import_module("model")
         yield {
             "python_model": str(dataset.find_file("serving.py")),
-            "model_config": {"module": dataset.import_module("model").__name__},
+            "model_config": {"module": module.__name__},
             "artifacts": {"model": str(folder)},
             "code_paths": _write_code(dataset, Path(code), compiled_features),
             "metadata": {KEY: list(dataset.key)},
             "signature": _build_signature(example, dataset.load_model(folder).score(example)),
             "input_example": example,
-            "pip_requirements": _list_requirements(compiled_features),
+            "pip_requirements": _list_requirements(getattr(module, "PACKAGES", PACKAGES), compiled_features),
         }
 
 
@@ -102,11 +104,12 @@ def _write_no_bytecode() -> Iterator[None]:
         sys.dont_write_bytecode = earlier_value
 
 
-def _list_requirements(compiled_features: CompiledFeatures | None) -> list[str]:
-    packages = [*PACKAGES]
+def _list_requirements(model_packages: Iterable[str], compiled_features: CompiledFeatures | None) -> list[str]:
+    packages = [*model_packages]
     if compiled_features:
         packages += [*RAW_ROW_PACKAGES, *(LOOKUP_PACKAGES if compiled_features.lookups else ())]
-    return [f"{package}=={installed_version(package)}" for package in packages]
+    # Without the local part of a version: an index has torch 2.13.0, and not 2.13.0+cpu.
+    return [f"{package}=={installed_version(package).partition('+')[0]}" for package in packages]
 
 
 def _write_code(dataset: Dataset, folder: Path, compiled_features: CompiledFeatures | None) -> list[str]:

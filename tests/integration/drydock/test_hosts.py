@@ -149,7 +149,7 @@ def test_a_launcher_that_is_missing_ends_the_job_before_it_runs(drydock: Any, se
 
 
 def test_torchrun_starts_on_each_host(tmp_path: Path, run_drydock: Any) -> None:
-    """A stand-in for torchrun prints its arguments: torch is not installed here."""
+    """A stand-in for torchrun prints its arguments: test_torch.py runs the real one, where torch is installed."""
     program = tmp_path / "bin" / "torchrun"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "torchrun $*"\n')

@@ -197,7 +197,8 @@ def test_metadata_has_a_light_base_and_the_extras(wheel: Path) -> None:
         requirement for requirement in requirements if "==" in requirement.split(";")[0] and "extra" not in requirement
     ]
     extras = set(metadata.get_all("Provides-Extra") or [])
-    assert extras == {"airflow", "drydock", "local", "pipelines", "sagemaker", "spark", "steps", "training"}
+    steps, jobs = {"pipelines", "sagemaker", "spark", "steps"}, {"language", "torch", "training"}
+    assert extras == {"airflow", "drydock", "local", *steps, *jobs}
     for line in ("leeway = leeway.command_line:main", "provider_info = leeway.provider:get_provider_info"):
         assert line in entry_points
 

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +20,11 @@ from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.steps import ingest, preprocess, snapshot, validate
 from tests.conftest import set_home
-from tests.tools import forking
+from tests.tools import forking, torch_jobs
 from tests.tools.names import name_for_test
 from tests.tools.policies import EASY_POLICY
 
+ROOT = Path(__file__).parents[3]
 DESCRIPTION = """
 from pipelines.dataset import Dataset
 
@@ -112,6 +115,30 @@ def test_two_files_are_a_dataset(run_in_project: Callable[..., Any], request: py
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["outcome"] == "passed", verdict["reason"]
     assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
+
+
+def test_the_torch_template_is_judged_by_the_gate(
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest
+) -> None:
+    """The commands of templates/torch/README.md make it the dataset's training."""
+    pytest.importorskip("torch", reason=torch_jobs.REASON)
+    text = (ROOT / "templates/torch/README.md").read_text()
+    (block,) = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    (project / "templates").symlink_to(ROOT / "templates")
+    subprocess.run(["/bin/sh", "-ec", block.replace("orders", "arrivals")], cwd=project, check=True)
+    sections = {**PARAMS, "train": {"hyperparameters": {"epochs": 8, "batch_rows": 256, "learning_rate": 0.01}}}
+    (project / "params.yaml").write_text(yaml.safe_dump(sections))
+    model = name_for_test("torch-", request.node.name)
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-09")
+    run_in_project("snapshot")
+    run_in_project("preprocess")
+    run_in_project("train")
+    version = run_in_project("evaluate", "--model", model)["version"]
+    verdict = run_in_project("gate", "--model", model, "--version", version)
+    outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
+    assert verdict["outcome"] == "passed", verdict["reason"]
+    assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
+    assert outcomes["difference between the scores of the packaged model and of the training"] == "passed"
 
 
 OWN_METRICS = """

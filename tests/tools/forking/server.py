@@ -48,6 +48,9 @@ PRELOADED = (
     # What Airflow and MLflow's server import, but nothing of Airflow: it reads its configuration when it is imported.
     *("libcst", "aiohttp", "fastapi", "httpx", "jsonschema", "upath", "structlog", "flask", "alembic.command"),
     *("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "sqlalchemy.ext.asyncio"),
+    # Where torch is installed: two to five seconds for each process of its trainings.
+    *("torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict", "torch.distributed.checkpoint.hf_storage"),
+    *("torch.nn.parallel", "torch.optim", "safetensors.torch"),
 )
 """Libraries that the server imports. No import may start a thread or a pool: `main` checks Python's threads."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,14 +152,3 @@ def test_long_documents_are_divided(make_job: Any, tmp_path: Path) -> None:
     (folder / "a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     log = make_job("job", train=folder).run()
     assert "longer than a sequence: 1 texts (split), 2 completions (cut); left out: 1;" in log
-
-
-def test_without_torch(script: Path, tmp_path: Path) -> None:
-    """A Python without site-packages has no torch."""
-    command = [sys.executable, "-S", "-E", str(script)]
-    environment = {"SAGEMAKER_BASE_DIR": str(tmp_path)}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    line = "No module named 'torch': use a PyTorch image, and this script's requirements.txt."
-    assert (result.returncode, result.stderr) == (1, f"{line}\n")
-    assert (tmp_path / "output/failure").read_text() == line
-    assert {path.name for path in tmp_path.iterdir()} == {"output"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="install torch: pip install torch")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'leeway[language]'")
 
 from pipelines.container.torch.language.documents import read_corpus  # noqa: E402
 

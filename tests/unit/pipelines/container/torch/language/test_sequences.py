@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-INSTALL = "install what the template needs: pip install torch, and templates/language_model/requirements.txt"
+INSTALL = "torch, transformers or peft is not installed: pip install 'leeway[language]'"
 torch = pytest.importorskip("torch", reason=INSTALL)
 pytest.importorskip("transformers", reason=INSTALL)
 
