@@ -11,60 +11,24 @@ from typing import Any
 
 import pytest
 
-INSTALL = "torch, transformers or peft is not installed: pip install 'leeway[language]'"
-torch = pytest.importorskip("torch", reason=INSTALL)
-pytest.importorskip("transformers", reason=INSTALL)
-pytest.importorskip("peft", reason=INSTALL)
+from pipelines.code_files import locate_bundle
+from tests.tools.language_model import HYPERPARAMETERS, REASON, ROOT, TEMPLATE, write_base_model, write_documents
+from tests.tools.script_processes import ScriptProcess
 
-from pipelines.code_files import locate_bundle  # noqa: E402 - without torch, this folder is skipped
-from tests.tools.script_processes import ScriptProcess  # noqa: E402
-
-ROOT = Path(__file__).parents[4]
-TEMPLATE = ROOT / "templates/language_model"
-COLORS, ANIMALS = ("red", "green", "blue", "black"), ("cat", "dog", "bird", "horse", "mouse")
-SENTENCES = [
-    f"The {color} {animal} sees the {other} {'and runs ' * (number % 5)}home."
-    for number, (color, animal, other) in enumerate(
-        (color, animal, other) for color in COLORS for animal in ANIMALS for other in ANIMALS if other != animal
-    )
-]
-"""Text that can be learned."""
-SIZES = {"vocab_size": 160, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
-HYPERPARAMETERS = {
-    **{"precision": "fp32", "sequence_length": 48, "batch_size": 4, "epochs": 2, "learning_rate": 0.01},
-    **{"lora_rank": 4, "log_steps": 1, "checkpoint_s": 1_000},
-}
+for name in ("torch", "transformers", "peft"):
+    pytest.importorskip(name, reason=REASON)
 
 
 @pytest.fixture(scope="session")
 def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a model with random weights, and a tokenizer that was trained on the sentences."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("base")
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    special_tokens = ["<unk>", "<s>", "</s>"]
-    tokenizer.train_from_iterator(SENTENCES, trainers.BpeTrainer(vocab_size=150, special_tokens=special_tokens))
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")
-    fast.save_pretrained(folder)
-    torch.manual_seed(0)
-    LlamaForCausalLM(LlamaConfig(**SIZES, bos_token_id=1, eos_token_id=2)).save_pretrained(folder)
-    return folder
+    """Return the folder of a model with random weights and its tokenizer."""
+    return write_base_model(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="session")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a channel with texts, and prompts with completions."""
-    folder = tmp_path_factory.mktemp("train")
-    lines = [
-        {"text": sentence} if number % 3 else {"prompt": sentence[:12], "completion": sentence[12:]}
-        for number, sentence in enumerate(SENTENCES)
-    ]
-    (folder / "a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    return folder
+    return write_documents(tmp_path_factory.mktemp("train"))
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-INSTALL = "torch, transformers or peft is not installed: pip install 'leeway[language]'"
-torch = pytest.importorskip("torch", reason=INSTALL)
-pytest.importorskip("transformers", reason=INSTALL)
+from tests.tools.language_model import REASON
+
+torch = pytest.importorskip("torch", reason=REASON)
+pytest.importorskip("transformers", reason=REASON)
 
 from pipelines.container.torch.language.documents import Document  # noqa: E402
 from pipelines.container.torch.language.sequences import (  # noqa: E402
@@ -105,7 +106,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(documents: list[Documen
         layer_calls: list[int] = []
         model.model.layers[0].mlp.register_forward_pre_hook(lambda *_, calls=layer_calls: calls.append(1))
         if is_lora:
-            peft = pytest.importorskip("peft", reason=INSTALL)
+            peft = pytest.importorskip("peft", reason=REASON)
             model = peft.get_peft_model(model, peft.LoraConfig(target_modules="all-linear", init_lora_weights=False))
         loss = compute_loss(model, pack_documents(documents))
         model.zero_grad()
