@@ -48,7 +48,7 @@ from benchmarks.decisions import (
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
 from benchmarks.spot import hosts, interruptions
-from benchmarks.training import loader, torch_hosts, tuning
+from benchmarks.training import language_model, loader, torch_hosts, tuning
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
@@ -89,6 +89,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "tuning": tuning.run,
     "loader": loader.run,
     "torch": torch_hosts.run,
+    "language_model": language_model.run,
 }
 """Name to function. It returns None if it cannot run here, and says why."""
 

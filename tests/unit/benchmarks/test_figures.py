@@ -54,6 +54,19 @@ def list_round_figures(text: str, server: str) -> list[Figure]:
     ]
 
 
+def list_fine_tuning_figures(row: str, text: str) -> list[Figure]:
+    """Return the figures of a row of the table in fine-tune-a-language-model.md."""
+    paths = [
+        *(("facts", f"{row}: {part}, {kind} MiB") for part in ("activations", "peak") for kind in KINDS),
+        *(("seconds", row, "median"), ("facts", f"{row}: seconds at the machine's peak")),
+    ]
+    return [
+        Figure(FINE_TUNING, f"{text[: number.start()]}{{{number[0]}}}{text[number.end() :]}", "language_model", path)
+        for number, path in zip(re.finditer(r"[\d.]+", text), paths, strict=True)
+    ]
+
+
+FINE_TUNING, KINDS = "docs/how-to/fine-tune-a-language-model.md", ("measured", "estimated")
 GATES, DRIFT = "docs/explanation/gates.md", "docs/explanation/drift.md"
 ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
 ADR_12 = "docs/explanation/adr/0012-gates-draw-days.md"
@@ -63,6 +76,14 @@ CUT_DAYS = "days cut at 90% of their rows refused"
 PARTITIONS = "docs/how-to/partitions.md"
 DRYDOCK, COLD_START = "docs/reference/drydock.md", "cold start, {} process stands by"
 FIGURES = [
+    *list_fine_tuning_figures("full, activations kept", "133.6 | 133.1 | 255.1 | 254.6 | 0.61 | 0.44"),
+    *list_fine_tuning_figures("full, gradient checkpointing", "9.0 | 9.0 | 131.3 | 130.5 | 0.79 | 0.58"),
+    *list_fine_tuning_figures("LoRA, activations kept", "121.2 | 120.7 | 198.8 | 198.3 | 0.62 | 0.31"),
+    *list_fine_tuning_figures("LoRA, gradient checkpointing", "7.0 | 6.0 | 85.3 | 83.6 | 0.76 | 0.46"),
+    *(
+        Figure(FINE_TUNING, text, "language_model", ("facts", f"{method}, activations kept: utilization"), 0.01)
+        for method, text in (("full", "{72} % of that peak"), ("LoRA", "LoRA {50} %"))
+    ),
     Figure(DRYDOCK, "both: {0.8} s", "cold_start", ("seconds", COLD_START.format("a"), "median")),
     Figure(DRYDOCK, "0.8 s and {5.1} s", "cold_start", ("seconds", COLD_START.format("no"), "median")),
     Figure(PARTITIONS, "took {83} CPU seconds", "partitions", ("facts", "365 days of 24 rows, now: CPU seconds")),

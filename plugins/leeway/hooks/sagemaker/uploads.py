@@ -19,6 +19,8 @@ from leeway.hooks.step.hook import Logger
 from pipelines.code_files import find_code, locate_bundle
 
 T = TypeVar("T")
+REQUIREMENTS_FILE = "requirements.txt"
+"""Name of the file whose packages SageMaker's images install, if it is at the root of the source code."""
 
 
 class S3Uploader:
@@ -102,6 +104,8 @@ class S3Uploader:
     def upload_bundle(self, project: Path, entry_point: str, listing: str) -> str:
         """Upload a sourcedir.tar.gz with the entry point at its root and the listed files under their paths.
 
+        A requirements.txt that is listed is put at the root, too: there, SageMaker's images install its packages.
+
         Args:
             project: folder of the project.
             entry_point: script, relative to the project; a path below pipelines/ may be that of Leeway's installation.
@@ -117,7 +121,9 @@ class S3Uploader:
         script, listing_path = find_code(entry_point, project), find_code(listing, project)
         # A listing that does not exist is reported with the other missing files.
         files = locate_bundle(listing_path, project) if listing_path.is_file() else {listing: listing_path}
-        members = {script.name: script} | files
+        members = {script.name: script} | {
+            REQUIREMENTS_FILE if path.name == REQUIREMENTS_FILE else name: path for name, path in files.items()
+        }
         missing_paths = [str(path) for path in members.values() if not path.is_file()]
         if missing_paths:
             raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing_paths)}.")

@@ -133,6 +133,21 @@ def test_bundle_has_the_script_at_its_root_and_other_files_at_their_paths(upload
         assert tar.extractfile("train.py").read() == b"import extra"
 
 
+def test_listed_requirements_are_at_the_root_of_the_bundle(uploader, bucket, tmp_path):
+    folder = write_project(tmp_path / "one")
+    write_files(folder, **{"deep/requirements.txt": "peft", "requirements.txt": "of the project"})
+    uploader.upload_bundle(folder, "deep/train.py", "bundle.txt")
+    (folder / "bundle.txt").write_text("lib/extra.py deep/requirements.txt")
+    uploader.upload_bundle(folder, "deep/train.py", "bundle.txt")
+    archives = [gzip.decompress(bucket.objects[key]) for key in bucket.uploads]
+    names, texts = ["lib/extra.py", "requirements.txt", "train.py"], []
+    for archive in archives:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            texts.append({name: tar.extractfile(name).read() for name in tar.getnames()})
+    assert "requirements.txt" not in texts[0]  # a file that is not listed is left out
+    assert sorted(texts[1]) == names and texts[1]["requirements.txt"] == b"peft"
+
+
 @pytest.mark.parametrize("name", ["deep/train.py", "lib/extra.py", "bundle.txt"])
 def test_refuses_a_bundle_without_one_of_its_files(uploader, bucket, tmp_path, name):
     folder = write_project(tmp_path / "one")

@@ -1,0 +1,1 @@
+"""What a script needs that fine-tunes a language model: hyperparameters, base model, documents, sequences, adapters."""

@@ -1,0 +1,62 @@
+"""Provide the sequences of a channel to a training: which ones a step computes, and their tensors.
+
+This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.container.torch.language.documents import Document, read_corpus
+from pipelines.container.torch.language.hyperparameters import Hyperparameters
+from pipelines.container.torch.language.sequences import Batch, build_batch, divide, pack
+from pipelines.container.torch.processes import Processes
+
+
+class ChannelData:
+    """The sequences of a channel. Each process has all of them, and computes its share.
+
+    Args:
+        folder: folder of the channel.
+        tokenizer: the tokenizer of the base model.
+        hyperparameters: length of a sequence, packing, and size of a batch.
+        processes: the processes of the training.
+
+    Raises:
+        DataError: the channel has no document, or a line is not as it should be. A retry cannot help.
+    """
+
+    def __init__(self, folder: Path, tokenizer: Any, hyperparameters: Hyperparameters, processes: Processes) -> None:
+        self._hyperparameters, self._processes = hyperparameters, processes
+        self._padding = tokenizer.eos_token_id
+        length = hyperparameters.sequence_length
+        corpus = read_corpus(folder, tokenizer, length)
+        counts = [len(document.tokens) for document in corpus.documents]
+        indexes = pack(counts, length) if hyperparameters.packing else [[index] for index in range(len(counts))]
+        self.sequences: Sequence[Sequence[Document]] = [[corpus.documents[i] for i in group] for group in indexes]
+        self.digest = corpus.compute_digest()
+        share = sum(counts) / (len(indexes) * length)
+        self.description = f"{folder.name}: {corpus.describe()}; {len(indexes)} sequences, {share:.0%} full"
+
+    def count_targets(self, chosen: Sequence[int]) -> int:
+        """Return the number of tokens that the model has to predict in some sequences."""
+        return sum(document.target_count for number in chosen for document in self.sequences[number])
+
+    def build_parts(self, chosen: Sequence[int]) -> list[Batch]:
+        """Return this process's share of each part of a step; equally many on all processes."""
+        processes = self._processes
+        parts = divide(chosen, self._hyperparameters.accumulation, processes.rank, processes.count)
+        return [self._build(part) for part in parts]
+
+    def iterate(self) -> Iterator[Batch]:
+        """Yield this process's share of all sequences, as large as the parts of a step."""
+        numbers, size = range(len(self.sequences)), self._hyperparameters.batch_size
+        for start in range(0, len(numbers), size):
+            yield from self.build_parts(numbers[start : start + size])
+
+    def _build(self, part: Sequence[int | None]) -> Batch:
+        documents = [self.sequences[number] if number is not None else () for number in part]
+        length = self._hyperparameters.sequence_length
+        return build_batch(documents, length, self._padding).to(self._processes.device)

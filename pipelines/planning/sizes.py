@@ -1,0 +1,105 @@
+"""Describe the size of a language model: its layers, and how many parameters they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pipelines.errors import SpecError
+
+LAYER_TARGETS = 7
+"""Linear layers of a decoder layer: query, key, value, output, gate, up and down."""
+
+
+@dataclass(frozen=True)
+class DecoderSize:
+    """The size of a decoder with gated layers, such as Llama, Qwen or Mistral.
+
+    Attributes:
+        layers: number of decoder layers.
+        hidden: width of a token.
+        intermediate: width of the gated layer.
+        heads: number of attention heads of the queries.
+        key_heads: number of those of keys and values.
+        vocabulary: number of tokens.
+        is_tied: whether the output layer has the same weights as the embeddings.
+        head_width: width of a head; 0 for `hidden / heads`.
+
+    Raises:
+        SpecError: a number is not positive, or `hidden` is no multiple of `heads` and there is no `head_width`.
+    """
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    key_heads: int
+    vocabulary: int
+    is_tied: bool = False
+    head_width: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for field in fields(self):
+            if field.name not in ("is_tied", "head_width"):
+                require_positive(field.name, getattr(self, field.name))
+        if not self.head_width and self.hidden % self.heads:
+            raise SpecError(f"hidden ({self.hidden}) must be a multiple of heads ({self.heads}).")
+
+    @property
+    def query_width(self) -> int:
+        """Width of all queries of a token."""
+        return self.heads * (self.head_width or self.hidden // self.heads)
+
+    @property
+    def key_width(self) -> int:
+        """Width of all keys of a token, and of all values."""
+        return self.key_heads * (self.head_width or self.hidden // self.heads)
+
+    @property
+    def layer_parameters(self) -> int:
+        """Number of parameters of a decoder layer: four projections, the gated layer, and two norms."""
+        attention = 2 * self.hidden * (self.query_width + self.key_width)
+        return attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+
+    @property
+    def outer_parameters(self) -> int:
+        """Number of parameters outside of the layers: embeddings, output layer and last norm."""
+        return self.vocabulary * self.hidden * (1 if self.is_tied else 2) + self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """Number of all parameters."""
+        return self.layers * self.layer_parameters + self.outer_parameters
+
+    def count_lora_parameters(self, rank: int) -> int:
+        """Return the number of parameters of LoRA's matrices on all linear layers of the decoder layers.
+
+        A layer from `a` to `b` values gets `rank * (a + b)` parameters (Hu et al. 2021, section 4.1).
+
+        Raises:
+            SpecError: the rank is not positive.
+        """
+        require_positive("rank", rank)
+        attention = 2 * (self.hidden + self.query_width) + 2 * (self.hidden + self.key_width)
+        return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
+
+
+def require_positive(name: str, value: float) -> None:
+    """Check that a quantity is a positive, finite number.
+
+    Raises:
+        SpecError: it is not. A retry cannot help.
+    """
+    if not 0 < value < float("inf"):
+        raise SpecError(f"{name} must be a positive number, not {value}.")
+
+
+def require_choice(name: str, value: object, choices: object) -> None:
+    """Check that a value is one of the choices.
+
+    Raises:
+        SpecError: it is not. A retry cannot help.
+    """
+    known = list(choices)  # type: ignore[call-overload]
+    if value not in known:
+        raise SpecError(f"{name} must be one of {', '.join(map(str, known))}, not {value}.")

@@ -1,0 +1,108 @@
+"""Estimate the computation and the time of a training, and its use of the devices. Each formula names its source."""
+
+from __future__ import annotations
+
+from pipelines.errors import SpecError
+from pipelines.planning.sizes import DecoderSize, require_positive
+
+PEAK_FLOPS = {
+    **{"B200": 2.25e15, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12},
+    **{"L4": 121e12, "A10G": 70e12, "V100": 125e12, "T4": 65e12},
+}
+"""Part of a GPU's name to its peak of dense 16-bit multiplications, FLOP/s: from NVIDIA's data sheets."""
+
+
+def find_peak_flops(device: str) -> float | None:
+    """Return the peak of dense 16-bit multiplications of a GPU, FLOP/s; None if it is not known.
+
+    Args:
+        device: name of the GPU, as torch gives it: "NVIDIA A100-SXM4-80GB".
+    """
+    words = device.replace("-", " ")
+    return next((peak for name, peak in PEAK_FLOPS.items() if f" {name} " in f" {words} "), None)
+
+
+def count_token_flops(
+    parameters: float, *, is_recomputed: bool = False, is_lora: bool = False, attention: float = 0.0
+) -> float:
+    """Return the floating-point operations of a training for each token.
+
+    Source: Kaplan et al. 2020, section 2.1: 2 for each parameter in the forward pass, and 4 in the backward pass, of
+    which 2 are for the gradients of the activations, and 2 for those of the weights. So LoRA, whose frozen weights need
+    no gradients, has about 4 (its own matrices are neglected). Gradient checkpointing adds a second forward pass, 2
+    (Narayanan et al. 2021, section 5.1).
+
+    Args:
+        parameters: number of parameters, without embeddings that are only looked up, if these matter.
+        is_recomputed: whether gradient checkpointing is used.
+        is_lora: whether all but LoRA's matrices are frozen.
+        attention: operations of attention scores in the forward pass for each token; see `count_attention_flops`.
+
+    Raises:
+        SpecError: the number is not positive.
+    """
+    require_positive("parameters", parameters)
+    forward = 2 * parameters + attention
+    # Attention has no weights: its backward pass has twice the operations of the forward pass, with LoRA, too.
+    backward = (1 if is_lora else 2) * 2 * parameters + 2 * attention
+    return forward * (2 if is_recomputed else 1) + backward
+
+
+def count_attention_flops(size: DecoderSize, sequence: int) -> float:
+    """Return the operations of attention scores in the forward pass, for each token: `4 L a q T`.
+
+    Source: Chowdhery et al. 2022 (PaLM), appendix B: 12 L H Q T in both passes, a third of it in the forward pass. The
+    mask, which makes half of the scores unnecessary, is not counted.
+
+    Args:
+        size: size of the model.
+        sequence: number of tokens that a token is compared with.
+
+    Raises:
+        SpecError: the length is not positive.
+    """
+    require_positive("sequence", sequence)
+    return 4.0 * size.layers * size.query_width * sequence
+
+
+def estimate_training_s(flops: float, peak_flops: float, devices: int = 1, utilization: float = 0.4) -> float:
+    """Return the seconds of a training: operations, divided by what the devices do in a second.
+
+    Source: Narayanan et al. 2021, equation 4.
+
+    Args:
+        flops: operations of the whole training.
+        peak_flops: peak of a device, FLOP/s.
+        devices: number of devices.
+        utilization: share of the peak that the training reaches, above 0 and at most 1. Published trainings of large
+            models reach 0.3 to 0.5 (Chowdhery et al. 2022, table 3); a guess until it is measured.
+
+    Raises:
+        SpecError: a number is not positive, or the utilization is above 1.
+    """
+    for name, value in {"flops": flops, "peak_flops": peak_flops, "devices": devices}.items():
+        require_positive(name, value)
+    require_positive("utilization", utilization)
+    if utilization > 1:
+        raise SpecError(f"utilization must be at most 1, not {utilization}.")
+    return flops / (peak_flops * devices * utilization)
+
+
+def compute_utilization(token_flops: float, tokens_per_s: float, peak_flops: float, devices: int = 1) -> float:
+    """Return the model FLOPs utilization (MFU): the share of the devices' peak that the training uses.
+
+    Source: Chowdhery et al. 2022, appendix B. Operations of a recomputation do not count.
+
+    Args:
+        token_flops: operations for each token, without recomputation.
+        tokens_per_s: tokens of all devices in a second.
+        peak_flops: peak of a device, FLOP/s.
+        devices: number of devices.
+
+    Raises:
+        SpecError: a number is not positive.
+    """
+    numbers = {"token_flops": token_flops, "tokens_per_s": tokens_per_s, "peak_flops": peak_flops, "devices": devices}
+    for name, value in numbers.items():
+        require_positive(name, value)
+    return token_flops * tokens_per_s / (peak_flops * devices)
