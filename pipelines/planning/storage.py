@@ -1,4 +1,4 @@
-"""Estimate the throughput that storage needs so that the devices of a training do not wait. Formulas name their source."""
+"""Estimate the throughput that storage needs so that the devices of a training do not wait."""
 
 from __future__ import annotations
 
