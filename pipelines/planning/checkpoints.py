@@ -152,7 +152,8 @@ def estimate_interrupted_run(
     and a restart, too. The tests compare it with a simulation. Of this time, `work d / t` are saves, and the rest is
     lost. Interruptions: the time / M.
 
-    A training that is shorter than the interval saves once, at its end. It counts no warning: a script that saves at SIGTERM loses less.
+    A training that is shorter than the interval saves once, at its end. It counts no warning: a script that saves at
+    SIGTERM loses less.
 
     Args:
         work_s: seconds of the training without checkpoints and interruptions.

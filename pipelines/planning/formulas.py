@@ -100,6 +100,8 @@ FORMULAS = {
     "async_usd": Formula("price x (busy hours + bursts x (start + idle) / 3600)", "scaling to zero"),
     "batch_usd": Formula("price x (busy hours + runs x start / 3600)", "docs/reference/costs.md"),
     "serverless_break_even": Formula("730 x instances x price / (service x memory x serverless price)", "equal costs"),
+    "async_break_even": Formula("(730 - busy hours) x 3600 / (start + idle)", "equal costs, one instance"),
+    "batch_break_even": Formula("(730 x instances - busy hours) x 3600 / start", "equal costs"),
     # Machines of one's own
     "own_month": Formula("(price - resale) / lifetime + running costs", "Barroso et al. 2018, chapter 6"),
     "running_month": Formula(

@@ -16,7 +16,7 @@ from pipelines.planning.endpoints.sizing import Load, size_endpoint
 FORMULAS_OF_MODES = {
     "real-time": "real_time_usd",
     "serverless": "serverless_usd",
-    "asynchronous": "async_usd",
+    "async": "async_usd",
     "batch": "batch_usd",
 }
 
@@ -95,8 +95,12 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     costs = pricing.compare_modes(instances, traffic, prices)
     for mode, cost_usd in costs.items():
         report.add(f"{mode}, a month", cost_usd, "USD", FORMULAS_OF_MODES[mode])
-    even = pricing.find_serverless_break_even(instances, request.service_s, prices)
-    if even is not None:
-        name = "real-time is cheaper than serverless from"
-        report.add(name, even, "requests a month", "serverless_break_even")
+    evens = {
+        "requests": ("serverless", pricing.find_serverless_break_even(instances, request.service_s, prices)),
+        "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),
+        "jobs": ("batch", pricing.find_batch_break_even(instances, traffic, prices)),
+    }
+    for unit, (mode, even) in evens.items():
+        if even is not None:
+            report.add(f"real-time is not dearer than {mode} from", even, f"{unit} a month", f"{mode}_break_even")
     report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")
