@@ -27,8 +27,8 @@ from pipelines.errors import SpecError
 from pipelines.planning import training_cost as costs
 from pipelines.planning.checkpoints import compute_daly_interval_s, compute_mean_time_s
 from pipelines.planning.confidence import SAMPLES, Range, estimate_band
-from pipelines.planning.sizes import require_not_negative, require_positive, require_share
-from pipelines.planning.step_time import BACKWARD_SHARE, StepTime, compute_needed_bandwidth_gb_s
+from pipelines.planning.sizes import require_choice, require_not_negative, require_positive, require_share
+from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
 BAND_NOTE = (
@@ -97,6 +97,9 @@ def calculate_time(request: TimeRequest) -> Report:
     """
     report = Report("Time and cost of a training")
     mfu = parse_limits("--mfu", request.mfu)
+    for limit in (mfu.low, mfu.high):
+        require_share("mfu", limit, is_zero_allowed=False)
+    require_choice("stage", request.stage, PASSES)
     training = _describe_steps(report, request, mfu)
     hours = _add_band(report, "time without interruptions", "h", "work", training.compute_h, mfu=mfu)
     on_demand_usd = None
