@@ -53,7 +53,7 @@ def calculate_checkpoints(request: CheckpointsRequest) -> Report:
     report.add("Daly's interval", daly_s / 60, "min", "daly")
     best = _add_overhead(report, request, save_s, per_h, "Daly's interval", daly_s)
     for interval_s in saves.COMMON_INTERVALS_S:
-        name = f"every {interval_s / 60:g} min"
+        name = f"{interval_s / 60:g} min"
         overhead = _add_overhead(report, request, save_s, per_h, name, interval_s)
         report.notes.append(_compare(name, overhead, best))
     run = saves.estimate_interrupted_run(request.work_h * 3600, daly_s, save_s, mean_s, request.restart_s)
@@ -91,12 +91,12 @@ def _add_overhead(
 
     band = estimate_band(compute, {"per_h": per_h}) if per_h.low < per_h.high else None
     overhead = compute(per_h.middle)
-    report.add(f"overhead, {name}", overhead, "share of the work", "overhead", band)
+    report.add(f"overhead of {name}", overhead, "share of the work", "overhead", band)
     return overhead
 
 
 def _compare(name: str, overhead: float, best: float) -> str:
     difference = 100 * (overhead - best)
     if difference < 0.05:
-        return f"Saving {name} costs no more than at Daly's interval, within 0.05 % of the work."
-    return f"Saving {name} costs {format_number(difference)} % of the work more than at Daly's interval."
+        return f"Saving every {name} costs no more than at Daly's interval, within 0.05 % of the work."
+    return f"Saving every {name} costs {format_number(difference)} % of the work more than at Daly's interval."

@@ -113,8 +113,8 @@ def test_checkpoints(calculate: Calculate) -> None:
     figures = calculate("checkpoints", "--save-s", "60", "--interruptions-per-h", "0.05", "--instances", "4")
     assert figures["mean time between interruptions"] == pytest.approx(5)
     assert figures["Young's interval"] == pytest.approx(24.49, abs=0.01)
-    best = figures["overhead, Daly's interval"]
-    assert best < min(figures["overhead, every 15 min"], figures["overhead, every 30 min"])
+    best = figures["overhead of Daly's interval"]
+    assert best < min(figures["overhead of 15 min"], figures["overhead of 30 min"])
     sized = calculate(
         "checkpoints", "--params", "7e9", "--precision", "fp32", "--write-gb-s", "1.4", "--month-share", "0.1"
     )
