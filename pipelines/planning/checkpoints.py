@@ -143,6 +143,24 @@ def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
     return math.sqrt(2 * save_s * mean_time_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - save_s
 
 
+def compute_worthwhile_save_s(lost_s: float, mean_time_s: float) -> float:
+    """Return the longest save, seconds, with which it pays to save more often: `2 lost^2 / mean`.
+
+    Source: Young 1974, solved for the save: an interruption undoes half of an interval in the mean, so the interval is
+    `2 lost`, and `(2 lost)^2 / (2 mean)` is the save for which it is the optimum.
+
+    Args:
+        lost_s: mean work that an interruption undid, seconds.
+        mean_time_s: mean time between interruptions, seconds.
+
+    Raises:
+        SpecError: a number is not positive. A retry cannot help.
+    """
+    require_positive("lost_s", lost_s)
+    require_positive("mean_time_s", mean_time_s)
+    return 2 * lost_s**2 / mean_time_s
+
+
 def estimate_interrupted_run(
     work_s: float, interval_s: float, save_s: float, mean_time_s: float, restart_s: float = 0.0
 ) -> InterruptedRun:

@@ -12,6 +12,7 @@ from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.report import sum_rows
 from pipelines.costs.usage.data_waits import list_data_wait_advice
 from pipelines.costs.usage.right_sizing import list_size_advice
+from pipelines.planning.checkpoints import compute_worthwhile_save_s
 
 DAYS = 30
 """Number of days whose jobs are examined."""
@@ -78,10 +79,22 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
             f"in the last {DAYS} days, {waiting_s / HOUR_S:.1f} h: other instance types may come sooner."
         )
     if training_s and lost_s >= MIN_LOST_SHARE * training_s:
-        yield (
-            f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
-            "more frequent checkpoints would lose less."
-        )
+        yield _describe_lost_work(subject, training_s, lost_s, sum(row["interruptions"] or 0 for row in rows))
+
+
+def _describe_lost_work(subject: str, training_s: float, lost_s: float, interruptions: int) -> str:
+    """Return the sentence about the work that interruptions undid, with the save for which saving more often pays."""
+    sentence = (
+        f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
+    )
+    if not interruptions:
+        return f"{sentence}more frequent checkpoints would lose less."
+    save_s = compute_worthwhile_save_s(lost_s / interruptions, training_s / interruptions)
+    return (
+        f"{sentence}one came every {training_s / interruptions / HOUR_S:.1f} h, and undid "
+        f"{lost_s / interruptions / 60:.0f} min in the mean. More frequent checkpoints would lose less, if a save takes "
+        f"less than {save_s:.0f} s."
+    )
 
 
 def _list_idle_endpoints(rows: Iterable[Row], fleets: Iterable[RunningFleet]) -> Iterator[str]:

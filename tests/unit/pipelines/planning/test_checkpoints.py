@@ -15,6 +15,7 @@ from pipelines.planning.checkpoints import (
     compute_daly_interval_s,
     compute_interruptions_per_h,
     compute_mean_time_s,
+    compute_worthwhile_save_s,
     compute_young_interval_s,
     estimate_interrupted_run,
     estimate_save_s,
@@ -127,6 +128,13 @@ def test_parts_of_an_interrupted_run() -> None:
     assert short.saving_s == 60  # it saves once, at its end
 
 
+def test_worthwhile_save() -> None:
+    """A training that saves every 30 minutes loses 15 for each interruption: right for the save whose optimum it is."""
+    save_s = compute_worthwhile_save_s(900, 5 * HOUR_S)
+    assert save_s == 90
+    assert compute_young_interval_s(save_s, 5 * HOUR_S) == pytest.approx(1800)
+
+
 def test_share_of_a_month() -> None:
     """5 % a month is one interruption in 14,232 hours; 30 of such instances are interrupted every 474 hours."""
     assert 1 / compute_interruptions_per_h(0.05) == pytest.approx(14_232, abs=1)
@@ -153,6 +161,7 @@ def test_share_of_a_month() -> None:
         (lambda: compute_interruptions_per_h(1), "month_share must be less than 1."),
         (lambda: compute_interruptions_per_h(5), "month_share must be at most 1, not 5. It is a share: 30 % is 0.3."),
         (lambda: compute_checkpoint_bytes(-7e9), "trained must be a positive number, not -7000000000.0."),
+        (lambda: compute_worthwhile_save_s(0, 1), "lost_s must be a positive number, not 0."),
         (lambda: estimate_save_s(1, 0), "write_gb_s must be a positive number, not 0."),
     ],
 )
