@@ -163,9 +163,9 @@ def _choose_changes(
         is_repeated = any(known.keys() == values.keys() for known, _ in singles.values())  # more devices than enough
         if change.needed_gb <= available_gb and not is_repeated:
             singles.setdefault(text, (values, change))
-    changes = [change for _, change in singles.values()]
-    changes += [change for path in paths if (change := _combine(path, measure, available_gb, set(singles)))]
-    return list(dict.fromkeys(changes))
+    combinations = [_combine(path, measure, available_gb, set(singles)) for path in paths]
+    changes = [*(change for _, change in singles.values()), *combinations]
+    return list(dict.fromkeys(change for change in changes if change))
 
 
 def _combine(

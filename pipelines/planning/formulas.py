@@ -66,6 +66,7 @@ FORMULAS = {
     "work": Formula("steps x step", "definition"),
     "checkpoint": Formula("parameters x (weight + fp32 copy + states)", "ZeRO, section 3.1, without the gradients"),
     "save": Formula("bytes of a checkpoint / throughput", "definition"),
+    "time_with_saves": Formula("work x (1 + save / interval)", "definition"),
     "on_demand_usd": Formula("hours x instances x price", "docs/reference/costs.md"),
     "savings_plan_usd": Formula("on demand x (1 - saving)", "definition, if the commitment is used up"),
     "break_even_use": Formula("1 - saving", "a commitment is paid whether it is used or not"),

@@ -79,21 +79,21 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
             f"in the last {DAYS} days, {waiting_s / HOUR_S:.1f} h: other instance types may come sooner."
         )
     if training_s and lost_s >= MIN_LOST_SHARE * training_s:
-        yield _describe_lost_work(subject, training_s, lost_s, sum(row["interruptions"] or 0 for row in rows))
+        yield (
+            f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
+            f"{_advise_on_saves([row for row in rows if row['spot']], lost_s)}"
+        )
 
 
-def _describe_lost_work(subject: str, training_s: float, lost_s: float, interruptions: int) -> str:
-    """Return the sentence about the work that interruptions undid, with the save for which saving more often pays."""
-    sentence = (
-        f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
-    )
-    if not interruptions:
-        return f"{sentence}more frequent checkpoints would lose less."
+def _advise_on_saves(rows: Sequence[Row], lost_s: float) -> str:
+    """Return when it pays to save more often: only jobs on spot are interrupted."""
+    training_s, interruptions = (sum(row[name] or 0 for row in rows) for name in ("training_s", "interruptions"))
+    if not training_s or not interruptions:
+        return "more frequent checkpoints would lose less."
     save_s = compute_worthwhile_save_s(lost_s / interruptions, training_s / interruptions)
     return (
-        f"{sentence}one came every {training_s / interruptions / HOUR_S:.1f} h, and undid "
-        f"{lost_s / interruptions / 60:.0f} min in the mean. More frequent checkpoints would lose less, if a save takes "
-        f"less than {save_s:.0f} s."
+        f"one came every {training_s / interruptions / HOUR_S:.1f} h, and undid {lost_s / interruptions / 60:.0f} min "
+        f"in the mean. More frequent checkpoints would lose less, if a save takes less than {save_s:.0f} s."
     )
 
 

@@ -25,7 +25,12 @@ from pipelines.cli.calculate.inputs import (
 from pipelines.cli.calculate.output import Report
 from pipelines.errors import SpecError
 from pipelines.planning import training_cost as costs
-from pipelines.planning.checkpoints import compute_daly_interval_s, compute_mean_time_s
+from pipelines.planning.checkpoints import (
+    compute_checkpoint_bytes,
+    compute_daly_interval_s,
+    compute_mean_time_s,
+    estimate_save_s,
+)
 from pipelines.planning.confidence import SAMPLES, Range, estimate_band
 from pipelines.planning.sizes import require_choice, require_not_negative, require_positive, require_share
 from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
@@ -68,6 +73,9 @@ class TimeRequest:
     rate: RateOption = ""
     month_share: MonthShareOption = ""
     save_s: Annotated[float, typer.Option(help="Seconds that the training stands still for a save.")] = 60
+    write_gb_s: Annotated[
+        float | None, typer.Option(help="In place of it the throughput of the saves, GB/s: weights and Adam's states.")
+    ] = None
     interval_s: Annotated[float | None, typer.Option(help="Work between two saves (default: Daly's optimum).")] = None
     restart_s: RestartOption = 300
     wait_s: Annotated[float, typer.Option(help="Seconds until there are new instances, not charged.")] = 600
@@ -76,15 +84,27 @@ class TimeRequest:
 
 @dataclass(frozen=True)
 class _Training:
-    """A training whose time is known for each utilization."""
+    """A training whose time is known for each utilization.
 
-    instances: int
+    Attributes:
+        steps: number of steps.
+        compute_step: function from the utilization to the time of a step.
+        save_s: seconds that it stands still for a save.
+        saves: share of its work that the saves of a fixed interval take; 0 if no interval is given.
+    """
+
     steps: float
     compute_step: Callable[[float], StepTime]
+    save_s: float
+    saves: float
 
     def compute_h(self, mfu: float) -> float:
         """Return the hours without checkpoints and interruptions."""
         return self.steps * self.compute_step(mfu).total_s / 3600
+
+    def compute_saving_h(self, mfu: float) -> float:
+        """Return the hours with the saves of the fixed interval, without interruptions."""
+        return self.compute_h(mfu) * (1 + self.saves)
 
 
 def calculate_time(request: TimeRequest) -> Report:
@@ -102,23 +122,27 @@ def calculate_time(request: TimeRequest) -> Report:
     require_choice("stage", request.stage, PASSES)
     training = _describe_steps(report, request, mfu)
     hours = _add_band(report, "time without interruptions", "h", "work", training.compute_h, mfu=mfu)
+    if training.saves:
+        hours = _add_band(report, "time with saves", "h", "time_with_saves", training.compute_saving_h, mfu=mfu)
     on_demand_usd = None
     if request.usd_per_h is not None:
         on_demand_usd = costs.compute_cost_usd(hours, request.instances, request.usd_per_h)
         factor = on_demand_usd / hours
-        compute_usd = _scale(training.compute_h, factor)
+        compute_usd = _scale(training.compute_saving_h, factor)
         _add_band(report, "cost on demand", "USD", "on_demand_usd", compute_usd, mfu=mfu)
     if request.saving is not None:
         if on_demand_usd is None:
             raise SpecError("--saving needs --usd-per-h, the price on demand.")
         plan_usd = costs.compute_savings_plan_usd(on_demand_usd, request.saving)
-        report.add("cost with the savings plan", plan_usd, "USD", "savings_plan_usd")
+        compute_usd = _scale(training.compute_saving_h, plan_usd / hours)
+        _add_band(report, "cost with the savings plan", "USD", "savings_plan_usd", compute_usd, mfu=mfu)
         report.add("use at which it pays", costs.compute_break_even_use(request.saving), "share", "break_even_use")
     if request.spot_usd_per_h is not None:
         _add_spot(report, request, training, mfu, request.spot_usd_per_h, on_demand_usd)
     elif request.rate or request.month_share:
         raise SpecError("interruptions need --spot-usd-per-h, the price on spot.")
-    report.notes.append(BAND_NOTE)
+    if any(figure.band for figure in report.figures):
+        report.notes.append(BAND_NOTE)
     return report
 
 
@@ -148,9 +172,25 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
         )
 
     report.add("operations", token_flops * request.tokens, "FLOP", "flops")
-    training = _Training(request.instances, token_flops * request.tokens / step_flops, compute_step)
+    save_s = _choose_save_s(report, request, trained)
+    saves = save_s / request.interval_s if request.interval_s else 0.0
+    training = _Training(token_flops * request.tokens / step_flops, compute_step, save_s, saves)
     _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained)
     return training
+
+
+def _choose_save_s(report: Report, request: TimeRequest, trained: float) -> float:
+    """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
+    if request.interval_s is not None:
+        require_positive("interval_s", request.interval_s)
+    if request.write_gb_s is None:
+        require_positive("save_s", request.save_s)
+        return request.save_s
+    checkpoint_bytes = compute_checkpoint_bytes(trained)
+    save_s = estimate_save_s(checkpoint_bytes, request.write_gb_s)
+    report.add("checkpoint", checkpoint_bytes / 1e9, "GB", "checkpoint")
+    report.add("save", save_s, "s", "save")
+    return save_s
 
 
 def _add_steps(report: Report, request: TimeRequest, training: _Training, mfu: Range, gradient_bytes: float) -> None:
@@ -185,9 +225,9 @@ def _add_spot(
     mean_s = compute_mean_time_s(per_h.middle, request.instances)
     interval_s = request.interval_s
     if interval_s is None:
-        interval_s = compute_daly_interval_s(request.save_s, mean_s)
+        interval_s = compute_daly_interval_s(training.save_s, mean_s)
         report.add("interval of the saves", interval_s / 60, "min", "daly")
-    middle = costs.Interruptions(per_h.middle, interval_s, request.save_s, request.restart_s, request.wait_s)
+    middle = costs.Interruptions(per_h.middle, interval_s, training.save_s, request.restart_s, request.wait_s)
 
     def compute(mfu: float, per_h: float) -> costs.SpotCost:
         work_s = training.compute_h(mfu) * 3600
