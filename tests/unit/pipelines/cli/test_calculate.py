@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pipelines.cli.calculate import app
 from pipelines.errors import SpecError
 from pipelines.planning.formulas import FORMULAS
 
+DOCS = Path(__file__).parents[4] / "docs"
 TIME = ["time", "--params", "7e9", "--tokens", "1e9", "--gpus", "8"]
 A100 = [*TIME, "--gpu", "A100"]
 SPOT = [*A100, "--usd-per-h", "32.77", "--spot-usd-per-h", "12"]
@@ -187,6 +189,16 @@ def test_examples_of_the_help_run(command: str) -> None:
     example = text.partition("Example: python -m pipelines calculate ")[2].split()
     assert example[0] == command
     assert run(*example).exit_code == 0
+
+
+@pytest.mark.parametrize("page", ["reference/planning.md", "how-to/choose-a-checkpoint-interval.md"])
+def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n\$ python -m pipelines calculate ([^\n]+)\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for arguments, lines in blocks:
+        output = [line.rstrip() for line in run(*arguments.split()).stdout.splitlines()]
+        assert [line for line in lines.splitlines() if line != "..." and line not in output] == []
 
 
 @pytest.mark.parametrize(
