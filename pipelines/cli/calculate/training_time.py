@@ -148,8 +148,10 @@ def calculate_time(request: TimeRequest) -> Report:
 
 def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Training:
     """Add operations, and computation and communication of a step."""
-    require_positive("tokens", request.tokens, 1e18)
-    require_positive("batch_tokens", request.batch_tokens, 1e12)
+    for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
+        require_positive(name, value, 1e18)
+        if value < 1:
+            raise SpecError(f"{name} must be at least 1, not {value:g}.")
     require_not_negative("network_gbit", request.network_gbit)
     require_share("network_share", request.network_share, is_zero_allowed=False)
     size, parameters = choose_model(request.model, request.params)

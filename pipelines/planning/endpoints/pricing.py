@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import MONTH_H
 from pipelines.planning.sizes import MAX_DEVICES, require_not_negative, require_positive
 
@@ -65,6 +66,8 @@ class Prices:
         """Check the numbers."""
         require_positive("usd_per_h", self.usd_per_h, 1e5)
         require_positive("memory_gb", self.memory_gb, 1e6)
+        if self.memory_gb < 0.1:
+            raise SpecError(f"memory_gb must be at least 0.1, not {self.memory_gb:g}.")
         require_positive("workers", self.workers, 10_000)
         for name in ("usd_per_gb_s", "start_s", "idle_s"):
             require_not_negative(name, getattr(self, name))

@@ -191,6 +191,21 @@ def test_examples_of_the_help_run(command: str) -> None:
     assert run(*example).exit_code == 0
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1e-300", "1e300"])
+@pytest.mark.parametrize(
+    "arguments", [[*SPOT, "--month-share", "0.1"], STORAGE, ENDPOINT, MACHINES], ids=lambda a: a[0]
+)
+def test_extreme_numbers_are_refused_or_computed(arguments: list[str], value: str) -> None:
+    """No option makes a command crash, or write a figure that is no number."""
+    for option in range(1, len(arguments), 2):
+        changed = [*arguments[: option + 1], value, *arguments[option + 2 :], "--json"]
+        try:
+            output = run(*changed).stdout
+        except SpecError:
+            continue
+        assert "NaN" not in output and "Infinity" not in output, changed
+
+
 @pytest.mark.parametrize("page", ["reference/planning.md", "how-to/choose-a-checkpoint-interval.md"])
 def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -223,6 +238,7 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         ([*A100, "--mfu", "high"], "--mfu high is neither a number nor a range. Write 0.4, or 0.3..0.5."),
         ([*A100, "--mfu", "30..50"], "mfu must be at most 1, not 30.0. It is a share: 30 % is 0.3."),
         ([*A100, "--mfu", "0..0.5"], "mfu must be a positive number, not 0.0."),
+        ([*A100, "--tokens", "1e-300"], "tokens must be at least 1, not 1e-300."),
         ([*A100, "--save-s", "-1"], "save_s must be a positive number, not -1.0."),
         ([*A100, "--interval-s", "0"], "interval_s must be a positive number, not 0.0."),
         ([*A100, "--stage", "4"], "stage must be one of 0, 1, 2, 3, not 4."),

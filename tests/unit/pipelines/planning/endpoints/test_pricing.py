@@ -69,6 +69,7 @@ def test_batch_break_even() -> None:
         (lambda: Traffic(1, 1, bursts=-1), "bursts must be a positive number, not -1."),
         (lambda: Prices(0), "usd_per_h must be a positive number, not 0."),
         (lambda: Prices(1, usd_per_gb_s=-1), "usd_per_gb_s must be a number of at least 0, not -1."),
+        (lambda: Prices(1, memory_gb=1e-300), "memory_gb must be at least 0.1, not 1e-300."),
         (lambda: Prices(1, start_s=float("nan")), "start_s must be a number of at least 0, not nan."),
         (lambda: compute_real_time_usd(0, PRICES), "instances must be a positive number, not 0."),
     ],
