@@ -39,6 +39,15 @@ class TrainedTrial(Parameters):
     """How long its training ran, seconds."""
     reason: str = ""
     """Why it failed."""
+    rounds: dict[int, float] = Field(default_factory=dict)
+    """Number of rounds, from 1, to the objective after them; empty: not known."""
+
+    @property
+    def explanation(self) -> str:
+        """Why it failed, or after which round it was stopped; empty if it was completed, or if nothing is known."""
+        if self.state == "stopped" and self.rounds and not self.reason:
+            return f"stopped after round {max(self.rounds)}"
+        return self.reason
 
 
 def nest_runs(
@@ -112,13 +121,16 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
 
 def _complete_run(client: Any, run: Any, trial: TrainedTrial, tags: Mapping[str, str], parent_id: str) -> None:
     """Record the result of a trial in its run, and the run of the tuning as its parent."""
-    from pipelines.tuning.trials.mlflow_runs import PARENT_TAG, STATE_TAG
+    from pipelines.tuning.trials.mlflow_runs import PARENT_TAG, STATE_TAG, log_rounds
 
-    run_id, reason = run.info.run_id, {"leeway.trial_reason": trial.reason[:5_000]} if trial.reason else {}
+    run_id, explanation = run.info.run_id, trial.explanation[:5_000]
+    reason = {"leeway.trial_reason": explanation} if explanation else {}
     results = {"cost_usd": trial.cost_usd} | ({} if trial.objective is None else {"objective": trial.objective})
     for name, text in {**tags, PARENT_TAG: parent_id, STATE_TAG: trial.state, **reason}.items():
         client.set_tag(run_id, name, text)
     _log_metrics(client, run_id, results)
+    # A point with the same time is not added again.
+    log_rounds(client, run_id, trial.rounds, run.info.start_time)
     client.set_terminated(run_id, STATUSES[trial.state], run.info.end_time)
 
 
