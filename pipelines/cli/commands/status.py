@@ -108,6 +108,8 @@ def _print_table(summaries: Iterable[ModelSummary]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from pipelines.monitoring.drift.alarms import NO_DRIFT
+
     table = Table(title="Models")
     titles = ("model", "health", "champion", "last week", "drift", "newest data", "last training", "endpoint")
     for title in (*titles, "USD this month", "of its project"):
@@ -120,6 +122,8 @@ def _print_table(summaries: Iterable[ModelSummary]) -> None:
     for summary in summaries:
         if summary.reason:
             console.print(escape(f"{summary.model}: {summary.health}: {summary.reason}"))
+        if (drift := summary.drift) and drift.outcome == "none" and drift.reasons not in ("", NO_DRIFT):
+            console.print(escape(f"{summary.model}: no drift up to {drift.day}: {drift.reasons}"))
 
 
 def _format_history(summary: ModelSummary) -> tuple[str, ...]:
