@@ -28,6 +28,7 @@ TEST_NAMES = [
     "flights_job",
     "glue",
     "mirror",
+    "page_documents",
     "secrets",
     "shadow",
     "spark_preprocess",

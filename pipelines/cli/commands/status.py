@@ -76,16 +76,21 @@ def _show(models: Iterable[str], *, as_json: bool) -> None:
 
 
 def _write_documents() -> None:
-    """Write the documents once.
+    """Write the documents once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
 
     Raises:
         ServiceError: some could not be written, and a retry can help.
         DataError: some could not be written, and a retry cannot help.
+        SpecError: AWS is not set up here. A retry cannot help.
     """
     from pipelines.lake.cached import CachedLake
     from pipelines.status.writing import write_documents
 
     problems = write_documents(CachedLake.open())
+    if uri := settings().status_copy:
+        from pipelines.status.documents_copy import upload_documents
+
+        upload_documents(uri)
     if problems:
         listing = "; ".join(f"{name}: {error.message}" for name, error in problems.items())
         can_retry = all(isinstance(error, TryAgainError) for error in problems.values())
