@@ -43,7 +43,9 @@ def main() -> int:
     """Run the tests, and rewrite calls.json if they pass. Return pytest's exit code."""
     with tempfile.TemporaryDirectory() as folder:
         recorded_file = Path(folder) / "calls"
-        command = [sys.executable, "-m", "pytest", "-q", *(str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)]
+        files = (str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)
+        # With the cases that `make test` leaves out: four calls are only theirs.
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "soak or not soak", *files]
         result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recorded_file)}, check=False)
         if result.returncode == 0:
             write_calls(recorded_file.read_text().splitlines())
