@@ -44,7 +44,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         recorded_file = Path(folder) / "calls"
         files = (str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)
-        # With the cases that `make test` leaves out: four calls are only theirs.
+        # With the cases that `make test` leaves out: three calls are only theirs.
         command = [sys.executable, "-m", "pytest", "-q", "-m", "soak or not soak", *files]
         result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recorded_file)}, check=False)
         if result.returncode == 0:

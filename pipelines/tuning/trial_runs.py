@@ -1,6 +1,7 @@
 """Make the MLflow runs of a SageMaker tuning job's trials children of one run of the tuning.
 
-The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning.
+The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning. A trial
+without a run, such as one that failed before its script started, gets one.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params:
     parent = parents[0] if parents else client.create_run(experiment_id, run_name=tuning, tags=tags)
     run_id = str(parent.info.run_id)
     for number, trial in enumerate(trials):
-        if run := runs.get(trial.name):
-            _complete_run(client, run, trial, {TUNING_TAG: tuning, TRIAL_TAG: str(number)}, run_id)
+        run = runs.get(trial.name) or _create_run(client, experiment_id, trial)
+        _complete_run(client, run, trial, {TUNING_TAG: tuning, TRIAL_TAG: str(number)}, run_id)
     _complete_parent(client, run_id, trials, params, best)
     return run_id
 
@@ -117,6 +118,16 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
             runs[trial.name] = run
             experiment_ids = [run.info.experiment_id]  # all trials log to the experiment of their dataset
     return runs
+
+
+def _create_run(client: Any, experiment_id: str, trial: TrainedTrial) -> Any:
+    """Create the run of a trial that has none, with its searched hyperparameters; another call finds it by its tag."""
+    from pipelines.system.mlflow_server import JOB_TAG
+
+    run = client.create_run(experiment_id, run_name=trial.name, tags={JOB_TAG: trial.name})
+    for name, value in trial.hyperparameters.items():
+        client.log_param(run.info.run_id, name, value)
+    return run
 
 
 def _complete_run(client: Any, run: Any, trial: TrainedTrial, tags: Mapping[str, str], parent_id: str) -> None:
