@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from drydock.api import sagemaker
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
@@ -22,8 +22,7 @@ from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
-from drydock.autoscaling import backend as autoscaling
-from drydock.autoscaling.scaler import Scaler
+from drydock.autoscaling.service import Autoscaling
 from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
 from drydock.endpoints import registry
@@ -143,12 +142,13 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), logs)
     endpoints = Endpoints(store, settings, executor, logs, find_rollback_reason)
     tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
-    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints, tuning_jobs))
+    autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
+    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    watchers = (tuning_jobs, AlarmEvaluator(), Scaler(settings.scaling_period_s))
+    watchers = (tuning_jobs, AlarmEvaluator(), autoscaling)
     for watcher in watchers:
         watcher.start()
     try:
@@ -184,17 +184,21 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
 
 
 def _build_application(
-    settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints, tuning_jobs: TuningJobs
+    settings: Settings,
+    store: Store,
+    queue: JobQueue,
+    endpoints: Endpoints,
+    tuning_jobs: TuningJobs,
+    autoscaling: Autoscaling,
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
-    moto_application = DomainDispatcherApplication(create_backend_app)
+    moto_application = DomainDispatcherApplication(autoscaling.create_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
     feature_groups = FeatureGroups(store)
     outages = Outages(Runtime(endpoints, FeatureStoreRuntime(feature_groups, services)))
     logs_backend.install(store)
     cloudwatch.install(store)
-    autoscaling.install(endpoints)
     sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
     return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)

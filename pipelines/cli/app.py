@@ -54,9 +54,9 @@ GROUPS = (
     "loop",
     "quarantine",
     "registry",
-    "tuning",
+    "tune",
 )
-"""Groups of commands for people, each in the module cli/NAME.py."""
+"""Groups of commands for people, each in the module cli/NAME.py. `tune` is a step, too: it runs without a command."""
 COMMANDS = ("check", "metrics", "new", "serve", "skew_history", "status")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
@@ -97,15 +97,36 @@ def build_app(command: str = "") -> typer.Typer:
     """
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
-    names = (*STEPS, *GROUPS, *COMMANDS)
+    names = tuple(dict.fromkeys((*STEPS, *GROUPS, *COMMANDS)))
     for name in [command] if command in names else names:
-        if name in STEPS:
-            app.command(name, help=read_summary(name))(_build_command(name))
-        elif name in COMMANDS:
+        if name in COMMANDS:
             app.command(name)(import_module(f"pipelines.cli.commands.{name}").run_command)
+        elif name not in GROUPS:
+            app.command(name, help=read_summary(name))(_build_command(name))
         else:
-            app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
+            group = import_module(f"pipelines.cli.{name}").app
+            if name in STEPS:
+                group.callback(invoke_without_command=True, help=read_summary(name))(_build_callback(name))
+            app.add_typer(group, name=name)
     return app
+
+
+def _build_callback(step: str) -> Callable[..., None]:
+    """Build the function of a step that has commands of its own: it runs the step if none of them is named."""
+    command = _build_command(step)
+
+    def callback(*, context: typer.Context, **values: Any) -> None:
+        subcommand = context.invoked_subcommand
+        if subcommand is None:
+            command(**values)
+        elif any(value not in (None, "", False) for value in values.values()):
+            raise SpecError(f"an option before {subcommand} has no effect.", f"Write it after {subcommand}.")
+
+    parameters = inspect.signature(command).parameters.values()
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    callback.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    callback.__annotations__ = {"context": typer.Context, **command.__annotations__}
+    return callback
 
 
 def _build_command(step: str) -> Callable[..., None]:

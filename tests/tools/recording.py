@@ -27,7 +27,7 @@ _OBJECT_ACTIONS = {
 }
 _BUCKET_ACTIONS = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
 _RECORD_ACTIONS = {"GET": "GetRecord", "PUT": "PutRecord", "DELETE": "DeleteRecord"}
-_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data")
+_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data", "status")
 """Folders below the operators' `prefix`, whose default is "leeway"."""
 
 
