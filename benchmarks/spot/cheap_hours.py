@@ -1,4 +1,4 @@
-"""Simulate trainings that may wait for a cheap hour, on a year of invented prices; compare with no wait and the best."""
+"""Simulate a year of trainings that may wait for a cheap hour; compare with a start at once, and with the best start."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Costs:
 
 def simulate_prices(market: Market, seed: int, hours: int = HISTORY_H + YEAR_H) -> list[float]:
     """Return the price of each hour from `BEGIN` on, US dollars an hour. The same seed gives the same prices."""
-    generator = random.Random(seed)  # noqa: S311  not for secrets
+    generator = random.Random(seed)
     prices, noise, level, jump = list[float](), 0.0, 0.0, 0.0
     for hour in range(hours):
         wave = market.daily * math.sin(2 * math.pi * (hour % 24 - 9) / 24)

@@ -26,6 +26,8 @@ from drydock.autoscaling import backend as autoscaling
 from drydock.autoscaling.scaler import Scaler
 from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
+from drydock.ec2 import backend as ec2
+from drydock.ec2.spot_prices import SpotPrices
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
 from drydock.errors import JobFailed, StartFailed
@@ -195,9 +197,12 @@ def _build_application(
     logs_backend.install(store)
     cloudwatch.install(store)
     autoscaling.install(endpoints)
+    spot_prices = SpotPrices(store)
+    ec2.install(spot_prices)
     sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
-    return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)
+    control_endpoints = ControlEndpoints(queue, outages, endpoints, spot_prices)
+    return Application(ErrorAnswers(outages), control_endpoints, request_checks)
 
 
 def _open_store(data: Path) -> Store:

@@ -9,7 +9,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import exp, log
 from statistics import median
 
@@ -104,7 +104,7 @@ class WeeklyCourse:
         return self.level_usd_h * usual * float(self.surprise ** (self._decay**later_h))
 
     def compute_risk(self, later_h: int) -> float:
-        """Return the share of past runs, from that hour of the week on, in which the price rose to `RISE` times its start."""
+        """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
         rises = self._rises[(self._last + later_h) % WEEK_H]
         return sum(rises) / len(rises)
 
@@ -133,7 +133,7 @@ class WeeklyCourse:
         positions = range(WEEK_H - 1, self._last)
         surprises = [log(self._compute_ratio(position) / usual[position % WEEK_H]) for position in positions]
         variance = sum(value * value for value in surprises)
-        covariance = sum(first * second for first, second in zip(surprises, surprises[1:], strict=False))
+        covariance = sum(first * second for first, second in pairwise(surprises))
         return max(0.0, covariance / variance) if variance > exp(-50) else 0.0
 
 
