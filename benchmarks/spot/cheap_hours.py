@@ -1,4 +1,4 @@
-"""Simulate a year of trainings that may wait for a cheap hour; compare with a start at once, and with the best start."""
+"""Simulate a year of trainings that may wait for a cheap hour; compare with a start at once and the best start."""
 
 from __future__ import annotations
 

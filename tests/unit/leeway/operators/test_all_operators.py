@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from leeway import lifecycle, operators
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.batch_score import BatchScoreOperator
+from leeway.operators.cheap_hours import CheapHoursSensor
 from leeway.operators.check_lake import CheckLakeOperator
 from leeway.operators.collect import CollectOperator
 from leeway.operators.deploy import DeployOperator
@@ -121,7 +122,7 @@ of the training.
 """
 OPERATORS = [
     *(StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator),
-    *(DeployOperator, EndpointRollbackOperator, ShadowOperator, TuningOperator),
+    *(DeployOperator, EndpointRollbackOperator, ShadowOperator, TuningOperator, CheapHoursSensor),
 ]
 
 
