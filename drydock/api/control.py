@@ -20,6 +20,8 @@ from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outage, Outages
 from drydock.faults.spot_market import Interruption
 from drydock.jobs.job import Job
+from drydock.notebooks.registry import Notebooks
+from drydock.notebooks.workspace import APP, NOTEBOOK
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 4 << 20
@@ -31,9 +33,12 @@ FIELDS = {
     "capacity": ("instance_type", "available", "for_s"),
     "outage": ("service", "operation", "status", "code", "for_s", "times"),
     "variant": ("endpoint", "variant", "config", "error_rate", "status", "latency_s", "for_s"),
+    "use": ("notebook", "app", "cpu"),
     "spot-prices": ("instance_type", "region", "zone", "prices"),
 }
 """The fields of each request that simulates a failure, or sets prices."""
+
+_USED = {NOTEBOOK: "notebook", APP: "app"}
 
 Body = Mapping[str, Any]
 Endpoint = Callable[[Body], dict[str, Any]]
@@ -48,11 +53,19 @@ class ControlEndpoints:
         outages: The simulated outages, to which clients add.
         endpoints: The endpoints of all accounts and regions.
         spot_prices: The spot prices of all regions.
+        notebooks: The notebook instances and Studio apps of all accounts and regions.
     """
 
-    def __init__(self, queue: JobQueue, outages: Outages, endpoints: Endpoints, spot_prices: SpotPrices) -> None:
+    def __init__(
+        self,
+        queue: JobQueue,
+        outages: Outages,
+        endpoints: Endpoints,
+        spot_prices: SpotPrices,
+        notebooks: Notebooks,
+    ) -> None:
         self._queue, self._outages, self._sagemaker_endpoints = queue, outages, endpoints
-        self._spot_prices = spot_prices
+        self._spot_prices, self._notebooks = spot_prices, notebooks
         self._endpoints: dict[tuple[str, str], Endpoint] = {
             ("GET", "health"): self._describe_health,
             ("GET", "spot"): lambda _: queue.market.describe(),
@@ -61,6 +74,7 @@ class ControlEndpoints:
             ("POST", "outage"): self._begin_outage,
             ("POST", "variant"): self._break_variant,
             ("POST", "spot-prices"): self._set_spot_prices,
+            ("POST", "use"): self._use,
         }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -182,6 +196,15 @@ class ControlEndpoints:
         except InvalidPrice as error:
             raise BadRequest(str(error)) from None
         return {"instance_type": instance_type, "zone": zone, "prices": len(prices)}
+
+    def _use(self, body: Body) -> dict[str, Any]:
+        names = {kind: _get_text(body, member) for kind, member in _USED.items() if member in body}
+        if len(names) != 1:
+            raise BadRequest(f"give one of {', '.join(_USED.values())}")
+        ((kind, name),) = names.items()
+        if not self._notebooks.record_use(kind, name, _get_number(body, "cpu", 50.0)):
+            raise NotFound(f"no {_USED[kind]} {name} is InService")
+        return {_USED[kind]: name}
 
 
 def _read_body(request: Request) -> Body:

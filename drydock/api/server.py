@@ -40,6 +40,7 @@ from drydock.feature_store.registry import FeatureGroups
 from drydock.host.executor import Executor
 from drydock.jobs.kinds import KINDS
 from drydock.logs_store import backend as logs_backend
+from drydock.notebooks.registry import Notebooks
 from drydock.s3_store import backend as s3_backend
 from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.settings import Settings
@@ -144,13 +145,14 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     logs = JobLogs(store)
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), logs)
     endpoints = Endpoints(store, settings, executor, logs, find_rollback_reason)
-    tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
-    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints, tuning_jobs))
+    tuning_jobs, notebooks = TuningJobs(store, BackendTrainingJobs(queue)), Notebooks(store)
+    application = _build_application(settings, store, queue, endpoints, tuning_jobs, notebooks)
+    server = LimitedServer(listener, application)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    watchers = (tuning_jobs, AlarmEvaluator(), Scaler(settings.scaling_period_s))
+    watchers = (tuning_jobs, AlarmEvaluator(), Scaler(settings.scaling_period_s), notebooks)
     for watcher in watchers:
         watcher.start()
     try:
@@ -186,7 +188,12 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
 
 
 def _build_application(
-    settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints, tuning_jobs: TuningJobs
+    settings: Settings,
+    store: Store,
+    queue: JobQueue,
+    endpoints: Endpoints,
+    tuning_jobs: TuningJobs,
+    notebooks: Notebooks,
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     moto_application = DomainDispatcherApplication(create_backend_app)
@@ -199,9 +206,9 @@ def _build_application(
     autoscaling.install(endpoints)
     spot_prices = SpotPrices(store)
     ec2.install(spot_prices)
-    sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs)
+    sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs, notebooks)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
-    control_endpoints = ControlEndpoints(queue, outages, endpoints, spot_prices)
+    control_endpoints = ControlEndpoints(queue, outages, endpoints, spot_prices, notebooks)
     return Application(ErrorAnswers(outages), control_endpoints, request_checks)
 
 

@@ -16,6 +16,7 @@ from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
 from drydock.faults.spot_market import Policy, SpotMarket
+from drydock.notebooks.registry import Notebooks
 from drydock.store import Store
 
 
@@ -41,9 +42,13 @@ def endpoint() -> SimpleNamespace:
 @pytest.fixture
 def client(outages: Outages, endpoint: SimpleNamespace, tmp_path: Path) -> Client:
     """Return a client of drydock's endpoints, whose queue has only a spot market."""
-    spot_prices = SpotPrices(Store(tmp_path / "drydock.sqlite"))
+    store = Store(tmp_path / "drydock.sqlite")
     queue, endpoints = SimpleNamespace(market=SpotMarket(Policy())), SimpleNamespace(iterate=lambda: iter([endpoint]))
-    return Client(ControlEndpoints(cast(JobQueue, queue), outages, cast(Endpoints, endpoints), spot_prices))
+    return Client(
+        ControlEndpoints(
+            cast(JobQueue, queue), outages, cast(Endpoints, endpoints), SpotPrices(store), Notebooks(store)
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,6 +57,8 @@ def client(outages: Outages, endpoint: SimpleNamespace, tmp_path: Path) -> Clien
         ("GET", "nothing", "", 404, "no endpoint /drydock/nothing; the endpoints are GET /drydock/health"),
         ("GET", "interrupt", "", 405, "use POST"),
         ("POST", "spot", "{}", 405, "use GET"),
+        ("POST", "use", "{}", 400, "give one of notebook, app"),
+        ("POST", "use", '{"notebook": "n"}', 404, "no notebook n is InService"),
         ("POST", "spot-prices", "{}", 400, "instance_type must be a string"),
         ("POST", "spot-prices", '{"instance_type": "m5.large", "region": "r", "prices": [1]}', 400, "a list of lists"),
         (
