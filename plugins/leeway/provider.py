@@ -13,7 +13,8 @@ OPERATORS = (
     *("endpoint_rollback", "evaluate", "gate", "guard", "ingest", "list_versions", "materialize", "meter_endpoints"),
     *("mirror", "outcomes", "profile", "promote", "record_outcome", "reset_breaker", "rollback"),
     *("score", "shadow", "skew"),
-    *("spark_preprocess", "spot_training", "step", "stop_idle", "sync", "tuning", "undeploy", "validate", "withdraw"),
+    *("spark_preprocess", "spot_training", "step", "stop_idle", "sweep_idle", "sync", "tuning", "undeploy", "validate"),
+    "withdraw",
 )
 """The modules of `leeway.operators` that have operators."""
 

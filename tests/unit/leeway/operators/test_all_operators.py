@@ -40,6 +40,7 @@ from leeway.operators.skew import SkewOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
 from leeway.operators.stop_idle import StopIdleOperator
+from leeway.operators.sweep_idle import IdleSweepOperator
 from leeway.operators.sync import SyncOperator
 from leeway.operators.tuning import TuningOperator
 from leeway.operators.undeploy import UndeployOperator
@@ -100,6 +101,7 @@ ARGUMENTS = {
     OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     ListVersionsOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     UndeployOperator: {"model": "flights"},
+    IdleSweepOperator: {},
     StopIdleOperator: {"hours": "24", "delete": "False"},
     MeterEndpointsOperator: {},
 }
