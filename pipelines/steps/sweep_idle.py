@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.idle.names import KINDS, KindName
 from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.idle.sweep import Finding
 
 
 class SweepIdleSpec(Spec):
@@ -78,16 +82,21 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
     endpoints = Endpoints()
     kinds = build_kinds(endpoints, spec.kinds, spec.cpu_percent)
     findings = sweep(kinds, dt.timedelta(minutes=spec.idle_minutes), spec.stop, endpoints.region)
+    result = _build_result(findings)
+    idle_usd = sum(result.usd_month[label] or 0.0 for label in result.idle)
+    log.info(
+        "%d idle (%s a month), %d stopped (%s a month)",
+        *(len(result.idle), format_usd(idle_usd), len(result.stopped), format_usd(result.stopped_usd_month)),
+    )
+    return result
+
+
+def _build_result(findings: Sequence[Finding]) -> SweepIdleResult:
     labels = {
         outcome: [item.label for item in findings if item.outcome == outcome]
         for outcome in ("idle", "exempt", "unknown", "used_again", "stopped")
     }
     costs = {item.label: None if item.usd_month is None else round(item.usd_month, 2) for item in findings}
-    idle_usd, stopped_usd = (sum(costs[label] or 0.0 for label in labels[name]) for name in ("idle", "stopped"))
-    log.info(
-        "%d idle (%s a month), %d stopped (%s a month)",
-        *(len(labels["idle"]), format_usd(idle_usd), len(labels["stopped"]), format_usd(stopped_usd)),
-    )
     return SweepIdleResult(
         idle=labels["idle"],
         exempt=labels["exempt"],
@@ -95,5 +104,5 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
         used_again=labels["used_again"],
         stopped=labels["stopped"],
         usd_month=costs,
-        stopped_usd_month=round(stopped_usd, 2),
+        stopped_usd_month=round(sum(costs[label] or 0.0 for label in labels["stopped"]), 2),
     )
