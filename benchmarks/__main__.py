@@ -47,7 +47,7 @@ from benchmarks.decisions import (
 )
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
-from benchmarks.spot import hosts, interruptions
+from benchmarks.spot import cheap_hours, hosts, interruptions
 from benchmarks.training import language_model, loader, torch_hosts, tuning
 
 RESULTS = Path(__file__).parent / "results"
@@ -59,6 +59,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "drydock": drydock.run,
     "interruptions": interruptions.run,
     "hosts": hosts.run,
+    "cheap_hours": cheap_hours.run,
     "sources": sources.run,
     "validation": validation.run,
     "completeness": completeness.run,

@@ -63,6 +63,8 @@ class Settings(BaseSettings):
     """Airflow connection of AWS that gives every step its credentials. Empty: the step inherits variables."""
     lake_conn_id: str = ""
     """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
+    job_pool: str = ""
+    """Airflow pool of the tasks that start jobs of SageMaker. Empty: the pool of all other tasks."""
     run: str = ""
     """DAG run for which this process works, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")

@@ -20,6 +20,7 @@ TEST_FOLDER = ROOT / "tests" / "integration" / "leeway"
 # Together, these tests make all kinds of calls. Other tests that call AWS start whole stacks, and make no other kind.
 TEST_NAMES = [
     "batch_score",
+    "cheap_hours",
     "costs_sweep",
     "dag_runs",
     "deploy",
@@ -27,6 +28,7 @@ TEST_NAMES = [
     "endpoints",
     "flights_job",
     "glue",
+    "idle_sweep",
     "mirror",
     "page_documents",
     "secrets",

@@ -1,15 +1,9 @@
-"""Load Application Auto Scaling when it is first used.
-
-moto 5.2.5's module of it imports all of moto's EC2, with the list of its instance types: half of the time that drydock
-needs to start.
-"""
+"""Load Application Auto Scaling when it is first used (drydock/api/first_use.py says why), and run its policies."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
-
-from moto.moto_server.werkzeug_app import create_backend_app
+from typing import TYPE_CHECKING
 
 from drydock.autoscaling.targets import iterate_owners
 from drydock.endpoints.registry import Endpoints
@@ -34,16 +28,10 @@ class Autoscaling:
         self._lock = threading.Lock()
         self._scaler: Scaler | None = None
 
-    def create_app(self, service: Any) -> Any:
-        """Return moto's application of a service, for the first request to this service."""
-        if service == SERVICE:
-            self._load()
-        return create_backend_app(service)
-
     def start(self) -> None:
         """Start to evaluate the policies that an earlier server has stored. Without any, the first request does it."""
         if any(iterate_owners(self._endpoints.store)):
-            self._load()
+            self.load()
 
     def close(self) -> None:
         """Stop evaluating. An evaluation that is in progress may still end."""
@@ -51,7 +39,7 @@ class Autoscaling:
             if self._scaler:
                 self._scaler.close()
 
-    def _load(self) -> None:
+    def load(self) -> None:
         """Import and install the backend, load what is stored, and start the thread. Idempotent."""
         with self._lock:
             if self._scaler:

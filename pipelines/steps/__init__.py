@@ -13,7 +13,16 @@ STEPS = (
     *("snapshot", "preprocess", "tune", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome", "reset_breaker"),
     *("materialize", "score", "outcomes", "list_versions", "collect", "profile", "drift", "skew"),
-    *("serving", "shadow", "record_deployment", "undeploy", "stop_idle", "forecast_deployment", "meter_endpoints"),
+    *(
+        "serving",
+        "shadow",
+        "record_deployment",
+        "undeploy",
+        "stop_idle",
+        "sweep_idle",
+        "forecast_deployment",
+        "meter_endpoints",
+    ),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
     *("record_tuning", "check_lake"),
 )

@@ -113,6 +113,8 @@ _RESOURCE_TYPES = {
     "EndpointConfig": "endpoint-config",
     "Endpoint": "endpoint",
     "FeatureGroup": "feature-group",
+    "NotebookInstance": "notebook-instance",
+    "App": "app",
 }
 _LISTS_OF_ONE = ("ListTags", "ListTrainingJobsForHyperParameterTuningJob")
 """Actions that list what belongs to one resource. The other lists have no resource."""

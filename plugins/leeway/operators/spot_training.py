@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator
 
 from leeway.hooks.sagemaker.machines import OnNoCapacity
+from leeway.hooks.sagemaker.priority import Priority
 from leeway.hooks.step import metrics
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.task import TrainingTask
@@ -71,6 +72,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
+            priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
@@ -133,12 +136,13 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         environment: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
+        priority: Priority = "",
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
+        super().__init__(config=config or {}, deferrable=deferrable, priority=priority, **kwargs)
         self.entry_point, self.bundle, self.channels, self.code = entry_point, bundle, channels, code
         self.hyperparameters, self.role_arn, self.bucket, self.prefix = hyperparameters, role_arn, bucket, prefix
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from drydock.autoscaling import service
 from drydock.autoscaling.service import Autoscaling
 from drydock.autoscaling.targets import list_resource_ids, open_targets
 from drydock.resources import Owner
@@ -43,7 +42,7 @@ def test_policies_that_an_earlier_server_stored_are_loaded_at_the_start(
     def load(self: Autoscaling) -> None:
         loads.append(self)
 
-    monkeypatch.setattr(Autoscaling, "_load", load)
+    monkeypatch.setattr(Autoscaling, "load", load)
     store, owner = Store(tmp_path / "drydock.sqlite"), Owner("123456789012", "us-east-1")
     autoscaling = Autoscaling(SimpleNamespace(store=store), 60.0)  # type: ignore[arg-type]
     autoscaling.start()
@@ -54,18 +53,3 @@ def test_policies_that_an_earlier_server_stored_are_loaded_at_the_start(
     assert loads == [autoscaling]
     assert list_resource_ids(store, owner) == {resource_id} and not list_resource_ids(store, Owner("1", "us-east-1"))
     store.close()
-
-
-def test_first_request_loads_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-
-    def load(self: Autoscaling) -> None:
-        calls.append(self)
-
-    monkeypatch.setattr(Autoscaling, "_load", load)
-    monkeypatch.setattr(service, "create_backend_app", calls.append)
-    autoscaling = Autoscaling(SimpleNamespace(), 60.0)  # type: ignore[arg-type]
-    autoscaling.create_app("sagemaker")
-    assert calls == ["sagemaker"]
-    autoscaling.create_app("applicationautoscaling")
-    assert calls == ["sagemaker", autoscaling, "applicationautoscaling"]
