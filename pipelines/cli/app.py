@@ -51,6 +51,7 @@ GROUPS = (
     "lake",
     "lineage",
     "loop",
+    "prices",
     "quarantine",
     "registry",
     "tuning",

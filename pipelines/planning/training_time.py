@@ -14,6 +14,7 @@ __all__ = [
     "find_peak_flops",
 ]
 
+
 def count_token_flops(
     parameters: float, *, is_recomputed: bool = False, is_lora: bool = False, attention: float = 0.0
 ) -> float:

@@ -1,4 +1,4 @@
-"""Read the table of instance types. `tools/instance_catalogue.py` writes it; docs/reference/instances.md describes it."""
+"""Read the table of instance types, which `tools/instance_catalogue.py` writes (docs/reference/instances.md)."""
 
 from __future__ import annotations
 
