@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.errors import SpecError
 from pipelines.planning.accelerators import find_peak_flops
-from pipelines.planning.sizes import DecoderSize, require_positive
+from pipelines.planning.sizes import MAX_PARAMETERS, DecoderSize, require_positive, require_share
 
 __all__ = [
     "compute_utilization",
@@ -34,7 +33,7 @@ def count_token_flops(
     Raises:
         SpecError: the number is not positive.
     """
-    require_positive("parameters", parameters)
+    require_positive("parameters", parameters, MAX_PARAMETERS)
     forward = 2 * parameters + attention
     # Attention has no weights: its backward pass has twice the operations of the forward pass, with LoRA, too.
     backward = (1 if is_lora else 2) * 2 * parameters + 2 * attention
@@ -75,9 +74,7 @@ def estimate_training_s(flops: float, peak_flops: float, devices: int = 1, utili
     """
     for name, value in {"flops": flops, "peak_flops": peak_flops, "devices": devices}.items():
         require_positive(name, value)
-    require_positive("utilization", utilization)
-    if utilization > 1:
-        raise SpecError(f"utilization must be at most 1, not {utilization}.")
+    require_share("utilization", utilization, is_zero_allowed=False)
     return flops / (peak_flops * devices * utilization)
 
 
