@@ -57,7 +57,7 @@ GROUPS = (
     "tuning",
 )
 """Groups of commands for people, each in the module cli/NAME.py."""
-COMMANDS = ("check", "metrics", "new", "serve", "skew_history", "status")
+COMMANDS = ("check", "metrics", "new", "plan", "serve", "skew_history", "status")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter for the field that may be given without an option's name; `Spec.argument` names the field."""

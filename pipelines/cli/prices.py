@@ -57,20 +57,21 @@ def show(
     """Show the prices that are used, with their dates."""
     from rich.table import Table
 
-    from pipelines.costs.prices import find_plan_price, find_spot_saving, list_dated_prices
+    from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
 
     day = parse_day("--as-of", as_of) if as_of else None
     rows = []
     for region in list_regions(regions):
+        savings, one_year = list_spot_savings(region, day), list_plan_prices(region, "1y", day)
+        plans = {"plan_1y_usd_h": one_year, "plan_3y_usd_h": list_plan_prices(region, "3y", day)}
         for name, price in sorted(list_dated_prices(region, day).items()):
-            plans = {f"plan_{term}_usd_h": find_plan_price(name, region, term, day) for term in ("1y", "3y")}
             rows.append(
                 {
                     "region": region,
                     "instance_type": name,
                     "usd_h": price.usd_h,
-                    "spot_saving": find_spot_saving(name, region, day),
-                    **{column: plan.usd_h if plan else None for column, plan in plans.items()},
+                    "spot_saving": savings.get(name),
+                    **{column: prices[name].usd_h if name in prices else None for column, prices in plans.items()},
                     "date": price.date,
                     "source": price.source,
                 }

@@ -93,30 +93,32 @@ def list_dated_prices(region: str, as_of: dt.date | None = None) -> dict[str, Pr
     return prices
 
 
-def find_spot_saving(instance_type: str, region: str, as_of: dt.date | None = None) -> float | None:
-    """Find the share, 0 to 1, by which spot is typically cheaper than on demand; None if no table has it.
+def list_spot_savings(region: str, as_of: dt.date | None = None) -> dict[str, float]:
+    """List the share, 0 to 1, by which spot is typically cheaper than on demand, of the types for which it is known.
 
     Arguments and errors: as `list_dated_prices`.
     """
+    savings: dict[str, float] = {}
     for _, table in read_tables(as_of):
         for group in table.prices:
-            if region in group.regions and instance_type in group.spot_saving:
-                return group.spot_saving[instance_type]
-    return None
+            if region in group.regions:
+                savings = group.spot_saving | savings
+    return savings
 
 
-def find_plan_price(instance_type: str, region: str, term: PlanTerm, as_of: dt.date | None = None) -> Price | None:
-    """Find the price of training with a savings plan, USD per hour; None if no table has it.
+def list_plan_prices(region: str, term: PlanTerm, as_of: dt.date | None = None) -> dict[str, Price]:
+    """List the prices of training with a savings plan, USD per hour, of the types for which they are known.
 
     Arguments and errors: as `list_dated_prices`.
     """
+    prices: dict[str, Price] = {}
     for path, table in read_tables(as_of):
         for group in table.prices:
-            usd_h = group.savings_plan_usd_per_hour.get(term, {}).get(instance_type)
-            if region in group.regions and usd_h is not None:
-                price = {"usd_h": usd_h, "date": table.as_of, "source": table.source or path.name}
-                return _check_price(price, f"{path.name}: the savings plan of {instance_type}")
-    return None
+            if region in group.regions:
+                for name, usd_h in group.savings_plan_usd_per_hour.get(term, {}).items():
+                    price = {"usd_h": usd_h, "date": table.as_of, "source": table.source or path.name}
+                    prices.setdefault(name, _check_price(price, f"{path.name}: the savings plan of {name}"))
+    return prices
 
 
 def find_serverless_price(region: str) -> Price:

@@ -169,9 +169,7 @@ def _choose_changes(
     return list(dict.fromkeys(change for change in combinations if change))
 
 
-def _combine(
-    path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float
-) -> Change | None:
+def _combine(path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float) -> Change | None:
     """Add up the changes of a path that save memory until they are enough; None if they never are."""
     values: dict[str, Any] = {}
     texts: dict[str, str] = {}  # field to text: a later change of a field replaces an earlier one

@@ -22,14 +22,20 @@ DALY = "Daly 2006, equation 20"
 SUM = "sum of the parts"
 FORMULAS = {
     # Memory of a training, bytes
-    "weights": Formula("parameters x bytes of a value / (devices, if ZeRO stage is 3)", "ZeRO, section 3.1 and figure 1"),
-    "gradients": Formula("parameters x bytes of a gradient / (devices, if stage >= 2)", "ZeRO, section 3.1 and figure 1"),
+    "weights": Formula(
+        "parameters x bytes of a value / (devices, if ZeRO stage is 3)", "ZeRO, section 3.1 and figure 1"
+    ),
+    "gradients": Formula(
+        "parameters x bytes of a gradient / (devices, if stage >= 2)", "ZeRO, section 3.1 and figure 1"
+    ),
     "optimizer": Formula(
         "parameters x (fp32 copy + states) / (devices, if stage >= 1)", "ZeRO, section 3.1; Dettmers et al. 2022"
     ),
     "activations": Formula("tokens x (layers x bytes of a layer + last norm)", KORTHIKANTI),
     "working": Formula("max(12 x tokens x vocabulary, tokens x bytes of a layer that is computed again)", KORTHIKANTI),
-    "gathered": Formula("(2 x parameters of a layer + parameters outside) x bytes of a value", "Zhao et al. 2023 (FSDP)"),
+    "gathered": Formula(
+        "(2 x parameters of a layer + parameters outside) x bytes of a value", "Zhao et al. 2023 (FSDP)"
+    ),
     "training_memory": Formula("weights + gradients + optimizer + activations + working + gathered", SUM),
     "largest_batch": Formula("largest batch with memory <= memory of the GPU - reserve", "bisection over the sum"),
     # Memory of an inference, bytes
@@ -59,7 +65,8 @@ FORMULAS = {
     ),
     "efficiency": Formula("computation / step", "definition"),
     "needed_bandwidth": Formula(
-        "passes x (n - 1) / n x bytes / (computation x (overlap + 1 / efficiency - 1))", "the step, solved for bandwidth"
+        "passes x (n - 1) / n x bytes / (computation x (overlap + 1 / efficiency - 1))",
+        "the step, solved for bandwidth",
     ),
     "work": Formula("steps x step", "definition"),
     "checkpoint": Formula("parameters x (weight + fp32 copy + states)", "ZeRO, section 3.1, without the gradients"),
@@ -70,7 +77,9 @@ FORMULAS = {
     "break_even_use": Formula("1 - saving", "a commitment is paid whether it is used or not"),
     "spot_usd": Formula("time of the instances x instances x spot price", f"{DALY}; BillableTimeInSeconds"),
     "elapsed": Formula("time of the instances + interruptions x wait for instances", DALY),
-    "band": Formula("5th and 95th percentile of seeded samples of the ranges", "uniform, independent; extremes: corners"),
+    "band": Formula(
+        "5th and 95th percentile of seeded samples of the ranges", "uniform, independent; extremes: corners"
+    ),
     # Checkpoints
     "mean_time": Formula("3600 / (rate x instances)", "minimum of independent exponential times"),
     "young": Formula("sqrt(2 x save x M)", "Young 1974"),
@@ -89,7 +98,9 @@ FORMULAS = {
         "fewest with service + wait(percentile) <= latency, and use <= the largest use", "M/M/n, Kleinrock 1975"
     ),
     "wait": Formula("max(0, ln(C / (1 - p)) x service / (n - a)), C = Erlang C", "Kleinrock 1975, section 5.10"),
-    "largest_request_batch": Formula("(latency / 2 - fixed) / time of a request", "a request waits for one batch at most"),
+    "largest_request_batch": Formula(
+        "(latency / 2 - fixed) / time of a request", "a request waits for one batch at most"
+    ),
     "batch_bound": Formula("smaller of two closed forms", "Inoue 2021, upper bound of the mean latency"),
     "real_time_usd": Formula("730 x instances x price", "docs/reference/costs.md"),
     "serverless_usd": Formula("requests x service x memory x price of a GB and second", "docs/reference/costs.md"),

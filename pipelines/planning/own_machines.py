@@ -46,7 +46,9 @@ class OwnMachine:
         for name in ("idle_kw", "usd_per_kwh", "staff_usd_month", "hosting_usd_month", "resale_usd"):
             require_not_negative(name, getattr(self, name))
         if not 1 <= self.pue < float("inf"):
-            raise SpecError(f"pue must be at least 1, not {self.pue}.", "It is the power of the building / the machines.")
+            raise SpecError(
+                f"pue must be at least 1, not {self.pue}.", "It is the power of the building / the machines."
+            )
         if self.idle_kw > self.power_kw:
             raise SpecError(f"idle_kw ({self.idle_kw:g}) must be at most power_kw ({self.power_kw:g}).")
         if self.resale_usd > self.price_usd:

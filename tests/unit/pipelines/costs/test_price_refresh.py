@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from pipelines.cli.app import build_app
 from pipelines.costs.price_refresh import refresh_prices, write_prices
 from pipelines.costs.price_tables import PRICES_VARIABLE
-from pipelines.costs.prices import find_plan_price, find_price, find_spot_saving
+from pipelines.costs.prices import find_price, list_plan_prices, list_spot_savings
 from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
 from pipelines.settings import settings
 
@@ -147,11 +147,11 @@ def test_the_tables_of_the_project_are_used_by_their_dates(aws: Aws, project: Pa
     assert (price.usd_h, price.date, price.source) == (0.2, dt.date(2026, 11, 21), "AWS Price List API")
     assert find_price("ml.m5.large", "us-east-1", as_of=dt.date(2026, 11, 20)).usd_h == 0.115
     assert find_price("ml.m5.xlarge", "us-east-1").date == dt.date(2025, 1, 1), "the table of the package"
-    assert find_spot_saving("ml.m5.large", "us-east-1") == pytest.approx(0.625)
-    assert find_spot_saving("ml.m5.large", "us-east-1", dt.date(2026, 11, 1)) is None
-    assert find_spot_saving("ml.g5.xlarge", "us-east-1") is None
-    plan = find_plan_price("ml.m5.large", "us-east-1", "1y")
-    assert plan and plan.usd_h == 0.08 and find_plan_price("ml.m5.large", "us-east-1", "3y") is None
+    assert list_spot_savings("us-east-1").get("ml.m5.large") == pytest.approx(0.625)
+    assert list_spot_savings("us-east-1", dt.date(2026, 11, 1)).get("ml.m5.large") is None
+    assert list_spot_savings("us-east-1").get("ml.g5.xlarge") is None
+    plan = list_plan_prices("us-east-1", "1y").get("ml.m5.large")
+    assert plan and plan.usd_h == 0.08 and list_plan_prices("us-east-1", "3y").get("ml.m5.large") is None
 
 
 def test_a_day_before_all_tables_and_a_past_day_of_the_api_are_refused(
@@ -181,7 +181,7 @@ def test_an_absurd_saving_is_refused(share: float, project: Path, monkeypatch: p
     (project / "own.json").write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv(PRICES_VARIABLE, str(project / "own.json"))
     with pytest.raises(DataError, match="must be from 0 to 1"):
-        find_spot_saving("ml.a.b", "r")
+        list_spot_savings("r").get("ml.a.b")
 
 
 def test_a_region_without_prices_and_a_refusal_leave_no_file(aws: Aws, project: Path) -> None:
