@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.errors import SpecError
 from pipelines.planning.sizes import DecoderSize, require_positive
 
 ASPECT_RATIO = 128
@@ -11,7 +12,8 @@ VOCABULARY = 32_000
 """Tokens of Llama 2 and Mistral."""
 TIED_BELOW = 1e9
 """Number of parameters below which models commonly share the weights of embeddings and output."""
-MIN_PARAMETERS, MAX_PARAMETERS = 1e7, 1e13
+MIN_PARAMETERS, MAX_PARAMETERS = 5e7, 1e13
+"""Range in which the guess has about the number of parameters; below, the vocabulary has most of them."""
 
 
 def guess_size(parameters: float) -> DecoderSize:
@@ -21,15 +23,13 @@ def guess_size(parameters: float) -> DecoderSize:
     et al. 2020 (figure 5) found that the loss depends little on this ratio.
 
     Args:
-        parameters: number of parameters, from ten million on.
+        parameters: number of parameters, from 50 million on. Published models below a billion are narrower.
 
     Raises:
         SpecError: the number is not in the range of language models. A retry cannot help.
     """
     require_positive("params", parameters, MAX_PARAMETERS)
     if parameters < MIN_PARAMETERS:
-        from pipelines.errors import SpecError
-
         raise SpecError(f"params must be at least {MIN_PARAMETERS:g}, not {parameters:g}.", "Is a factor missing?")
     hidden = max(HEAD_WIDTH, round((ASPECT_RATIO * parameters / 12) ** (1 / 3) / HEAD_WIDTH) * HEAD_WIDTH)
     heads, intermediate = hidden // HEAD_WIDTH, round(8 / 3 * hidden / 64) * 64

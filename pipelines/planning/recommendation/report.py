@@ -135,9 +135,11 @@ def draw_front(path: Path, recommendation: Recommendation) -> Path:
             label="none is faster and cheaper",
             zorder=2,
         )
-    for option in {id(best): best for best in (recommendation.cheapest, recommendation.fastest) if best}.values():
-        position = (option.finish_s / 3600, option.cost_usd)
-        axis.annotate(option.machines, position, (6, 6), textcoords="offset points", fontsize=8)
+    for title, option, offset_y in (("cheapest", recommendation.cheapest, -13), ("fastest", recommendation.fastest, 7)):
+        if option:
+            position = (option.finish_s / 3600, option.cost_usd)
+            text = f"{title}: {option.machines}"
+            axis.annotate(text, position, (0, offset_y), textcoords="offset points", fontsize=8)
     _draw_limits(axis, recommendation)
     _format_axis(axis)
     return save_figure(path, figure, dpi=120)
@@ -152,8 +154,15 @@ def _draw_limits(axis: Any, recommendation: Recommendation) -> None:
 
 
 def _format_axis(axis: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     axis.set_xscale("log")
     axis.set_yscale("log")
+    for side in (axis.xaxis, axis.yaxis):
+        # By default the ticks are formulas, which are not drawn: see pages/drawing.
+        side.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        side.set_minor_formatter(NullFormatter())
     axis.set_xlabel("hours until the end")
     axis.set_ylabel("cost, USD")
     axis.spines[["top", "right"]].set_visible(False)
