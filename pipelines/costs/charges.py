@@ -25,6 +25,9 @@ HOUR_S = 3_600
 DIGITS = 6
 """Decimals of an amount in USD. They are needed, since a second of the cheapest instance costs 0.000014 USD."""
 
+PREDICTIONS = ("predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd")
+"""Fields of a job with the prediction of its training time and cost: as corrected by past jobs, and without."""
+
 Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
 """Resource of an instance. `usage.job_metrics` has the names of the metrics."""
 # SageMaker and the log give an empty string for a time that is not known.
@@ -102,6 +105,16 @@ class Job(_Record):
     its whole disk. A resource that is missing is not known."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     """Share of its time that the training waited for data, as its script reported it; none if it did not."""
+    instance_choice: str | None = None
+    """Why the instance type was chosen; none if the task named it itself."""
+    predicted_s: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Predicted training time, seconds."""
+    predicted_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Predicted cost, USD."""
+    uncorrected_s: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Predicted training time before past jobs corrected it, seconds."""
+    uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Predicted cost before past jobs corrected it, USD."""
 
 
 class Price(_Record):

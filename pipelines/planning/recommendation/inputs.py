@@ -37,7 +37,6 @@ class PlanInputs:
         regions: AWS regions.
         allow: patterns of the instance types that are possible; empty: all.
         max_instances: largest number of instances.
-        markets: on demand, spot, or both.
         as_of: use only prices of this day or of an earlier one.
     """
 
@@ -52,7 +51,6 @@ class PlanInputs:
     model: str = ""
     allow: Sequence[str] = ()
     max_instances: int | None = None
-    markets: tuple[str, ...] = ("on demand", "spot")
     as_of: dt.date | None = None
 
 
@@ -71,10 +69,14 @@ def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Re
     """
     if inputs.max_instances is not None and not 1 <= inputs.max_instances <= MAX_COUNT:
         raise SpecError(f"--max-instances must be from 1 to {MAX_COUNT}, not {inputs.max_instances}.")
+    return assemble_request(build_workload(inputs, rows), inputs, limits, rows)
+
+
+def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
+    """Build the request for a workload: instance types, their quotes, and past jobs. See `build_request`."""
     instances = list_instances("training", inputs.allow)
     if not instances:
         raise SpecError(f"SageMaker trains on none of {', '.join(inputs.allow)}.", "For example --allow ml.g5.*")
-    workload = build_workload(inputs, rows)
     quotes = {region: read_quotes(region, inputs.as_of, rows) for region in inputs.regions}
     if not any(quotes.values()):
         day = f" on {inputs.as_of}" if inputs.as_of else ""
@@ -83,9 +85,7 @@ def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Re
             f"Run python -m pipelines prices refresh --region {inputs.regions[0]}",
         )
     is_neuron_allowed = any("trn" in pattern or "inf" in pattern for pattern in inputs.allow)
-    return Request(
-        workload, instances, quotes, limits, list_observations(rows), is_neuron_allowed, markets=inputs.markets
-    )
+    return Request(workload, instances, quotes, limits, list_observations(rows), is_neuron_allowed)
 
 
 def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:

@@ -38,7 +38,6 @@ class Request:
         limits: deadline and budget.
         observations: past jobs with their predictions, oldest first.
         is_neuron_allowed: whether types with Trainium are possible: the training needs the AWS Neuron SDK.
-        markets: markets that are possible.
     """
 
     workload: Workload
@@ -47,7 +46,6 @@ class Request:
     limits: Limits = NO_LIMITS
     observations: Sequence[Observation] = ()
     is_neuron_allowed: bool = False
-    markets: tuple[str, ...] = ("on demand", "spot")
 
 
 def recommend(request: Request) -> Recommendation:
@@ -104,7 +102,6 @@ def _examine(
         option
         for candidate, estimate in estimates
         for option in build_options(candidate, estimate, region, quote, find_correction(instance.family))
-        if option.market in request.markets
     ]
     return _apply_limits(request.limits, options, instance.name, region)
 
@@ -204,8 +201,6 @@ def _apply_limits(limits: Limits, options: Sequence[Option], name: str, region: 
     ]
     if allowed:
         return allowed
-    if not options:
-        return Exclusion(name, region, "price", f"its saving by spot is not known in {region}")
     in_time = [option for option in options if limits.is_in_time(option.finish_s)]
     if in_time:
         nearest = min(in_time, key=lambda option: option.cost_usd)
