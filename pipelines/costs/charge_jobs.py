@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.costs.budgets import find_paying_project
-from pipelines.costs.charges import PREDICTIONS, Charge, Job, compute_charge, format_usd, sum_charges
+from pipelines.costs.charges import Charge, Job, compute_charge, format_usd, sum_charges
 from pipelines.costs.ledger import Ledger
+from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.prices import find_price
 from pipelines.costs.usage.columns import flatten_usage
 from pipelines.system.log import log

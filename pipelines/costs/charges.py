@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
+from pipelines.costs.predictions import Prediction
 from pipelines.errors import DataError
 
 FINAL_STATUSES = ("Completed", "Failed", "Stopped")
@@ -24,9 +25,6 @@ INTERRUPTED = "Interrupted"
 HOUR_S = 3_600
 DIGITS = 6
 """Decimals of an amount in USD. They are needed, since a second of the cheapest instance costs 0.000014 USD."""
-
-PREDICTIONS = ("predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd")
-"""Fields of a job with the prediction of its training time and cost: as corrected by past jobs, and without."""
 
 Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
 """Resource of an instance. `usage.job_metrics` has the names of the metrics."""
@@ -67,7 +65,7 @@ class ResourceUse(_Record):
     """Mean value, percent."""
 
 
-class Job(_Record):
+class Job(Prediction):
     """An ended job of any kind, as SageMaker's Describe call and the job's log describe it."""
 
     name: str
@@ -105,16 +103,6 @@ class Job(_Record):
     its whole disk. A resource that is missing is not known."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     """Share of its time that the training waited for data, as its script reported it; none if it did not."""
-    instance_choice: str | None = None
-    """Why the instance type was chosen; none if the task named it itself."""
-    predicted_s: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Predicted training time, seconds."""
-    predicted_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """Predicted cost, USD."""
-    uncorrected_s: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Predicted training time before past jobs corrected it, seconds."""
-    uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """Predicted cost before past jobs corrected it, USD."""
 
 
 class Price(_Record):

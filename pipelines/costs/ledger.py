@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
-from pipelines.costs.charges import PREDICTIONS
+from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month

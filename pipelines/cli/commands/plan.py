@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -12,17 +12,16 @@ from pipelines.cli.options import JsonOption, parse_day
 from pipelines.cli.prices import AsOfOption, list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
-from pipelines.planning.recommendation.language_model import Method
 from pipelines.system.log import log
 
 
 def run_command(
     params: Annotated[str, typer.Option(help="Parameters of a language model, such as 7e9.")] = "",
     tokens: Annotated[str, typer.Option(help="Tokens of its training, all epochs together, such as 1e9.")] = "",
-    method: Annotated[str, typer.Option(help="full: all weights are trained; lora: low-rank matrices.")] = "full",
-    precision: Annotated[str, typer.Option(help="mixed, bf16 or fp32.")] = "mixed",
-    sequence: Annotated[int, typer.Option(help="Tokens of a sequence.")] = 2_048,
-    optimizer: Annotated[str, typer.Option(help="adam, adam8bit, momentum or sgd.")] = "adam",
+    method: Annotated[str, typer.Option(help="full: all weights are trained (default); lora: low-rank matrices.")] = "",
+    precision: Annotated[str, typer.Option(help="mixed (default), bf16 or fp32.")] = "",
+    sequence: Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")] = None,
+    optimizer: Annotated[str, typer.Option(help="adam (default), adam8bit, momentum or sgd.")] = "",
     like: Annotated[
         str, typer.Option(metavar="MODEL[@VERSION]", help="Instead: a training like those of a model, or of a job.")
     ] = "",
@@ -51,22 +50,16 @@ def run_command(
     from pipelines.planning.recommendation.limits import Limits, parse_budget, parse_deadline
     from pipelines.planning.recommendation.recommend import recommend, require_option
 
-    now = dt.datetime.now(dt.UTC)
+    day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
     limits = Limits(parse_deadline(deadline, now), parse_budget(budget))
-    inputs = PlanInputs(
-        regions=list_regions(_split(regions)),
-        like=like,
-        parameters=_parse_number("--params", params),
-        tokens=_parse_number("--tokens", tokens),
-        method=cast(Method, method),
-        precision=precision,
-        sequence=sequence,
-        optimizer=optimizer,
-        model=model,
-        allow=_split(allow),
-        max_instances=max_instances,
-        as_of=parse_day("--as-of", as_of) if as_of else None,
-    )
+    size = {
+        "parameters": _parse_number("--params", params),
+        "tokens": _parse_number("--tokens", tokens),
+        **{"method": method, "precision": precision, "sequence": sequence, "optimizer": optimizer},
+        **{"model": model, "max_instances": max_instances},
+    }
+    given: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
+    inputs = PlanInputs(regions=list_regions(_split(regions)), like=like, allow=_split(allow), as_of=day, **given)
     recommendation = recommend(build_request(inputs, limits, Ledger.open().read_rows()))
     if png:
         log.info("chart written to %s", report.draw_front(Path(png), recommendation))

@@ -19,6 +19,11 @@ from pipelines.planning.recommendation.workloads import Workload
 
 Row = Mapping[str, Any]
 MAX_COUNT = 64
+SIZE_OPTIONS = {
+    **{"tokens": "--tokens", "method": "--method", "precision": "--precision", "sequence": "--sequence"},
+    **{"optimizer": "--optimizer", "model": "--model", "max_instances": "--max-instances"},
+}
+"""Field of `PlanInputs` that describes a language model to its option."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,11 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
     if bool(inputs.like) == (inputs.parameters is not None):
         raise SpecError("give either --like, or --params and --tokens.", "For example --params 7e9 --tokens 1e9.")
     if inputs.like:
-        if inputs.tokens is not None:
-            raise SpecError("--tokens has no effect beside --like.", "Give --params and --tokens, or --like.")
+        for name, option in SIZE_OPTIONS.items():
+            if getattr(inputs, name) != getattr(PlanInputs, name):
+                raise SpecError(
+                    f"{option} has no effect beside --like.", "Past jobs are the measure: give one of both."
+                )
         return measure(find_rows(inputs.like, rows), inputs.like)
     if inputs.tokens is None or inputs.parameters is None:
         raise SpecError("--tokens is missing.", "Give the tokens of all epochs together, such as --tokens 1e9.")
