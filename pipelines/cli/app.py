@@ -44,6 +44,7 @@ BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = (
     "ab",
     "backtest",
+    "calculate",
     "code",
     "costs",
     "docs",

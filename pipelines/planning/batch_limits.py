@@ -86,7 +86,7 @@ def find_serving_batch(size: DecoderSize, sequence: int, serving: Serving, devic
 def list_training_changes(
     size: DecoderSize, sequence: int, batch: int, setup: Setup, available_gb: float
 ) -> list[Change]:
-    """Return what would make a training fit: each single change that is enough, or else changes that are together.
+    """Return what would make a training fit: each single change that is enough, and changes that are together.
 
     Fewer sequences at once with more accumulation, gradient checkpointing, and sharing (ZeRO) give the same model.
     8-bit Adam and LoRA train otherwise. Empty if the training fits, or if nothing is enough.
@@ -115,7 +115,7 @@ def list_training_changes(
 def list_serving_changes(
     size: DecoderSize, sequence: int, batch: int, serving: Serving, available_gb: float
 ) -> list[Change]:
-    """Return what would make an inference fit: each single change that is enough, or else changes that are together.
+    """Return what would make an inference fit: each single change that is enough, and changes that are together.
 
     Empty if it fits, or if nothing is enough.
     """
@@ -154,7 +154,7 @@ def _list_more(devices: int) -> list[int]:
 def _choose_changes(
     paths: Sequence[Sequence[Step]], measure: Callable[[dict[str, Any]], float], available_gb: float
 ) -> list[Change]:
-    """Return the single changes that are enough; if there are none, what is enough together along each path."""
+    """Return the single changes that are enough, and what is enough together along each path."""
     if measure({}) <= available_gb:
         return []
     singles: dict[str, tuple[dict[str, Any], Change]] = {}
@@ -163,14 +163,18 @@ def _choose_changes(
         is_repeated = any(known.keys() == values.keys() for known, _ in singles.values())  # more devices than enough
         if change.needed_gb <= available_gb and not is_repeated:
             singles.setdefault(text, (values, change))
-    if singles:
-        return [change for _, change in singles.values()]
-    combinations = [_combine(path, measure, available_gb) for path in paths]
-    return list(dict.fromkeys(change for change in combinations if change))
+    combinations = [_combine(path, measure, available_gb, set(singles)) for path in paths]
+    changes = [*(change for _, change in singles.values()), *combinations]
+    return list(dict.fromkeys(change for change in changes if change))
 
 
-def _combine(path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float) -> Change | None:
-    """Add up the changes of a path that save memory until they are enough; None if they never are."""
+def _combine(
+    path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, singles: set[str]
+) -> Change | None:
+    """Add up the changes of a path that save memory until they are enough.
+
+    None if they never are, or if the last one of them is enough alone.
+    """
     values: dict[str, Any] = {}
     texts: dict[str, str] = {}  # field to text: a later change of a field replaces an earlier one
     for text, step in path:
@@ -179,5 +183,5 @@ def _combine(path: Sequence[Step], measure: Callable[[dict[str, Any]], float], a
         values |= step
         texts |= dict.fromkeys(step, text)
         if (needed_gb := measure(values)) <= available_gb:
-            return Change(", and ".join(dict.fromkeys(texts.values())), needed_gb)
+            return None if text in singles else Change(", and ".join(dict.fromkeys(texts.values())), needed_gb)
     return None

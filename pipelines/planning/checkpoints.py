@@ -1,4 +1,4 @@
-"""Choose how often a training saves a checkpoint, and estimate what interruptions cost it. Formulas name their source."""
+"""Choose how often a training saves a checkpoint, and estimate what interruptions cost. Formulas name their source."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def compute_mean_time_s(interruptions_per_h: float, instances: int = 1) -> float
 def compute_young_interval_s(save_s: float, mean_time_s: float) -> float:
     """Return the optimum of the work between two saves, to first order: `sqrt(2 save mean)`.
 
-    Source: Young 1974 (A first order approximation to the optimum checkpoint interval), the last equation.
+    Source: Young 1974 (A first order approximation to the optimum checkpoint interval).
 
     Args:
         save_s: seconds that the training stands still for a save.
@@ -143,15 +143,35 @@ def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
     return math.sqrt(2 * save_s * mean_time_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - save_s
 
 
+def compute_worthwhile_save_s(lost_s: float, mean_time_s: float) -> float:
+    """Return the longest save, seconds, with which it pays to save more often: `2 lost^2 / mean`.
+
+    Source: Young 1974, solved for the save: an interruption undoes half of an interval in the mean, so the interval is
+    `2 lost`, and `(2 lost)^2 / (2 mean)` is the save for which it is the optimum.
+
+    Args:
+        lost_s: mean work that an interruption undid, seconds.
+        mean_time_s: mean time between interruptions, seconds.
+
+    Raises:
+        SpecError: a number is not positive. A retry cannot help.
+    """
+    require_positive("lost_s", lost_s)
+    require_positive("mean_time_s", mean_time_s)
+    return 2 * lost_s**2 / mean_time_s
+
+
 def estimate_interrupted_run(
     work_s: float, interval_s: float, save_s: float, mean_time_s: float, restart_s: float = 0.0
 ) -> InterruptedRun:
     """Return the expected time of a training: `M exp(R / M) (exp((t + d) / M) - 1) work / t`.
 
-    Source: Daly 2006, equation 20, for interruptions at exponential times that can come during a save and a restart,
-    too. Of this time, `work d / t` are saves, and the rest is lost. Interruptions: the time / M.
+    Source: Daly 2006, the complete wall clock time, for interruptions at exponential times that can come during a save
+    and a restart, too. The tests compare it with a simulation. Of this time, `work d / t` are saves, and the rest is
+    lost. Interruptions: the time / M.
 
-    It counts no warning: a script that saves at SIGTERM loses less.
+    A training that is shorter than the interval saves once, at its end. It counts no warning: a script that saves at
+    SIGTERM loses less.
 
     Args:
         work_s: seconds of the training without checkpoints and interruptions.
@@ -173,6 +193,7 @@ def estimate_interrupted_run(
             f"an interruption are needed, and there is one every {mean_time_s:g} s.",
             "Save more often.",
         )
+    interval_s = min(interval_s, work_s)
     cycle = math.exp(restart_s / mean_time_s) * math.expm1((interval_s + save_s) / mean_time_s)
     total_s = mean_time_s * cycle * work_s / interval_s
     saving_s = work_s * save_s / interval_s

@@ -1,6 +1,6 @@
-"""Estimate the memory that the inference of a language model needs on a device, in bytes. Each formula names its source.
+"""Estimate the memory that the inference of a language model needs on a device, in bytes.
 
-GB in the sources are 10^9 bytes.
+Each formula names its source. GB in the sources are 10^9 bytes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: in
 
     Source: Kwon et al. 2023 (PagedAttention), section 3: keys and values, for each layer. With grouped-query attention,
     keys and values have fewer heads than queries (Ainslie et al. 2023, section 2.2). A device has at least one head:
-    with more devices than heads of the keys, they are copied (Pope et al. 2022, section 3.3, for one such head).
+    with more devices than heads of the keys, they are copied (Pope et al. 2022, for one such head).
 
     Args:
         size: size of the model.

@@ -76,9 +76,15 @@ def parse_config(config: dict[str, Any], source: str) -> DecoderSize:
             "Give the number of parameters in place of the model.",
         )
     heads = config.get("num_attention_heads")
-    values = {name: config.get(key, heads if name == "key_heads" else None) for name, key in KEYS.items()}
-    values["head_width"] = config.get("head_dim") or 0
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise SpecError(f"{source} has no whole number for {KEYS.get(name, 'head_dim')}.")
-    return DecoderSize(**values, is_tied=bool(config.get("tie_word_embeddings")))
+    numbers = {}
+    for name, key in KEYS.items():
+        value = config.get(key, heads if name == "key_heads" else None)
+        numbers[name] = _require_whole(value, f"{source} has no whole number for {key}.")
+    head_width = _require_whole(config.get("head_dim") or 0, f"{source} has a wrong head_dim.")
+    return DecoderSize(**numbers, head_width=head_width, is_tied=bool(config.get("tie_word_embeddings")))
+
+
+def _require_whole(value: object, message: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SpecError(message)
+    return value

@@ -42,7 +42,7 @@ class StepTime:
 def compute_ring_traffic(size_bytes: float, members: int, stage: int = 0) -> float:
     """Return the bytes that each member of a ring sends in a step: `2 (n - 1) / n size`, with ZeRO stage 3 `3 ...`.
 
-    Source: Patarasuk and Yuan 2009, section 3 (bandwidth optimal all-reduce); nccl-tests, doc/PERFORMANCE.md, has the
+    Source: Patarasuk and Yuan 2009 (Bandwidth optimal all-reduce algorithms); nccl-tests, doc/PERFORMANCE.md, has the
     same factor of an all-reduce. Passes by ZeRO stage: Rajbhandari et al. 2020, section 7.
 
     Args:
@@ -64,7 +64,7 @@ def estimate_communication_s(
 ) -> float:
     """Return the seconds of a ring all-reduce: traffic / bandwidth, and a latency for each of its hops.
 
-    Source: Patarasuk and Yuan 2009, section 3: a pass around the ring has `n - 1` hops.
+    Source: Patarasuk and Yuan 2009: a pass around the ring has `n - 1` hops.
 
     Args:
         size_bytes: bytes of the gradients.

@@ -1,4 +1,4 @@
-"""Estimate the throughput that storage needs so that the devices of a training do not wait. Formulas name their source."""
+"""Estimate the throughput that storage needs so that the devices of a training do not wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def compute_needed_throughput_gb_s(
     for name, value in {"batch": batch, "sample_bytes": sample_bytes, "step_s": step_s}.items():
         require_positive(name, value, 1e15)
     require_share("use", use, is_zero_allowed=False)
-    return devices * batch * sample_bytes * use / step_s / 1e9
+    throughput_gb_s = devices * batch * sample_bytes * use / step_s / 1e9
+    require_positive("throughput", throughput_gb_s)  # it overflows if a step takes hardly any time
+    return throughput_gb_s
 
 
 def compute_data_wait_share(needed_gb_s: float, available_gb_s: float) -> float:

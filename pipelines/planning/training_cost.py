@@ -128,7 +128,7 @@ def compute_cost_usd(hours: float, instances: int, usd_per_h: float) -> float:
 def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, interruptions: Interruptions) -> SpotCost:
     """Return what a training takes and costs on spot, with the work that interruptions undo.
 
-    Source: Daly 2006, equation 20 (`estimate_interrupted_run`), x instances x spot price. SageMaker charges while
+    Source: Daly 2006 (`estimate_interrupted_run`), x instances x spot price. SageMaker charges while
     instances run, and not while a job waits for them (BillableTimeInSeconds).
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import MONTH_H
 from pipelines.planning.sizes import MAX_DEVICES, require_not_negative, require_positive
 
@@ -65,6 +66,8 @@ class Prices:
         """Check the numbers."""
         require_positive("usd_per_h", self.usd_per_h, 1e5)
         require_positive("memory_gb", self.memory_gb, 1e6)
+        if self.memory_gb < 0.1:
+            raise SpecError(f"memory_gb must be at least 0.1, not {self.memory_gb:g}.")
         require_positive("workers", self.workers, 10_000)
         for name in ("usd_per_gb_s", "start_s", "idle_s"):
             require_not_negative(name, getattr(self, name))
@@ -126,15 +129,34 @@ def find_serverless_break_even(instances: int, service_s: float, prices: Prices)
     return compute_real_time_usd(instances, prices) / (service_s * prices.memory_gb * prices.usd_per_gb_s)
 
 
-def find_async_break_even(instances: int, prices: Prices) -> float:
-    """Return the busy hours of a month, with their starts and ends, from which a real-time endpoint is not dearer.
+def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
+    """Return the bursts of a month from which a real-time endpoint is not dearer than an asynchronous one.
 
-    An hour of an asynchronous endpoint costs the same as one of a real-time endpoint: `730 instances`.
+    `(730 - busy hours) 3600 / (start + idle)`, of one instance. None if it has several, because between the bursts an
+    asynchronous endpoint has at most one, or if a burst costs nothing beyond its requests.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
     """
-    return compute_real_time_usd(instances, prices) / prices.usd_per_h
+    require_positive("instances", instances, MAX_DEVICES)
+    tail_s = prices.start_s + prices.idle_s
+    if instances > 1 or not tail_s:
+        return None
+    return max(0.0, MONTH_H - compute_busy_h(traffic, prices.workers)) * 3600 / tail_s
+
+
+def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
+    """Return the batch jobs of a month from which a real-time endpoint is not dearer; None if a start costs nothing.
+
+    `(730 instances - busy hours) 3600 / start`.
+
+    Raises:
+        SpecError: the instances are not a positive number. A retry cannot help.
+    """
+    require_positive("instances", instances, MAX_DEVICES)
+    if not prices.start_s:
+        return None
+    return max(0.0, MONTH_H * instances - compute_busy_h(traffic, prices.workers)) * 3600 / prices.start_s
 
 
 def compare_modes(instances: int, traffic: Traffic, prices: Prices) -> dict[str, float]:
@@ -146,7 +168,7 @@ def compare_modes(instances: int, traffic: Traffic, prices: Prices) -> dict[str,
     costs = {
         "real-time": compute_real_time_usd(instances, prices),
         "serverless": compute_serverless_usd(traffic, prices),
-        "asynchronous": compute_async_usd(traffic, prices),
+        "async": compute_async_usd(traffic, prices),
         "batch": compute_batch_usd(traffic, prices),
     }
     known_costs = {mode: cost for mode, cost in costs.items() if cost is not None}

@@ -64,7 +64,7 @@ class EndpointSize:
 def compute_concurrency(requests_per_s: float, latency_s: float) -> float:
     """Return the mean number of requests in a system: `requests_per_s latency_s`.
 
-    Source: Little 1961 (A proof for the queuing formula L = lambda W), theorem 1. It needs no assumption about arrivals.
+    Source: Little 1961 (A proof for the queuing formula L = lambda W). It assumes nothing about arrivals.
 
     Raises:
         SpecError: a number is not positive. A retry cannot help.
@@ -101,8 +101,9 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
     """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) s / (n - a)`.
 
-    Source: Kleinrock 1975, section 5.10: the wait in M/M/n is exponential with probability C, else 0. It is an upper
-    estimate if times of service vary less than exponential ones, as those of a model usually do.
+    Source: Gross et al. 2008 (Fundamentals of Queueing Theory), section 2.3: the wait in M/M/n is exponential with
+    probability C, else 0. It is an upper estimate if times of service vary less than exponential ones, as those of a
+    model usually do.
 
     Args:
         load: the requests.
