@@ -51,6 +51,8 @@ ACCELERATORS = {
     "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
 }
 """Name of a GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""
+PEAK_FLOPS = {name: entry.flops for name, entry in ACCELERATORS.items() if entry.flops}
+"""Name of an accelerator to its peak, of those whose peak is known."""
 UNKNOWN = Accelerator(has_bf16=None, source="not known")
 """Figures of an accelerator that is not in the table."""
 
@@ -62,4 +64,4 @@ def find_peak_flops(device: str) -> float | None:
         device: name of the GPU, as torch gives it: "NVIDIA A100-SXM4-80GB".
     """
     words = f" {device.replace('-', ' ')} "
-    return next((entry.flops for name, entry in ACCELERATORS.items() if f" {name} " in words and entry.flops), None)
+    return next((peak for name, peak in PEAK_FLOPS.items() if f" {name} " in words), None)

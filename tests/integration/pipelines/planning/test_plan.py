@@ -96,7 +96,7 @@ def test_a_version_of_the_registry(add_rows: Callable[..., None], with_mlflow: s
     assert "1 past job(s) of 3,000 s" in read_workload("planned-3")
     with pytest.raises(DataError, match=r"no row of the training of planned@3 \(arn:gone\)"):
         run("--like", "planned@3")
-    with pytest.raises(DataError, match="planned@9"):
+    with pytest.raises(DataError, match="no planned version 9"):
         run("--like", "planned@9")
 
 
