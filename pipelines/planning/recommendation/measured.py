@@ -79,7 +79,12 @@ class MeasuredWorkload:
             return Estimate(known_s, known_s / self.spread, known_s * self.spread)
         factor, low, high = self._scale(candidate.instance)
         spread = self.spread * SPREAD
-        return Estimate(self.seconds * factor, self.seconds * low / spread, self.seconds * high * spread)
+        return Estimate(
+            self.seconds * factor,
+            self.seconds * low / spread,
+            self.seconds * high * spread,
+            scaled_from=self.base.name,
+        )
 
     def _check(self, instance: Instance) -> Misfit | None:
         if instance.name == self.base.name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -11,8 +12,8 @@ from pipelines.planning.recommendation.correction import Accuracy
 from pipelines.planning.recommendation.limits import Limits, format_duration
 from pipelines.planning.recommendation.workloads import Reason, format_machines
 
-ROUNDING = 1e-9
-"""Relative difference below which two costs are equal."""
+ROUNDING = 0.01
+"""Relative difference below which two times, or two costs, count as equal: estimates are not better."""
 Market = Literal["on demand", "spot"]
 
 
@@ -110,17 +111,14 @@ class Recommendation:
     @property
     def cheapest(self) -> Option | None:
         """The cheapest option within the deadline and the budget."""
-        return min(
-            self.options,
-            # Of options with equal costs, that whose cost is surest: with fewer instances, mostly.
-            key=lambda option: (round(option.cost_usd, 2), option.high_usd, option.finish_s),
-            default=None,
-        )
+        return min(self.options, key=_rank_by_cost, default=None)
 
     @property
     def fastest(self) -> Option | None:
-        """The fastest option within the deadline and the budget."""
-        return min(self.options, key=lambda option: (option.finish_s, option.cost_usd), default=None)
+        """The fastest option within the deadline and the budget; of options with equal times, the cheapest."""
+        shortest_s = min((option.finish_s for option in self.options), default=0.0)
+        equal = [option for option in self.options if option.finish_s <= shortest_s * (1 + ROUNDING)]
+        return min(equal, key=_rank_by_cost, default=None)
 
     @property
     def front(self) -> list[Option]:
@@ -165,12 +163,23 @@ class Recommendation:
 
 
 def find_front(options: Iterable[Option]) -> list[Option]:
-    """Return the options for which none is both faster and cheaper, the fastest first."""
+    """Return the options for which none is both faster and cheaper, the fastest first.
+
+    Of options with equal times, only the cheapest is on the front.
+    """
     front: list[Option] = []
     for option in sorted(options, key=lambda entry: (entry.finish_s, entry.cost_usd)):
-        if not front or option.cost_usd < front[-1].cost_usd * (1 - ROUNDING):
-            front.append(option)
+        if front and option.cost_usd >= front[-1].cost_usd * (1 - ROUNDING):
+            continue
+        if front and option.finish_s <= front[-1].finish_s * (1 + ROUNDING):
+            front.pop()
+        front.append(option)
     return front
+
+
+def _rank_by_cost(option: Option) -> tuple[float, float, float]:
+    """Return the key by which the cheapest option is found. Of equal costs, that whose worst case is cheaper wins."""
+    return round(math.log(option.cost_usd) / math.log1p(ROUNDING)), option.high_usd, option.finish_s
 
 
 def _to_record(option: Option | None) -> dict[str, Any] | None:

@@ -123,9 +123,7 @@ def build_options(
     candidate: Candidate, estimate: Estimate, region: str, quote: Quote, correction: Correction
 ) -> Iterable[Option]:
     """Yield the option on demand, and that on spot if its saving is known."""
-    seconds = estimate.seconds * correction.factor
-    low_s = seconds * correction.low if correction.low else estimate.low_s * correction.factor
-    high_s = seconds * correction.high if correction.high else estimate.high_s * correction.factor
+    seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * candidate.count / HOUR_S
     plans = {term: plan.usd_h * candidate.count * seconds / HOUR_S for term, plan in quote.plans.items()}
     on_demand = Option(
@@ -134,24 +132,49 @@ def build_options(
         region=region,
         market="on demand",
         seconds=seconds,
-        low_s=min(low_s, seconds),
-        high_s=max(high_s, seconds),
+        low_s=low_s,
+        high_s=high_s,
         uncorrected_s=estimate.seconds,
         wait_s=quote.wait_s,
         cost_usd=usd_s * seconds,
-        high_usd=usd_s * max(high_s, seconds),
+        high_usd=usd_s * high_s,
         uncorrected_usd=usd_s * estimate.seconds,
         price_usd_h=quote.price.usd_h,
         price_date=quote.price.date.isoformat(),
         price_source=quote.price.source,
         plan_usd={term: plans.get(term) for term in ("1y", "3y")},
         setup=estimate.setup,
-        risks=() if correction.jobs else ("no past job of this model on this family: the time is an estimate",),
+        risks=_describe_evidence(estimate, correction),
     )
     yield on_demand
     spot = _build_spot_option(on_demand, quote)
     if spot:
         yield spot
+
+
+def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, float]:
+    """Return the corrected time, and the ends of its band.
+
+    The scatter of past jobs replaces the band of a formula. If the time was scaled from another type, it only widens
+    the band, because the past jobs do not show how well it scales.
+    """
+    seconds = estimate.seconds * correction.factor
+    low_s, high_s = estimate.low_s * correction.factor, estimate.high_s * correction.factor
+    if correction.low and correction.high:
+        learned_low_s, learned_high_s = seconds * correction.low, seconds * correction.high
+        is_scaled = bool(estimate.scaled_from)
+        low_s = min(low_s, learned_low_s) if is_scaled else learned_low_s
+        high_s = max(high_s, learned_high_s) if is_scaled else learned_high_s
+    return seconds, min(low_s, seconds), max(high_s, seconds)
+
+
+def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str, ...]:
+    """Return the risk that the time is only estimated; empty if past jobs measured it."""
+    if estimate.scaled_from:
+        return (f"no past job on this type: the time is scaled from {estimate.scaled_from}",)
+    if not correction.jobs:
+        return ("no past job of this model on this family: the time is an estimate",)
+    return ()
 
 
 def _build_spot_option(option: Option, quote: Quote) -> Option | None:

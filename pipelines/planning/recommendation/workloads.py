@@ -39,12 +39,14 @@ class Estimate:
         low_s: time if all goes well.
         high_s: time if all goes badly.
         setup: how it runs: sharding, batch.
+        scaled_from: instance type from whose past jobs the time was scaled; empty if none was.
     """
 
     seconds: float
     low_s: float
     high_s: float
     setup: str = ""
+    scaled_from: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,11 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.decisions.planner import simulate
 from pipelines.errors import SpecError
 from pipelines.planning.recommendation.correction import Observation, learn_correction, measure_accuracy
 from pipelines.planning.recommendation.history import list_observations
 from tests.tools.ledger_rows import make_row
-
-FAMILIES = ("m5", "c5", "g5")
-
-
-def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -> list[Observation]:
-    """Simulate trainings of three models, whose real times differ from predictions by model and family."""
-    generator = random.Random(seed)
-    bias = {(model, family): generator.gauss(0.5, 0.4) if is_biased else 0.0 for model in "abc" for family in FAMILIES}
-    observations = []
-    for _ in range(jobs):
-        model, family = generator.choice("abc"), generator.choice(FAMILIES)
-        predicted_s = generator.uniform(600, 7_200)
-        ratio = math.exp(bias[model, family] + generator.gauss(0, noise))
-        ratio *= 10 if generator.random() < 0.05 else 1  # a few jobs go wrong
-        observations.append(
-            Observation(model, family, predicted_s, predicted_s * ratio, predicted_s, predicted_s * ratio)
-        )
-    return observations
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -56,11 +56,30 @@ def test_the_front_has_no_option_that_another_one_beats() -> None:
     assert [option.finish_s for option in front] == sorted(option.finish_s for option in front)
     for option in options:
         is_beaten = any(
-            one.finish_s <= option.finish_s and one.cost_usd <= option.cost_usd * (1 + 1e-9)
+            one.finish_s <= option.finish_s * 1.01 and one.cost_usd <= option.cost_usd
             for one in options
             if one is not option
         )
         assert (option in front) != is_beaten
+
+
+def test_times_that_are_nearly_equal_count_as_equal() -> None:
+    base = plan().options[0]
+    options = [
+        replace(base, seconds=seconds, cost_usd=usd) for seconds, usd in ((100, 5), (100.5, 4), (200, 3.99), (200, 3))
+    ]
+    assert [option.cost_usd for option in find_front(options)] == [4, 3]
+    fastest = replace(plan(), options=tuple(options)).fastest
+    assert fastest and fastest.cost_usd == 4
+
+
+def test_a_time_that_was_scaled_keeps_its_wide_band() -> None:
+    observations = [Observation("flights", "m5", 1_000, 1_000) for _ in range(8)]
+    options = {option.instance_type: option for option in plan(observations=observations).options}
+    measured, scaled = options["ml.m5.2xlarge"], options["ml.m5.4xlarge"]
+    assert measured.high_s == pytest.approx(measured.seconds) and measured.risks == ()
+    assert scaled.low_s < 0.6 * scaled.high_s
+    assert scaled.risks == ("no past job on this type: the time is scaled from ml.m5.2xlarge",)
 
 
 def test_spot_is_an_option_only_if_its_saving_is_known() -> None:
