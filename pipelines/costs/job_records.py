@@ -24,7 +24,9 @@ group is the time at which the checkpoint was saved."""
 CHOICE_VARIABLE = "LEEWAY_CHOICE"
 """Variable of a training job with the record of how its instance type was chosen, in JSON. Without it, the task named
 the type itself."""
-CHOICE_FIELDS = ("instance_choice", "predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd")
+CHOICE_FIELDS = (
+    *("instance_choice", "predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd", "prediction_basis"),
+)
 """Fields of the record of a choice that go into the ledger."""
 DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
 """Line that a training script prints at its end: the share of its time that it waited for data. The line is not read by

@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
         # Share of its time that a training waited for data. Null if its script did not report it.
         (DATA_WAIT_COLUMN, pa.float64()),
         # Why the instance type was chosen, and the prediction then. Null if the task named the type itself.
-        ("instance_choice", _TEXT),
+        *((name, _TEXT) for name in ("instance_choice", "prediction_basis")),
         *((name, pa.float64()) for name in PREDICTIONS),
     ]
 )

@@ -23,3 +23,5 @@ class Prediction(BaseModel):
     """Predicted training time before past jobs corrected it, seconds."""
     uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Predicted cost before past jobs corrected it, USD."""
+    prediction_basis: str | None = None
+    """What the prediction comes from: `formula`, or `history` for past jobs."""

@@ -58,6 +58,8 @@ class ChooseInstanceResult(Result):
     """Predicted training time before past jobs corrected it, seconds."""
     uncorrected_usd: float | None = None
     """Predicted cost before past jobs corrected it, USD."""
+    prediction_basis: str | None = None
+    """What the prediction comes from: `formula`, or `history` for past jobs."""
 
 
 def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:

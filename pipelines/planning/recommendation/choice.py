@@ -16,7 +16,7 @@ from pipelines.planning.recommendation.limits import Limits, format_duration, pa
 from pipelines.planning.recommendation.measured import measure
 from pipelines.planning.recommendation.options import Option, Recommendation
 from pipelines.planning.recommendation.recommend import recommend, require_option
-from pipelines.planning.recommendation.workloads import Workload
+from pipelines.planning.recommendation.workloads import Basis, Workload
 
 Row = Mapping[str, Any]
 WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method", "precision": "precision"} | {
@@ -51,6 +51,7 @@ class Choice:
     predicted_usd: float | None = None
     uncorrected_s: float | None = None
     uncorrected_usd: float | None = None
+    prediction_basis: Basis | None = None
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields with their values."""
@@ -152,4 +153,5 @@ def _build_choice(recommendation: Recommendation, best: Option, workload: Worklo
         round(best.cost_usd, 6),
         round(best.uncorrected_s, 3),
         round(best.uncorrected_usd, 6),
+        workload.basis,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pipelines.errors import SpecError
+from pipelines.planning.recommendation.workloads import Basis
 
 PRIOR_JOBS = 2.0
 """Number of jobs for which the correction of a group counts half, and that of the larger group the other half."""
@@ -30,6 +31,7 @@ class Observation:
         actual_s: time that the training took, seconds.
         predicted_usd: predicted cost without any correction, USD; None if it is not known.
         actual_usd: cost of the job, USD; None if it is not known.
+        basis: what the prediction came from.
 
     Raises:
         SpecError: a time is not positive.
@@ -41,6 +43,7 @@ class Observation:
     actual_s: float
     predicted_usd: float | None = None
     actual_usd: float | None = None
+    basis: Basis = "history"
 
     def __post_init__(self) -> None:
         """Check the times."""

@@ -42,6 +42,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
                     actual_s=float(row["training_s"]),
                     predicted_usd=predicted_usd,
                     actual_usd=row["cost_usd"] or None,
+                    basis="formula" if row.get("prediction_basis") == "formula" else "history",
                 )
             )
         earlier[row["model"]] = [*earlier[row["model"]], row][-MAX_EARLIER:]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.errors import DataError, SpecError
 from pipelines.planning.catalogue import Instance, find_instance
-from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, format_machines
+from pipelines.planning.recommendation.workloads import Basis, Candidate, Estimate, Misfit, format_machines
 
 Row = Mapping[str, Any]
 MAX_JOBS = 5
@@ -54,6 +54,11 @@ class MeasuredWorkload:
     gpu_memory_gib: float | None = None
     spread: float = 1.0
     known_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+    @property
+    def basis(self) -> Basis:
+        """The predictions come from past jobs."""
+        return "history"
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -52,7 +52,9 @@ def recommend(request: Request) -> Recommendation:
     """Recommend instances for a training. Pure: it reads no file, and equal requests give equal results."""
     options: list[Option] = []
     exclusions: list[Exclusion] = []
-    find_correction = make_corrector(request.observations, request.workload.model)
+    # A formula and the times of past jobs have errors of different kinds: each is corrected by its own.
+    observations = [entry for entry in request.observations if entry.basis == request.workload.basis]
+    find_correction = make_corrector(observations, request.workload.model)
     for region, quotes in request.quotes.items():
         for instance in request.instances:
             found = _examine(request, region, instance, quotes.get(instance.name), find_correction)
@@ -65,7 +67,7 @@ def recommend(request: Request) -> Recommendation:
         limits=request.limits,
         options=tuple(sorted(options, key=lambda option: (option.cost_usd, option.finish_s, option.machines))),
         exclusions=tuple(exclusions),
-        accuracy=measure_accuracy(request.observations),
+        accuracy=measure_accuracy(observations),
     )
 
 

@@ -8,6 +8,8 @@ from typing import Literal, Protocol
 
 from pipelines.planning.catalogue import Instance
 
+Basis = Literal["formula", "history"]
+"""What a prediction comes from: a formula, or the times of past jobs. Each has errors of its own."""
 Reason = Literal["memory", "accelerator", "neuron", "architecture", "unknown", "price", "deadline", "budget"]
 """Kind of reason for which instances are left out."""
 
@@ -70,6 +72,10 @@ class Workload(Protocol):
     @property
     def model(self) -> str:
         """Name of the model, by which past jobs are found; empty if there is none."""
+
+    @property
+    def basis(self) -> Basis:
+        """What the predictions come from."""
 
     @property
     def counts(self) -> tuple[int, ...]:

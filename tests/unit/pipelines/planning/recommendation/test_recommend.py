@@ -163,6 +163,16 @@ def test_past_jobs_correct_the_time_and_the_cost() -> None:
     assert corrected.high_s < plain.high_s / plain.seconds * corrected.seconds, "the jobs agree, so the band is narrow"
 
 
+def test_a_formula_is_not_corrected_by_jobs_that_were_predicted_from_past_jobs() -> None:
+    instances = list_instances("training", ["ml.p4d.24xlarge"])
+    request = Request(LanguageModelWorkload(1e9, 1e8), instances, {"r": {"ml.p4d.24xlarge": make_quote(30)}})
+    history = [Observation("x", "p4d", 100, 300) for _ in range(9)]
+    plain, other = recommend(request), recommend(replace(request, observations=history))
+    assert other.options == plain.options and other.accuracy is None
+    formula = recommend(replace(request, observations=[replace(entry, basis="formula") for entry in history]))
+    assert formula.options[0].seconds > 1.5 * plain.options[0].seconds and formula.accuracy
+
+
 def test_quotes_learn_from_the_ledger() -> None:
     price = Price(usd_h=0.461, date=DAY, source="test")
     rows = [make_row(n, spot=True, saving=0.7, interruptions=1, first_capacity_s=60.0 * n) for n in range(1, 4)]
