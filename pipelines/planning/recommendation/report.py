@@ -126,7 +126,7 @@ def draw_front(path: Path, recommendation: Recommendation) -> Path:
             hours, costs = [option.finish_s / 3600 for option in options], [option.cost_usd for option in options]
             axis.scatter(hours, costs, s=26, color=color, label=label, zorder=3)
     front = recommendation.front
-    if front:
+    if len(front) > 1:
         axis.plot(
             [option.finish_s / 3600 for option in front],
             [option.cost_usd for option in front],
