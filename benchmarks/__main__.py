@@ -42,6 +42,7 @@ from benchmarks.decisions import (
     gates,
     losses,
     multiclass,
+    planner,
     regression,
     unlabelled,
 )
@@ -82,6 +83,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "alarms": alarms.run,
     "ab": ab.run,
     "decide": decide.run,
+    "planner": planner.run,
     "profile": profile.run,
     "serving": serving.run,
     "release": release.run,

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from pipelines.planning.accelerators import find_peak_flops
 from pipelines.planning.sizes import MAX_PARAMETERS, DecoderSize, require_positive, require_share
 
-PEAK_FLOPS = {
-    **{"B200": 2.25e15, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12},
-    **{"L4": 121e12, "A10G": 70e12, "V100": 125e12, "T4": 65e12},
-}
-"""Part of a GPU's name to its peak of dense 16-bit multiplications, FLOP/s: from NVIDIA's data sheets."""
-
-
-def find_peak_flops(device: str) -> float | None:
-    """Return the peak of dense 16-bit multiplications of a GPU, FLOP/s; None if it is not known.
-
-    Args:
-        device: name of the GPU, as torch gives it: "NVIDIA A100-SXM4-80GB".
-    """
-    words = device.replace("-", " ")
-    return next((peak for name, peak in PEAK_FLOPS.items() if f" {name} " in f" {words} "), None)
+__all__ = [
+    "compute_utilization",
+    "count_attention_flops",
+    "count_token_flops",
+    "estimate_training_s",
+    "find_peak_flops",
+]
 
 
 def count_token_flops(

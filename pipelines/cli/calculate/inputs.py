@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from pipelines.errors import SpecError
+from pipelines.planning.accelerators import PEAK_FLOPS, find_peak_flops
 from pipelines.planning.checkpoints import compute_interruptions_per_h
 from pipelines.planning.confidence import Range
 from pipelines.planning.models import MODELS, find_size
 from pipelines.planning.sizes import MAX_PARAMETERS, DecoderSize, require_positive
-from pipelines.planning.training_time import PEAK_FLOPS, find_peak_flops
 
 ModelOption = Annotated[
     str, typer.Option("--model", metavar="NAME|FILE", help=f"A config.json of transformers, or {', '.join(MODELS)}.")

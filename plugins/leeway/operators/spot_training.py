@@ -44,9 +44,16 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         framework: framework of the training image, as the sagemaker SDK names it.
         framework_version: version of the framework's image, as the sagemaker SDK names it.
         image_uri: training image of your own (templated); instead of a framework.
-        instance_type: instance type, such as ml.m5.large (templated).
+        instance_type: instance type, such as ml.m5.large (templated). With "auto", it is chosen among instance_types:
+            the cheapest that ends before the deadline and within budget_usd, by past jobs in the ledger or by
+            `workload`. A try that finds a job of the task keeps its type.
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
-            instance_type.
+            instance_type. With instance_type="auto", the types that are allowed, or patterns such as ml.m5.*; the
+            first one is used if nothing is known about the training.
+        deadline: when the training must have ended (templated), for instance_type="auto": a duration such as 24h, or a
+            time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}.
+        workload: size of the language model that is trained (templated), for instance_type="auto", in place of past
+            jobs: {"params": 7e9, "tokens": 1e9, "method": "lora"}.
         instance_count: number of instances (templated). A job with another number is another job, but resumes from
             the same checkpoints.
         distribution: what starts the script on each instance (templated), as in the sagemaker SDK:
@@ -80,7 +87,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:
-        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning; and of all
+        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning,
+        instance_choice (why the type was chosen; empty if the task names it), predicted_s, predicted_usd; and of all
         attempts together: attempts, switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h,
         saving, interruptions, lost_s, capacity_s.
     """
@@ -101,7 +109,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
-        *("distribution", "sharded_channels", "tuning"),
+        *("distribution", "sharded_channels", "tuning", "deadline", "workload"),
     )
     ui_color = "#fbe6c9"
 
@@ -122,6 +130,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         image_uri: str = "",
         instance_type: str = "ml.m5.large",
         instance_types: Sequence[str] | None = None,
+        deadline: str = "",
+        workload: Mapping[str, Any] | None = None,
         instance_count: int | str = 1,
         distribution: Mapping[str, Any] | None = None,
         sharded_channels: Sequence[str] = (),
@@ -148,6 +158,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri
         self.instance_type, self.instance_types, self.instance_count = instance_type, instance_types, instance_count
         self.distribution, self.sharded_channels, self.tuning = distribution, sharded_channels, tuning
+        self.deadline, self.workload = deadline, workload
         self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
         self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
         self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env
