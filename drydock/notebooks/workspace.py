@@ -18,6 +18,9 @@ _STATES = {
 }
 """The states during and after each request."""
 
+RENAMED = {"LifecycleConfigName": "NotebookInstanceLifecycleConfigName", "SecurityGroupIds": "SecurityGroups"}
+"""Members of CreateNotebookInstance that have another name in DescribeNotebookInstance."""
+
 
 @dataclass
 class Workspace:
@@ -72,10 +75,13 @@ class Workspace:
             times = {"LastHealthCheckTimestamp": datetime.now(UTC), "LastUserActivityTimestamp": self.used_at}
             return {**self._summarize_app(), "AppArn": self.arn, **times}
         defaults = {"DirectInternetAccess": "Enabled", "VolumeSizeInGB": 5, "RootAccess": "Enabled"}
-        return {**defaults, **self.request, **self._summarize_notebook()}
+        request = {RENAMED.get(name, name): value for name, value in self.request.items()}
+        return {**defaults, **request, **self._summarize_notebook()}
 
     def _summarize_notebook(self) -> dict[str, Any]:
+        region = self.arn.split(":")[3]
         return {
+            "Url": f"{self.name}.notebook.{region}.sagemaker.aws",  # nothing answers there
             "NotebookInstanceName": self.name,
             "NotebookInstanceArn": self.arn,
             "NotebookInstanceStatus": self.status,

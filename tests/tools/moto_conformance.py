@@ -81,6 +81,9 @@ REASONS = {
     r"test_stop_processing_job: .*(== 'Stopped'|in status Failed)": (
         "The job ran and failed before it was stopped, since its bucket does not exist."
     ),
+    r"notebook_instance.*: .*(Pending|not in \(\[)": (
+        "A notebook instance is Pending for a second, as it is for minutes on SageMaker. moto's is InService at once."
+    ),
     r"paginated_with_(target_in_middle|fragmented_targets): .*(NextToken|len\()": (
         "A page filtered by name is full, and has a NextToken only where more results follow. moto takes a page and "
         "then filters it. SageMaker documents that only for StatusEquals with MaxResults; drydock does it there, too."

@@ -53,7 +53,7 @@ class NotebooksBackend(TuningBackend):
             AWSValidationException: The name is in use. A retry cannot help.
         """
         name = request["NotebookInstanceName"]
-        arn = str(arn_formatter(NOTEBOOK, name.lower(), self.account_id, self.region_name))
+        arn = str(arn_formatter(NOTEBOOK, name, self.account_id, self.region_name))
         if not self._add(NOTEBOOK, name, arn, request):
             raise AWSValidationException(f"Cannot create a duplicate Notebook Instance ({arn})")
         return arn

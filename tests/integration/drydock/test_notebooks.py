@@ -41,7 +41,9 @@ def read_cpu(server: Any, name: str) -> float:
 
 def test_a_notebook_instance_goes_through_sagemaker_s_states(drydock: Any) -> None:
     sagemaker = drydock.client("sagemaker")
-    arn = create_notebook(drydock, "states", Tags=[{"Key": "team", "Value": "red"}], VolumeSizeInGB=20)
+    arn = create_notebook(
+        drydock, "states", Tags=[{"Key": "team", "Value": "red"}], VolumeSizeInGB=20, SecurityGroupIds=["sg-1"]
+    )
     assert describe(drydock, "states")["NotebookInstanceStatus"] == "Pending"
     with pytest.raises(ClientError, match=r"Status \(Pending\) not in \(\[InService\]\)"):
         sagemaker.stop_notebook_instance(NotebookInstanceName="states")
@@ -52,6 +54,7 @@ def test_a_notebook_instance_goes_through_sagemaker_s_states(drydock: Any) -> No
         20,
         arn,
     )
+    assert (notebook["SecurityGroups"], notebook["Url"]) == (["sg-1"], "states.notebook.us-east-1.sagemaker.aws")
     with pytest.raises(ClientError, match="duplicate"):
         create_notebook(drydock, "states")
     with pytest.raises(ClientError, match=r"Status \(InService\) not in \(\[Stopped, Failed\]\)"):
