@@ -115,7 +115,9 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
             values[name] = int(values[name]) if name == "sequence" else float(values[name])
         except (TypeError, ValueError):
             raise SpecError(f"workload: {name} {values[name]!r} is not a number.") from None
-    return LanguageModelWorkload(**values, model=training.model, counts=(training.instance_count,))
+    return LanguageModelWorkload(
+        **values, model=training.model or f"{training.dag_id}.{training.task_id}", counts=(training.instance_count,)
+    )
 
 
 def _choose_first(training: Training, reason: str) -> Choice:
@@ -153,5 +155,5 @@ def _build_choice(recommendation: Recommendation, best: Option, workload: Worklo
         round(best.cost_usd, 6),
         round(best.uncorrected_s, 3),
         round(best.uncorrected_usd, 6),
-        workload.basis,
+        best.basis,
     )

@@ -43,7 +43,7 @@ class Observation:
     actual_s: float
     predicted_usd: float | None = None
     actual_usd: float | None = None
-    basis: Basis = "history"
+    basis: Basis = "formula"
 
     def __post_init__(self) -> None:
         """Check the times."""
@@ -103,7 +103,9 @@ class Accuracy:
         )
 
 
-def learn_correction(observations: Sequence[Observation], model: str, family: str) -> Correction:
+def learn_correction(
+    observations: Sequence[Observation], model: str, family: str, basis: Basis = "formula"
+) -> Correction:
     """Learn the correction for a model on a family of instances.
 
     It is the median of the logarithms of actual / predicted of the same model and family, shrunk to that of all jobs of
@@ -114,8 +116,9 @@ def learn_correction(observations: Sequence[Observation], model: str, family: st
         observations: past jobs, oldest first.
         model: name of the model.
         family: family of the instance type.
+        basis: what the prediction comes from; only jobs whose prediction came from the same count.
     """
-    newest = observations[-MAX_OBSERVATIONS:]
+    newest = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
     of_model = [entry for entry in newest if entry.model == model]
     of_both = [entry for entry in of_model if entry.family == family]
     shift = 0.0
@@ -136,7 +139,7 @@ def measure_accuracy(observations: Sequence[Observation]) -> Accuracy | None:
     if not observations:
         return None
     factors = [
-        learn_correction(observations[:index], entry.model, entry.family).factor
+        learn_correction(observations[:index], entry.model, entry.family, entry.basis).factor
         for index, entry in enumerate(observations)
     ]
     errors = [
@@ -159,14 +162,18 @@ def measure_accuracy(observations: Sequence[Observation]) -> Accuracy | None:
     )
 
 
-def make_corrector(observations: Sequence[Observation], model: str) -> Callable[[str], Correction]:
-    """Return a function from a family of instances to the correction for a model on it. Each is learned once."""
-    known: dict[str, Correction] = {}
+Corrector = Callable[[str, Basis], Correction]
+"""Function from a family of instances, and what a prediction comes from, to its correction."""
 
-    def find(family: str) -> Correction:
-        if family not in known:
-            known[family] = learn_correction(observations, model, family)
-        return known[family]
+
+def make_corrector(observations: Sequence[Observation], model: str) -> Corrector:
+    """Return the function that finds the corrections for a model. Each is learned once."""
+    known: dict[tuple[str, Basis], Correction] = {}
+
+    def find(family: str, basis: Basis) -> Correction:
+        if (family, basis) not in known:
+            known[family, basis] = learn_correction(observations, model, family, basis)
+        return known[family, basis]
 
     return find
 

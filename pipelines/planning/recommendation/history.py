@@ -10,8 +10,8 @@ from typing import Any
 from pipelines.costs.charges import HOUR_S
 from pipelines.planning.catalogue import get_family
 from pipelines.planning.recommendation.correction import Observation
-from pipelines.planning.recommendation.measured import find_type, is_usable, measure
-from pipelines.planning.recommendation.workloads import Candidate, Estimate
+from pipelines.planning.recommendation.measured import find_type, get_subject, is_usable, measure
+from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate
 
 Row = Mapping[str, Any]
 MAX_EARLIER = 20
@@ -32,37 +32,38 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     for row in rows:
         if not is_usable(row):
             continue
-        predicted_s, predicted_usd = _predict(row, earlier[row["model"]])
+        subject = get_subject(row)
+        predicted_s, predicted_usd, basis = _predict(row, earlier[subject])
         if predicted_s:
             observations.append(
                 Observation(
-                    model=str(row["model"] or ""),
+                    model=subject,
                     family=get_family(row["instance_type"]),
                     predicted_s=predicted_s,
                     actual_s=float(row["training_s"]),
                     predicted_usd=predicted_usd,
                     actual_usd=row["cost_usd"] or None,
-                    basis="formula" if row.get("prediction_basis") == "formula" else "history",
+                    basis=basis,
                 )
             )
-        earlier[row["model"]] = [*earlier[row["model"]], row][-MAX_EARLIER:]
+        earlier[subject] = [*earlier[subject], row][-MAX_EARLIER:]
     return observations
 
 
-def _predict(row: Row, earlier: Sequence[Row]) -> tuple[float | None, float | None]:
-    """Return the uncorrected prediction of a job's time and cost; None for what is not known."""
+def _predict(row: Row, earlier: Sequence[Row]) -> tuple[float | None, float | None, Basis]:
+    """Return the uncorrected prediction of a job's time and cost, and its basis; None for what is not known."""
     if row.get("uncorrected_s"):
-        return row["uncorrected_s"], row.get("uncorrected_usd")
+        basis: Basis = next((name for name in BASES if name == row.get("prediction_basis")), "formula")
+        return row["uncorrected_s"], row.get("uncorrected_usd"), basis
     instance = find_type(row)
     if not earlier or instance is None:
-        return None, None
-    workload = measure(earlier, str(row["model"]))
-    estimate = workload.estimate(Candidate(instance, int(row["instance_count"] or 1)))
+        return None, None, "measured"
+    estimate = measure(earlier, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"] or 1)))
     if not isinstance(estimate, Estimate):
-        return None, None
+        return None, None, "measured"
     share = 1 - _find_saving(earlier) if row["spot"] else 1.0
     usd_h = (row["price_usd_h"] or 0.0) * (row["instance_count"] or 1) * share
-    return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None
+    return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None, estimate.basis
 
 
 def _find_saving(rows: Iterable[Row]) -> float:

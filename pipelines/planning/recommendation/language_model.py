@@ -11,7 +11,7 @@ from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training
 from pipelines.planning.catalogue.instances import GIB
 from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
 from pipelines.planning.recommendation.decoder_shape import guess_size
-from pipelines.planning.recommendation.workloads import Basis, Candidate, Estimate, Misfit
+from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
 from pipelines.planning.sizes import DecoderSize, require_choice, require_positive
 from pipelines.planning.step_time import BACKWARD_SHARE, estimate_communication_s, estimate_step
 from pipelines.planning.training_time import count_attention_flops, count_token_flops, estimate_training_s
@@ -71,11 +71,6 @@ class LanguageModelWorkload:
     def size(self) -> DecoderSize:
         """Layers of the model, guessed from the number of parameters."""
         return guess_size(self.parameters)
-
-    @property
-    def basis(self) -> Basis:
-        """The predictions come from a formula."""
-        return "formula"
 
     @property
     def trained(self) -> float:
@@ -163,7 +158,7 @@ class LanguageModelWorkload:
             overlap = 0.0 if name == "high_s" else BACKWARD_SHARE
             times[name] = estimate_step(computation_s, communication_s, overlap).total_s * self.tokens / update_tokens
         text = _describe_setup(setup, batch)
-        return Estimate(times["seconds"], times["low_s"], times["high_s"], text)
+        return Estimate(times["seconds"], times["low_s"], times["high_s"], setup=text)
 
     def _estimate_communication_s(self, candidate: Candidate, setup: Setup) -> float:
         """Return the seconds of one exchange: of the gradients, or with FSDP of the weights and the gradients."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.errors import DataError, SpecError
 from pipelines.planning.catalogue import Instance, find_instance
-from pipelines.planning.recommendation.workloads import Basis, Candidate, Estimate, Misfit, format_machines
+from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, format_machines
 
 Row = Mapping[str, Any]
 MAX_JOBS = 5
@@ -56,11 +56,6 @@ class MeasuredWorkload:
     known_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
     @property
-    def basis(self) -> Basis:
-        """The predictions come from past jobs."""
-        return "history"
-
-    @property
     def counts(self) -> tuple[int, ...]:
         """The number of instances of the past jobs: how a script scales to more was not measured."""
         return (self.count,)
@@ -81,13 +76,14 @@ class MeasuredWorkload:
             return misfit
         known_s = self.known_s.get((candidate.instance.name, candidate.count))
         if known_s is not None:
-            return Estimate(known_s, known_s / self.spread, known_s * self.spread)
+            return Estimate(known_s, known_s / self.spread, known_s * self.spread, "measured")
         factor, low, high = self._scale(candidate.instance)
         spread = self.spread * SPREAD
         return Estimate(
             self.seconds * factor,
             self.seconds * low / spread,
             self.seconds * high * spread,
+            "scaled",
             scaled_from=self.base.name,
         )
 
@@ -172,6 +168,11 @@ def _sum_gpu_memory(instance: Instance) -> float | None:
     return instance.accelerators * instance.accelerator_memory_gib
 
 
+def get_subject(row: Row) -> str:
+    """Return the name of the model of a row, or of its task if there is no model: by it, jobs are alike."""
+    return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
+
+
 def is_usable(row: Row) -> bool:
     """Return whether a row of the ledger is a completed training whose time and instance type are known."""
     is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
@@ -222,7 +223,7 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     times = [float(row["training_s"]) for row in jobs]
     middle = median(times)
     return MeasuredWorkload(
-        model=str(newest["model"] or ""),
+        model=get_subject(newest),
         base=instance,
         count=int(newest["instance_count"] or 1),
         seconds=middle,

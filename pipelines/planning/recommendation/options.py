@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pipelines.costs.charges import format_usd
 from pipelines.planning.recommendation.correction import Accuracy
 from pipelines.planning.recommendation.limits import Limits, format_duration
-from pipelines.planning.recommendation.workloads import Reason, format_machines
+from pipelines.planning.recommendation.workloads import Basis, Reason, format_machines
 
 ROUNDING = 0.01
 """Relative difference below which two times, or two costs, count as equal: estimates are not better."""
@@ -38,6 +38,7 @@ class Option:
         price_date: date of the price.
         price_source: source of the price.
         plan_usd: term of a savings plan to the cost with it; None if its price is not known.
+        basis: what the prediction comes from.
         setup: how the training runs: sharding, batch.
         risks: what can go wrong, in sentences.
     """
@@ -58,6 +59,7 @@ class Option:
     price_date: str
     price_source: str
     plan_usd: dict[str, float | None] = field(default_factory=dict)
+    basis: Basis = "formula"
     setup: str = ""
     risks: tuple[str, ...] = ()
 
@@ -138,10 +140,13 @@ class Recommendation:
         in_budget = [option for option in nearest if self.limits.is_in_budget(option.cost_usd)]
         if in_time:
             best = min(in_time, key=lambda option: option.cost_usd)
-            return f"Within the deadline, the cheapest is {best.describe()}."
+            begin = "The" if self.limits.deadline_s is None else "Within the deadline, the"
+            return f"{begin} cheapest is {best.describe()}."
         if in_budget:
             best = min(in_budget, key=lambda option: option.finish_s)
-            return f"Within the budget, the fastest is {best.describe()}."
+            return (
+                f"{'The' if self.limits.budget_usd is None else 'Within the budget, the'} fastest is {best.describe()}."
+            )
         if nearest:
             best = min(nearest, key=lambda option: option.finish_s)
             return f"The fastest is {best.describe()}."

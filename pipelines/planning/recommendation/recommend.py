@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.errors import DataError, SpecError
 from pipelines.planning.catalogue import Instance
 from pipelines.planning.recommendation.correction import (
+    Accuracy,
     Correction,
+    Corrector,
     Observation,
     make_corrector,
     measure_accuracy,
@@ -52,9 +54,7 @@ def recommend(request: Request) -> Recommendation:
     """Recommend instances for a training. Pure: it reads no file, and equal requests give equal results."""
     options: list[Option] = []
     exclusions: list[Exclusion] = []
-    # A formula and the times of past jobs have errors of different kinds: each is corrected by its own.
-    observations = [entry for entry in request.observations if entry.basis == request.workload.basis]
-    find_correction = make_corrector(observations, request.workload.model)
+    find_correction = make_corrector(request.observations, request.workload.model)
     for region, quotes in request.quotes.items():
         for instance in request.instances:
             found = _examine(request, region, instance, quotes.get(instance.name), find_correction)
@@ -67,8 +67,15 @@ def recommend(request: Request) -> Recommendation:
         limits=request.limits,
         options=tuple(sorted(options, key=lambda option: (option.cost_usd, option.finish_s, option.machines))),
         exclusions=tuple(exclusions),
-        accuracy=measure_accuracy(observations),
+        accuracy=_measure_accuracy(request, options, exclusions),
     )
+
+
+def _measure_accuracy(request: Request, options: Iterable[Option], exclusions: Iterable[Exclusion]) -> Accuracy | None:
+    """Measure how wrong past predictions were, of those that came from the same as the present ones."""
+    present = [*options, *(entry.nearest for entry in exclusions if entry.nearest)]
+    bases = {option.basis for option in present}
+    return measure_accuracy([entry for entry in request.observations if entry.basis in bases])
 
 
 def require_option(recommendation: Recommendation) -> Option:
@@ -89,7 +96,7 @@ def _examine(
     region: str,
     instance: Instance,
     quote: Quote | None,
-    find_correction: Callable[[str], Correction],
+    find_correction: Corrector,
 ) -> Exclusion | list[Option]:
     """Return the options with an instance type that are within the limits, or why there is none."""
     if instance.device and instance.device.is_neuron and not request.is_neuron_allowed:
@@ -103,7 +110,9 @@ def _examine(
     options = [
         option
         for candidate, estimate in estimates
-        for option in build_options(candidate, estimate, region, quote, find_correction(instance.family))
+        for option in build_options(
+            candidate, estimate, region, quote, find_correction(instance.family, estimate.basis)
+        )
     ]
     return _apply_limits(request.limits, options, instance.name, region)
 
@@ -145,6 +154,7 @@ def build_options(
         price_date=quote.price.date.isoformat(),
         price_source=quote.price.source,
         plan_usd={term: plans.get(term) for term in ("1y", "3y")},
+        basis=estimate.basis,
         setup=estimate.setup,
         risks=_describe_evidence(estimate, correction),
     )
@@ -155,18 +165,10 @@ def build_options(
 
 
 def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, float]:
-    """Return the corrected time, and the ends of its band.
-
-    The scatter of past jobs replaces the band of a formula. If the time was scaled from another type, it only widens
-    the band, because the past jobs do not show how well it scales.
-    """
+    """Return the corrected time, and the ends of its band: from the scatter of past jobs, if there are enough."""
     seconds = estimate.seconds * correction.factor
-    low_s, high_s = estimate.low_s * correction.factor, estimate.high_s * correction.factor
-    if correction.low and correction.high:
-        learned_low_s, learned_high_s = seconds * correction.low, seconds * correction.high
-        is_scaled = bool(estimate.scaled_from)
-        low_s = min(low_s, learned_low_s) if is_scaled else learned_low_s
-        high_s = max(high_s, learned_high_s) if is_scaled else learned_high_s
+    low_s = seconds * correction.low if correction.low else estimate.low_s * correction.factor
+    high_s = seconds * correction.high if correction.high else estimate.high_s * correction.factor
     return seconds, min(low_s, seconds), max(high_s, seconds)
 
 
@@ -174,7 +176,7 @@ def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str,
     """Return the risk that the time is only estimated; empty if past jobs measured it."""
     if estimate.scaled_from:
         return (f"no past job on this type: the time is scaled from {estimate.scaled_from}",)
-    if not correction.jobs:
+    if estimate.basis == "formula" and not correction.jobs:
         return ("no past job of this model on this family: the time is an estimate",)
     return ()
 

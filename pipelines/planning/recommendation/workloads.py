@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from pipelines.planning.catalogue import Instance
 
-Basis = Literal["formula", "history"]
-"""What a prediction comes from: a formula, or the times of past jobs. Each has errors of its own."""
+Basis = Literal["formula", "measured", "scaled"]
+"""What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. Each has
+errors of its own, and is corrected by its own."""
+BASES: tuple[Basis, ...] = get_args(Basis)
 Reason = Literal["memory", "accelerator", "neuron", "architecture", "unknown", "price", "deadline", "budget"]
 """Kind of reason for which instances are left out."""
 
@@ -40,6 +42,7 @@ class Estimate:
         seconds: most likely time.
         low_s: time if all goes well.
         high_s: time if all goes badly.
+        basis: what the time comes from.
         setup: how it runs: sharding, batch.
         scaled_from: instance type from whose past jobs the time was scaled; empty if none was.
     """
@@ -47,6 +50,7 @@ class Estimate:
     seconds: float
     low_s: float
     high_s: float
+    basis: Basis = "formula"
     setup: str = ""
     scaled_from: str = ""
 
@@ -72,10 +76,6 @@ class Workload(Protocol):
     @property
     def model(self) -> str:
         """Name of the model, by which past jobs are found; empty if there is none."""
-
-    @property
-    def basis(self) -> Basis:
-        """What the predictions come from."""
 
     @property
     def counts(self) -> tuple[int, ...]:

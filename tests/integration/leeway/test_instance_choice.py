@@ -54,7 +54,7 @@ def test_the_cheapest_type_before_the_deadline_is_chosen(
     assert (result["predicted_s"], result["predicted_usd"]) == (choice["predicted_s"], choice["predicted_usd"])
     row = Ledger.open(Lake.open()).read_rows()[-1]
     assert row["name"] == result["training_job"] and row["instance_choice"] == choice["instance_choice"]
-    assert row["prediction_basis"] == "history"
+    assert row["prediction_basis"] == "scaled"
     assert row["predicted_s"] == choice["predicted_s"] and row["uncorrected_usd"] == choice["uncorrected_usd"]
     assert "instance type: ml.m5.xlarge: the cheapest of 3" in capsys.readouterr().out
 

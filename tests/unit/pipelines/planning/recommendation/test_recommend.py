@@ -73,13 +73,14 @@ def test_times_that_are_nearly_equal_count_as_equal() -> None:
     assert fastest and fastest.cost_usd == 4
 
 
-def test_a_time_that_was_scaled_keeps_its_wide_band() -> None:
-    observations = [Observation("flights", "m5", 1_000, 1_000) for _ in range(8)]
+def test_a_time_that_was_scaled_is_corrected_only_by_such_times() -> None:
+    observations = [Observation("flights", "m5", 1_000, 3_000, basis="measured") for _ in range(8)]
+    plain = {option.instance_type: option for option in plan().options}
     options = {option.instance_type: option for option in plan(observations=observations).options}
-    measured, scaled = options["ml.m5.2xlarge"], options["ml.m5.4xlarge"]
-    assert measured.high_s == pytest.approx(measured.seconds) and measured.risks == ()
-    assert scaled.low_s < 0.6 * scaled.high_s
-    assert scaled.risks == ("no past job on this type: the time is scaled from ml.m5.2xlarge",)
+    assert options["ml.m5.2xlarge"].seconds > 2 * plain["ml.m5.2xlarge"].seconds
+    assert options["ml.m5.2xlarge"].risks == ()
+    assert options["ml.m5.4xlarge"] == plain["ml.m5.4xlarge"]
+    assert options["ml.m5.4xlarge"].risks == ("no past job on this type: the time is scaled from ml.m5.2xlarge",)
 
 
 def test_spot_is_an_option_only_if_its_saving_is_known() -> None:
@@ -155,8 +156,11 @@ def test_trainium_needs_to_be_named() -> None:
 
 
 def test_past_jobs_correct_the_time_and_the_cost() -> None:
-    observations = [Observation("flights", "m5", 1_000, 2_000) for _ in range(8)]
-    plain, corrected = plan().options[0], plan(observations=observations).options[0]
+    observations = [Observation("flights", "m5", 1_000, 2_000, basis="scaled") for _ in range(8)]
+    plain, corrected = (
+        next(option for option in result.options if option.instance_type == "ml.m5.4xlarge")
+        for result in (plan(), plan(observations=observations))
+    )
     assert corrected.seconds == pytest.approx(plain.seconds * 2, rel=0.1)
     assert corrected.cost_usd == pytest.approx(plain.cost_usd * 2, rel=0.1)
     assert (corrected.uncorrected_s, corrected.uncorrected_usd) == (plain.seconds, plain.cost_usd)
@@ -166,7 +170,7 @@ def test_past_jobs_correct_the_time_and_the_cost() -> None:
 def test_a_formula_is_not_corrected_by_jobs_that_were_predicted_from_past_jobs() -> None:
     instances = list_instances("training", ["ml.p4d.24xlarge"])
     request = Request(LanguageModelWorkload(1e9, 1e8), instances, {"r": {"ml.p4d.24xlarge": make_quote(30)}})
-    history = [Observation("x", "p4d", 100, 300) for _ in range(9)]
+    history = [Observation("x", "p4d", 100, 300, basis="measured") for _ in range(9)]
     plain, other = recommend(request), recommend(replace(request, observations=history))
     assert other.options == plain.options and other.accuracy is None
     formula = recommend(replace(request, observations=[replace(entry, basis="formula") for entry in history]))
