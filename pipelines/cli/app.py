@@ -117,40 +117,41 @@ def _build_command(step: str) -> Callable[..., None]:
             raise SpecError(f"{argument!r} and --{positional} {values[positional]!r} differ.", "Give one of them.")
         if argument is not None:
             values[positional] = argument
-        given_values = {name: value for name, value in values.items() if value is not None}
-        if schema and (spec or given_values):
-            raise SpecError("--schema does not run the step.", "Give no other option than --out.")
+        options = {name: value for name, value in values.items() if value is not None}
+        if schema and (spec or options):
+            message = "--schema does not run the step, so other options have no effect."
+            raise SpecError(message, "Give no other option than --out.")
         if schema:
             _write(out, _format_schema(step))
         else:
-            _run_step(step, spec, out, given_values)
+            _run_step(step, spec, out, options)
 
-    options = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
-    options |= {name: Annotated[str | None, _build_option(name, field)] for name, field in fields.items()}
+    types = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
+    types |= {name: Annotated[str | None, _build_option(name, field)] for name, field in fields.items()}
     if positional:
-        options[POSITIONAL] = Annotated[
+        types[POSITIONAL] = Annotated[
             str | None, typer.Argument(metavar=positional.upper(), help=f"The same as --{positional}.")
         ]
     defaults = {"spec": "", "out": "", "schema": False}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=option_type, default=defaults.get(name))
-            for name, option_type in options.items()
+            for name, option_type in types.items()
         ]
     )
-    command.__annotations__ = dict(options)
+    command.__annotations__ = dict(types)
     return command
 
 
 def _build_option(name: str, field: FieldInfo) -> Any:
     default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
     if name == "dataset" and field.is_required():
-        default = "needed if the project has several"
+        default = "needed if the project has several datasets"
     return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
 
 
 def _complete_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with the value `true` added after each boolean option without one, as `--allow-shrink`."""
+    """Return the arguments. After a boolean option without a value, such as `--allow-shrink`, `true` is added."""
     if not arguments or arguments[0] not in STEPS:
         return list(arguments)
     fields = load_spec_class(arguments[0]).model_fields
@@ -182,9 +183,9 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
     try:
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
-        given_values = _read_spec(spec_file) | option_values
+        field_values = _read_spec(spec_file) | option_values
         with record_span(f"step.{step}") as attributes:
-            request = build_request(step, given_values)
+            request = build_request(step, field_values)
             attributes.update(describe_request(request))
             create_home()
             with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints there

@@ -98,8 +98,8 @@ class Job(_Record):
     failure_reason: str | None = None
     """SageMaker's reason, if the job failed."""
     usage: dict[Resource, ResourceUse] = Field(default_factory=dict)
-    """Resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the instance, or
-    its whole disk. A resource that is missing is not known."""
+    """Maps each resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the
+    instance, or its whole disk. A resource that is missing is not known."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     """Share of its time that the training waited for data, as its script reported it; none if it did not."""
 

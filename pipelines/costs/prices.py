@@ -45,7 +45,7 @@ class _ServerlessPrices(BaseModel):
     as_of: dt.date | None = None
     source: str = ""
     usd_per_gb_second: dict[str, float]
-    """Region to the price of a second of work with 1 GB of memory."""
+    """Maps each region to the price of a second of work with 1 GB of memory."""
 
 
 class _Table(BaseModel):

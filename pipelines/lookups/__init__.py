@@ -17,8 +17,8 @@ class Lookup:
     name: str
     """Name of the lookup: letters and digits. It is a part of the feature group's name."""
     features: Mapping[str, float | str | None]
-    """Feature to its default, which the server uses if there is no value, or if it is too old or cannot be read. If the
-    default is None, the feature is then missing."""
+    """Maps each feature to its default, which the server uses if there is no value, or if it is too old or cannot be
+    read. If the default is None, the feature is then missing."""
     key: Sequence[str]
     """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them. With
     the column of the partition, `date`, a row gets the value of its own partition. Without it, a row gets the newest

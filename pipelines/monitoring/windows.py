@@ -39,7 +39,7 @@ from pipelines.monitoring.profiles.reference import SCORE_EDGES
 
 ProfilesByDay = Mapping[dt.date, Profile]
 COLUMN_KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
-"""Kind of a column in a profile to its kind in a comparison."""
+"""Maps each kind of column in a profile to its kind in a comparison."""
 FULL_WEIGHT = 1.0
 """Weight of scores, labels and performance: drift of one of them is enough for an alarm."""
 

@@ -9,7 +9,7 @@ PEAK_FLOPS = {
     **{"B200": 2.25e15, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12},
     **{"L4": 121e12, "A10G": 70e12, "V100": 125e12, "T4": 65e12},
 }
-"""Part of a GPU's name to its peak of dense 16-bit multiplications, FLOP/s: from NVIDIA's data sheets."""
+"""Maps a part of each GPU's name to its peak of dense 16-bit multiplications in FLOP/s, from NVIDIA's data sheets."""
 
 
 def find_peak_flops(device: str) -> float | None:

@@ -32,7 +32,7 @@ BRANCHES = {
     "cost": ("cost_usd", "training_s", "billable_s", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s"),
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
-"""Branch of the tree to the tags that it shows, without their prefix."""
+"""Maps each branch of the tree to the tags that it shows, without their prefix."""
 HOLDOUT_PREFIX = "holdout_"
 """Prefix of the names of holdout metrics in a run."""
 SPLITS = ("train", "holdout")

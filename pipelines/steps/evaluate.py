@@ -32,7 +32,7 @@ SHOWN_METRICS = {
     "multiclass": ("log_loss", "macro_auc", "accuracy", "macro_f1"),
     "regression": ("rmse", "mae", "r2", "bias"),
 }
-"""Task to the metrics that are logged."""
+"""Maps each task to the metrics that are logged."""
 
 
 def _require_model_name(name: str) -> str:

@@ -64,7 +64,7 @@ class ProfileResult(Result):
     missing_columns: list[str]
     """Features that the file does not have."""
     changed_types: dict[str, str]
-    """Feature to its type, for features that had another type in training. Their values are not counted."""
+    """Maps each feature to its type, for features that had another type in training. Their values are not counted."""
     empty: list[str]
     """Features without a value in any row."""
     changed: bool

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipelines.status.documents.models import ModelSummary, Performance
 
 COLORS = {"ok": "green", "drift": "red", "failed": "red", "held back": "yellow", "no champion": "yellow"}
-"""Health to the color in which it is printed."""
+"""Maps each state of health to the color in which it is printed."""
 DEFAULT_INTERVAL_S = 5.0
 """Seconds between two checks of the lake by `--watch`."""
 

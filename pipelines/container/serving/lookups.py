@@ -46,9 +46,9 @@ class LookupResult:
     """The looked-up features of the rows of a request."""
 
     columns: Mapping[str, pa.Array]
-    """Feature to its values, one for each row."""
+    """Maps each feature to its values, one for each row."""
     outcomes: Mapping[str, Sequence[Outcome]]
-    """Lookup to its outcomes, one for each row."""
+    """Maps each lookup to its outcomes, one for each row."""
 
     def count(self) -> dict[str, dict[str, int]]:
         """Return the number of rows by lookup and outcome."""
@@ -69,7 +69,7 @@ class LookupReader:
 
     lookups: Sequence[CompiledLookup]
     kinds: Mapping[str, str]
-    """Feature to its kind, number or category."""
+    """Maps each feature to its kind, number or category."""
     store: OnlineRecords
     _counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
     _latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_LOOKUPS))

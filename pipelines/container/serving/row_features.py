@@ -27,7 +27,7 @@ class CheckedRows:
     """Rows of one or several requests, whose columns and types were checked."""
 
     values: Mapping[str, Sequence[Any]]
-    """Column to its values, one for each row. Columns that not all rows have are left out."""
+    """Maps each column to its values, one for each row. Columns that not all rows have are left out."""
     count: int
     """Number of the rows."""
     begins: Sequence[dt.datetime] = ()

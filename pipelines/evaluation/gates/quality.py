@@ -16,7 +16,7 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
 
 MEANS: Mapping[Task, str] = {"binary": "rate", "multiclass": "class shares", "regression": "mean"}
-"""Task to the word for the mean of the labels."""
+"""Maps each task to the word for the mean of the labels."""
 
 
 def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:

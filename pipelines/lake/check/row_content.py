@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding, Problem
 from pipelines.lake.check.table_files import RowFile, TableFiles, describe_read_error
-from pipelines.lake.named_file import read_digest_in_name
+from pipelines.lake.digest_files import read_digest_in_name
 
 
 def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Finding]:

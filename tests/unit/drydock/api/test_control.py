@@ -13,7 +13,7 @@ from drydock.endpoints.records import Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
-from drydock.faults.spot_market import Policy, SpotMarket
+from drydock.faults.spot_market import SpotMarket, SpotPolicy
 
 
 def respond_empty(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -38,7 +38,10 @@ def endpoint() -> SimpleNamespace:
 @pytest.fixture
 def client(outages: Outages, endpoint: SimpleNamespace) -> Client:
     """Return a client of drydock's endpoints, whose queue has only a spot market."""
-    queue, endpoints = SimpleNamespace(market=SpotMarket(Policy())), SimpleNamespace(iterate=lambda: iter([endpoint]))
+    queue, endpoints = (
+        SimpleNamespace(market=SpotMarket(SpotPolicy())),
+        SimpleNamespace(iterate=lambda: iter([endpoint])),
+    )
     return Client(ControlEndpoints(cast(JobQueue, queue), outages, cast(Endpoints, endpoints)))
 
 
