@@ -163,12 +163,16 @@ def run_backtest(
         if month := _score_month(dataset, frame, days, earlier_scorers, label_delay_days):
             months.append(month)
     if not months:
-        message = (
-            f"in each month of {dataset.table}, the labels are too few or all equal to compute the {metric.title}."
-        )
-        raise DataError(message, "Publish more days, or choose other days.")
+        raise _make_label_error(dataset, metric)
     strategies = build_strategies(models, months, metric.default_drop if drop is None else drop, metric)
     return Backtest(name, dataset.table, snapshot_id, models, months, strategies, metric)
+
+
+def _make_label_error(dataset: Dataset, metric: PrimaryMetric) -> DataError:
+    return DataError(
+        f"in each month of {dataset.table}, the labels are too few or all equal to compute the {metric.title}.",
+        "Publish more days, or choose other days.",
+    )
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:

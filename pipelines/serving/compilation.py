@@ -21,7 +21,7 @@ from pipelines.features.columns import (
     KEY_PREFIX,
     build_default,
     compute_columns,
-    list_earlier_lookups,
+    list_lookups_of_earlier_partitions,
     select_feature,
     select_keys,
 )
@@ -52,7 +52,8 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
     """
     lookups = require_lookups(dataset) if has_lookups else ()
     row_schema = row_schema.remove_metadata()
-    looked_up = {name for lookup in [*lookups, *list_earlier_lookups(dataset)] for name in lookup.features}
+    stored_lookups = [*lookups, *list_lookups_of_earlier_partitions(dataset)]
+    looked_up = {name for lookup in stored_lookups for name in lookup.features}
     try:
         compiled = CompiledFeatures(
             row_schema=row_schema,
@@ -120,7 +121,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
 
 def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
     """Return the default of each feature whose value is that of an earlier partition, which no request has."""
-    lookups = list_earlier_lookups(dataset)
+    lookups = list_lookups_of_earlier_partitions(dataset)
     return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 

@@ -74,7 +74,7 @@ def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[st
         digest: SHA-256 over the files; empty if it is not known.
 
     Returns:
-        Location to problem, or to None if the file has none.
+        Maps the location of each file to its problem, or to None if it has none.
     """
     problems: dict[str, tuple[Problem, str] | None] = {}
     content = hashlib.sha256()

@@ -89,7 +89,11 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
     delimiters = [
         delimiter for delimiter in DELIMITERS if len(names) == 1 and delimiter != layout.delimiter and delimiter in line
     ]
-    hint = f"One column was found: {line[:80]!r}. Is the delimiter {delimiters[0]!r}?" if delimiters else ""
+    hint = (
+        f"One column was found: {line[:80]!r}. If the delimiter is {delimiters[0]!r}, set delimiter=."
+        if delimiters
+        else ""
+    )
     check_columns(place, list(layout.columns), names, hint)
     return names
 
