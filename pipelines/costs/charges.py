@@ -252,7 +252,7 @@ def _sort_transitions(job: Job) -> list[Transition]:
 
 
 def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
-    """List the spans of time in which the job trained, each with its begin and end.
+    """List the spans of time in which the job trained, each with its beginning and end.
 
     A span ends when the next transition starts, because the end that SageMaker reports may be earlier.
     """

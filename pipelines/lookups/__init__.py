@@ -24,7 +24,7 @@ class Lookup:
     the column of the partition, `date`, a row gets the value of its own partition. Without it, a row gets the newest
     value of an earlier partition, in training and scoring, too: that is what a request can know."""
     max_age: dt.timedelta
-    """Largest age of a value: the time from the begin of its partition to the begin of the row's partition."""
+    """Largest age of a value: the time from the beginning of its partition to that of the row's partition."""
 
     def is_of_earlier_partition(self, unit: str) -> bool:
         """Return whether a row gets a value of an earlier partition, because the key does not name the row's own.

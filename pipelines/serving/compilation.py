@@ -104,7 +104,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
     feature_columns = [defaults.get(name, select_feature(dataset, table, name)) for name in computed_names]
     features = _select_instead_of_drop(table.select(POSITION, *feature_columns, *select_keys(table, keys)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
-    if lookups:  # the age of a looked-up value is measured from the begin of the row's partition
+    if lookups:  # the age of a looked-up value is measured from the beginning of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
     columns = [name for name in row_schema.names if name in needed_columns]
     types = _find_duckdb_types(schema)

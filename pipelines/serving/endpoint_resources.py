@@ -76,7 +76,9 @@ def delete_endpoint(sagemaker: Any, endpoint: str) -> None:
     _delete(sagemaker, "endpoint", EndpointName=endpoint)
 
 
-def delete_unused(sagemaker: Any, endpoint: str, keep: Collection[str] = (), before: dt.datetime | None = None) -> int:
+def delete_unused_resources(
+    sagemaker: Any, endpoint: str, keep: Collection[str] = (), before: dt.datetime | None = None
+) -> int:
     """Delete the configurations and models that Leeway made for an endpoint. Idempotent.
 
     Args:

@@ -58,7 +58,7 @@ class CompiledLookup:
     features: Mapping[str, float | str | None]
     """Maps each feature to its default; None is a missing value."""
     max_age_s: float
-    """Largest age of a value, seconds, from the begin of its partition to that of the row's."""
+    """Largest age of a value, seconds, from the beginning of its partition to that of the row's partition."""
     is_of_earlier_partition: bool = False
     """Whether a value of the row's own partition, or of a later one, is not used, as in training."""
 

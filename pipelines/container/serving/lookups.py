@@ -82,7 +82,7 @@ class LookupReader:
 
         Args:
             rows: rows with the columns of the keys.
-            begins: the begin of the partition of each row, in UTC.
+            begins: when the partition of each row begins, in UTC.
         """
         identifiers = {lookup.name: list(iterate_identifiers(lookup.key_columns, rows)) for lookup in self.lookups}
         keys_by_group = {
@@ -159,7 +159,7 @@ class LookupReader:
 def _find_outcome(lookup: CompiledLookup, record: Record | None, begin: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
-    # The event time is the begin of the value's partition, plus some milliseconds.
+    # The event time is the beginning of the value's partition, plus some milliseconds.
     age = begin - record.event_time
     if lookup.is_of_earlier_partition and age <= dt.timedelta(0):
         return Outcome.TOO_NEW

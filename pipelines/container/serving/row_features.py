@@ -185,7 +185,7 @@ class RowFeatures:
         return ComputedRows(features, rows.begins, key)
 
     def _list_begins(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
-        """Return the begin of each row's partition.
+        """Return the beginning of each row's partition.
 
         Raises:
             BadRequest: lookups need the partition, and a row lacks its day or hour, or the hour is not 0 to 23.
