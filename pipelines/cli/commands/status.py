@@ -34,7 +34,8 @@ def run_command(
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch", help="Write them, and again after each change while the page is in use, until SIGTERM."
+            "--watch",
+            help="Write the documents, and again after each change while the page is in use, until SIGTERM.",
         ),
     ] = False,
     interval_s: Annotated[
@@ -94,10 +95,10 @@ def _write_documents() -> None:
 
 
 def list_models(models: Sequence[str] | None) -> Sequence[str]:
-    """Return the given models; without any, all models of the project.
+    """Return the models; without any, all models of the project.
 
     Raises:
-        SpecError: no model is given, and the project has none. A retry cannot help.
+        SpecError: no model is named, and the project has none. A retry cannot help.
     """
     if names := models or params.list_model_names(settings().project):
         return names

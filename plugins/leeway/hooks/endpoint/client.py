@@ -48,7 +48,7 @@ class EndpointClient:
         return self._call(lambda: endpoint_resources.describe_endpoint(self._sagemaker, self.name))
 
     def read_own_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tags of an endpoint that Leeway made, key to value.
+        """Return the values of the tags of an endpoint that Leeway made, by key.
 
         Raises:
             AirflowFailException: Leeway did not make the endpoint. A retry cannot help.
@@ -61,7 +61,7 @@ class EndpointClient:
         return tags
 
     def read_config_tags(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tags of a configuration that `describe_config` returned, key to value."""
+        """Return the values of the tags of a configuration that `describe_config` returned, by key."""
         return self._read_tags(config["EndpointConfigArn"])
 
     def set_tags(self, endpoint: Mapping[str, Any], tags: Mapping[str, str]) -> None:
