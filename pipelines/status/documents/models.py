@@ -94,7 +94,7 @@ class ModelSummary(Message):
     last_training: LastTraining | None
     """The last training; null if there was none."""
     endpoints: dict[str, str]
-    """Maps each endpoint to the version that it serves."""
+    """Endpoint to the version that it serves."""
     month_usd: float
     """Cost of the model in the current month, USD."""
     project: str
