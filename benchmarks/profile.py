@@ -47,10 +47,10 @@ START_CODE = "import pipelines.monitoring.profiles.counting"
 FIT_CODE = """
 import sys
 from pathlib import Path
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.reference import fit_reference
 kinds = dict.fromkeys(sys.argv[3].split(","), "number") | dict.fromkeys(sys.argv[4].split(","), "category")
-Path(sys.argv[2]).write_text(fit_reference(Path(sys.argv[1]), kinds, "y", Policy()).model_dump_json())
+Path(sys.argv[2]).write_text(fit_reference(Path(sys.argv[1]), kinds, "y", BinPolicy()).model_dump_json())
 """
 # This runs in its own process, because the peak memory of a parent counts as that of its children.
 GENERATE_CODE = """

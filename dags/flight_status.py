@@ -7,7 +7,7 @@ import datetime as dt
 
 from leeway.lifecycle import create_lifecycle_dags
 
-# Airflow's safe mode skips a file without the word "airflow". The import does not contain it, but this comment does.
+# In its safe mode, Airflow skips a file without the word "airflow", and reports no error. This comment contains it.
 create_lifecycle_dags(
     model="flight_status",
     dataset="flight_status",

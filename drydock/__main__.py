@@ -24,7 +24,7 @@ from drydock.execution.engine import find_engine_problem
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
 from drydock.faults import commands
-from drydock.faults.spot_market import Policy
+from drydock.faults.spot_market import SpotPolicy
 from drydock.faults.spot_policy import parse_policy
 from drydock.host.executor import Executor
 from drydock.options import ExecutorName
@@ -131,7 +131,7 @@ def _read_policy(
     interruption_probability: float | None,
     notice_s: float | None,
     no_capacity_s: float | None,
-) -> Policy:
+) -> SpotPolicy:
     """Return the spot policy of the configuration file, overridden by the options of the command line."""
     options_by_name = {
         "seed": seed,
@@ -144,7 +144,7 @@ def _read_policy(
 
 
 def _serve(
-    settings: Settings, executor: Executor, policy: Policy, address: tuple[str, int], port_file: Path | None
+    settings: Settings, executor: Executor, policy: SpotPolicy, address: tuple[str, int], port_file: Path | None
 ) -> None:
     with lock_data_folder(settings.data), open_listener(*address) as listener:
         url = _build_url(address[0], listener.getsockname()[1])
@@ -152,7 +152,7 @@ def _serve(
 
 
 def _serve_until_signal(
-    settings: Settings, executor: Executor, policy: Policy, listener: socket.socket, port_file: Path | None
+    settings: Settings, executor: Executor, policy: SpotPolicy, listener: socket.socket, port_file: Path | None
 ) -> None:
     stop_requested = _catch_signals()
     with run_server(settings, executor, policy, listener):

@@ -1,4 +1,4 @@
-"""List the classes of a multiclass model, and convert scores of classes and of quantiles between their forms.
+"""List the classes of a multiclass model, and convert a model's scores of classes or quantiles to arrays and columns.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only pandas, numpy and the
 standard library.
@@ -99,7 +99,7 @@ def split_quantiles(scores: Any) -> tuple[np.ndarray[Any, Any], dict[str, np.nda
     values = scores.set_axis(list(map(str, scores.columns)), axis=1)[names].to_numpy(dtype=float)
     if crossing_rows := int((np.diff(values, axis=1) < 0).any(axis=1).sum()):
         raise ValueError(f"the quantiles of {crossing_rows} of {len(values)} rows are not in ascending order")
-    quantiles = {name: values[:, number] for number, name in enumerate(names)}
+    quantiles = {name: values[:, column] for column, name in enumerate(names)}
     return quantiles[MEDIAN], quantiles
 
 

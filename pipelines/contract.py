@@ -40,12 +40,13 @@ class Spec(Parameters):
     argument: ClassVar[str] = ""
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
     needs: ClassVar[Mapping[str, str]] = {}
-    """Field to another field, without which it has no effect. If only the first is given, the spec is refused."""
+    """Maps each field to another field, without which it has no effect. If only the first is given, the spec is
+    refused."""
     model_field: ClassVar[str] = "model"
     """Name of the field that holds the name of the model, whose models/NAME/params.yaml has parameters of the step. A
     spec need not have such a field."""
     replaces: ClassVar[Mapping[str, str]] = {}
-    """Field to the other field that it replaces. If both are given, the spec is refused."""
+    """Maps each field to the other field that it replaces. If both are given, the spec is refused."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

@@ -62,7 +62,7 @@ class Dataset:
     known_later: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
-    """Feature name to its kind: 'number' or 'category'."""
+    """Maps each feature name to its kind: 'number' or 'category'."""
     event_time: str = ""
     """Column with the time of a row's event, or empty. With it, `validate` refuses a day whose last hours lack rows."""
     timezone: str = ""

@@ -18,7 +18,7 @@ from pipelines.classes import predict_classes, split_quantiles
 from pipelines.dataset import Dataset
 from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
 
-MAP = pa.map_(pa.string(), pa.float64())
+SCORES_TYPE = pa.map_(pa.string(), pa.float64())
 """Type of the column `scores`."""
 
 
@@ -46,10 +46,10 @@ def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataF
 
 
 def _map_scores(scores: pd.DataFrame, index: pd.Index[Any]) -> pd.Series[Any]:
-    """Return a map of column to value for each row; null if there are no columns."""
+    """Return a map for each row, from the names of the columns to their values; null if there are no columns."""
     rows, classes = scores.shape
     if not classes:
-        return pd.Series(None, index, dtype=pd.ArrowDtype(MAP))
+        return pd.Series(None, index, dtype=pd.ArrowDtype(SCORES_TYPE))
     names = pa.array(list(scores.columns), pa.string()).take(np.tile(np.arange(classes), rows))
     values = pa.array(scores.to_numpy(dtype=float).ravel())
     maps = pa.MapArray.from_arrays(pa.array(np.arange(rows + 1) * classes, pa.int32()), names, values)
@@ -59,7 +59,7 @@ def _map_scores(scores: pd.DataFrame, index: pd.Index[Any]) -> pd.Series[Any]:
 def list_score_fields(dataset: Dataset) -> list[pa.Field]:
     """List the fields that `append_scores` appends."""
     score = pa.field(SCORE, pa.float64())
-    scores = pa.field(SCORES, MAP)
+    scores = pa.field(SCORES, SCORES_TYPE)
     if dataset.task != "multiclass":
         return [score] if dataset.task == "binary" else [score, scores]
     return [pa.field(PREDICTED, pa.string()), score, scores, pa.field(IS_RIGHT, pa.bool_())]

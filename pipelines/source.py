@@ -22,7 +22,7 @@ class Description:
     location: str
     """Address that the source reads from."""
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
-    """Column name to type, for the columns that are known before reading."""
+    """Maps each column name to its type, for the columns that are known before reading."""
 
 
 class Source(Protocol):

@@ -55,7 +55,7 @@ def _time_decision(record: Any, window_days: int, window_count: int) -> float:
 
 def _write_profiles(folder: Path) -> Any:
     """Write a profile of each day to the table of profiles, and return the record of the reference."""
-    from pipelines.monitoring.profiles import Policy
+    from pipelines.monitoring.profiles import BinPolicy
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
@@ -65,7 +65,7 @@ def _write_profiles(folder: Path) -> Any:
     _build_frame(REFERENCE_FIRST_DAY, REFERENCE_DAYS, 1).to_parquet(reference_file)
     _build_frame(FIRST_DAY, DAYS, 2).to_parquet(recent_file)
     kinds = dict.fromkeys(NUMERIC_COLUMNS, "number") | dict.fromkeys(CATEGORY_COLUMNS, "category")
-    reference = fit_reference(reference_file, kinds, "y", Policy())
+    reference = fit_reference(reference_file, kinds, "y", BinPolicy())
     reference_days = count_days(reference, reference_file, "date")
     for day, profile in count_days(reference, recent_file, "date").items():
         Profiles.open().write(day, "flights", "1", profile)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.decisions.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.reference import fit_reference
 
@@ -177,7 +177,7 @@ def count_values(reference: pd.Series, window: pd.Series) -> dict[str, list[floa
 def count_by_our_bins(folder: Path, name: str) -> dict[str, list[int]]:
     """Count the reference and the window by the bins that Leeway derives from the reference: its deciles."""
     files = {side: folder / f"{name}-{side}.parquet" for side in ("reference", "window")}
-    bins = fit_reference(files["reference"], {"value": "number"}, "label", Policy())
+    bins = fit_reference(files["reference"], {"value": "number"}, "label", BinPolicy())
     return {side: list(count_file(bins, path)["value"].counts) for side, path in files.items()}
 
 

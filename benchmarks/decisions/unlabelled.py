@@ -20,7 +20,7 @@ from benchmarks.decisions.simulation import draw_day_values, format_error, forma
 from pipelines.dataset import Dataset
 from pipelines.monitoring import windows
 from pipelines.monitoring.drift import Policy
-from pipelines.monitoring.profiles import Policy as BinsPolicy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.class_scores import fit_classes
 from pipelines.monitoring.profiles.counting import count_days
 from pipelines.monitoring.profiles.losses import fit_losses
@@ -99,10 +99,10 @@ def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Gener
         simulate(WINDOW_DAYS, random).to_parquet(window)
         if task == "regression":
             kinds = {"x": "number", "g": "category"}
-            reference = fit_reference(holdout, kinds, "label", BinsPolicy(), "regression")
+            reference = fit_reference(holdout, kinds, "label", BinPolicy(), "regression")
             reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
         else:
-            reference = fit_reference(holdout, {"x": "number"}, "is_right", BinsPolicy())
+            reference = fit_reference(holdout, {"x": "number"}, "is_right", BinPolicy())
             reference = reference.model_copy(update={"classes": fit_classes(holdout, "label")})
         days = [count_days(reference, file, "date") for file in (holdout, window)]
     record = ReferenceRecord(reference, days[0], days[0])

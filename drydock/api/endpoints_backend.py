@@ -16,7 +16,7 @@ from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.registry import Endpoints
-from drydock.endpoints.sizes import read_size, retain_properties
+from drydock.endpoints.sizes import compute_size, retain_properties
 from drydock.endpoints.traffic import build_traffic_plan
 from drydock.jobs.record import get_now
 from drydock.jobs.rules import check_owner, refuse
@@ -159,7 +159,7 @@ class EndpointsBackend(ModelsBackend):
         if unknown_names := changes.keys() - variants.keys():
             refuse(f"The endpoint {endpoint.name} has no variant {sorted(unknown_names)[0]}.")
         sizes = {
-            name: read_size(variant, changes.get(name, {}), endpoint.min_instances)
+            name: compute_size(variant, changes.get(name, {}), endpoint.min_instances)
             for name, variant in variants.items()
         }
         rules.check_weights([sizes[variant.name].weight for variant in endpoint.record.plan.production_variants])

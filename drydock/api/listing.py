@@ -40,12 +40,12 @@ class ListItem(Protocol):
 
 
 SortKey = tuple[str, str]
-"""The value to sort an item by, and its name."""
+"""The value by which an item is sorted, and the name of the item."""
 SORT_VALUES: dict[str, Callable[[Any], str]] = {
     "Name": lambda item: item.name,
     "CreationTime": lambda item: item.created_at.isoformat(timespec="microseconds"),
     "Status": lambda item: str(item.status),
-    # Of the trials of tuning jobs, those that have an objective.
+    # Only trials of tuning jobs are sorted by it, and only those that have an objective.
     "FinalObjectiveMetricValue": lambda item: encode_number(item.objective),
 }
 
@@ -62,7 +62,7 @@ def list_page(
         items: All jobs or resources of the account and region.
         request: The request of the List operation.
         member: Name of the summaries in the response, such as TrainingJobSummaries.
-        filters_page: Whether StatusEquals filters a page of MaxResults items, so that a page may have fewer items.
+        filters_page: Whether StatusEquals filters only the MaxResults items of a page, so a page may have fewer items.
 
     Raises:
         AWSValidationException: NextToken is not a token of this server. A retry cannot help.
@@ -75,9 +75,8 @@ def list_page(
 
     is_page_filtered = "MaxResults" in request and filters_page
     filters = {name: value for name, value in request.items() if not (is_page_filtered and name == "StatusEquals")}
-    selected_items = sorted(
-        (item for item in list(items) if _is_match(item, filters)), key=build_sort_key, reverse=is_descending
-    )
+    matching_items = (item for item in list(items) if _is_match(item, filters))
+    selected_items = sorted(matching_items, key=build_sort_key, reverse=is_descending)
     if "NextToken" in request:
         last_key, compare = _parse_token(request["NextToken"]), operator.lt if is_descending else operator.gt
         selected_items = [item for item in selected_items if compare(build_sort_key(item), last_key)]
@@ -93,7 +92,7 @@ def list_page(
 def encode_number(number: float) -> str:
     """Return a text for a number. Texts have the same order as their numbers."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", number))
-    # A negative number's bits are inverted, and a positive number gets the first bit.
+    # All bits of a negative number are inverted. A positive number keeps its bits, but its first bit becomes 1.
     ordered_bits = bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 1 << 63
     return f"{ordered_bits:016x}"
 

@@ -22,10 +22,10 @@ from drydock.endpoints.invocation import (
     InvocationError,
     InvocationResult,
     check_response,
-    draw_copy,
     invoke_shadow,
     refuse_invocation,
     refuse_large_answer,
+    should_copy_to_shadow,
 )
 from drydock.endpoints.registry import Endpoints
 from drydock.endpoints.serving import serve
@@ -108,7 +108,7 @@ class Runtime:
         fleet, result = serve(endpoint, request, f"{name} of account {owner.account_id}")
         result = refuse_large_answer(result)
         assert endpoint is not None, "serve refuses requests without an endpoint"
-        if draw_copy(fleet):
+        if should_copy_to_shadow(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
         self._endpoints.record(endpoint, fleet, request, result, time.perf_counter() - started_at)
         check_response(result.response, name, owner)

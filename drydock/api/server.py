@@ -35,7 +35,7 @@ from drydock.execution.job_logs import JobLogs
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.faults.outages import Outages
-from drydock.faults.spot_market import Policy, SpotMarket
+from drydock.faults.spot_market import SpotMarket, SpotPolicy
 from drydock.feature_store.registry import FeatureGroups
 from drydock.host.executor import Executor
 from drydock.jobs.kinds import KINDS
@@ -128,13 +128,13 @@ def _create_private_folder(folder: Path) -> None:
 
 
 @contextmanager
-def run_server(settings: Settings, executor: Executor, policy: Policy, listener: socket.socket) -> Iterator[JobQueue]:
+def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listener: socket.socket) -> Iterator[JobQueue]:
     """Answer requests on a socket during a block. After the block, end all jobs and stop the server.
 
     Args:
         settings: The server's settings; the url contains the socket's port.
         executor: Runs the jobs.
-        policy: How the spot market behaves.
+        spot: How the spot market behaves.
         listener: The socket, from `open_listener`.
 
     Raises:
@@ -143,7 +143,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
     logs = JobLogs(store)
-    queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), logs)
+    queue = JobQueue(settings, executor, SpotMarket(spot), Heartbeat(store), logs)
     endpoints, notebooks = Endpoints(store, settings, executor, logs, find_rollback_reason), Notebooks(store)
     autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
     tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))

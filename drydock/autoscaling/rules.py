@@ -14,7 +14,7 @@ _COOLDOWNS = ("Cooldown", "ScaleInCooldown", "ScaleOutCooldown")
 
 
 def find_instance_limit(plan: Plan, variant: str) -> int:
-    """Return how many instances a variant of a plan may have, beside those of the other variants."""
+    """Return how many instances a variant of a plan may have, in addition to those of the other variants."""
     return MAX_INSTANCES - sum(other.count for other in plan.variants if other.name != variant)
 
 
@@ -53,7 +53,7 @@ def check_policy(kind: str | None, body: Mapping[str, Any]) -> None:
         body: The policy's configuration; empty if the request has none.
 
     Raises:
-        AWSValidationException: It cannot. A retry cannot help.
+        AWSValidationException: drydock cannot evaluate the policy. A retry cannot help.
     """
     for member in _COOLDOWNS:
         if (value := body.get(member, 0)) < 0:

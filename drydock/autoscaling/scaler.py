@@ -37,16 +37,16 @@ class Scaler:
     """Evaluates the policies of all accounts and regions in a thread of its own.
 
     Args:
-        period_s: Seconds of a period of target tracking (AWS: 60). Whatever the period is, a target on the number of
-            requests is a number per minute.
+        period_s: Seconds of a period of target tracking (AWS: 60). A target for the number of requests is a number per
+            minute, also if the period is not a minute.
     """
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
         self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scaling", daemon=True)
-        # The keys of these two are policies. If a client puts a policy again, moto creates a new object, so that its
-        # values begin again.
+        # The keys of these two are policies. If a client puts a policy again, moto creates a new object, which has no
+        # values yet.
         self._trackings: weakref.WeakKeyDictionary[Any, TargetTracking] = weakref.WeakKeyDictionary()
         self._invocation_counts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
         # The time.monotonic() of the last change, by the id of the variant.
@@ -95,7 +95,7 @@ class Scaler:
                 self._measure(backend, endpoint, variant, policy)
         if endpoint.status != "InService":
             return
-        # Other variants may have grown since the target was registered.
+        # Other variants may have got more instances since the target was registered.
         limit = max(find_instance_limit(endpoint.record.plan, name), variant.count)
         low, high = min(int(target.min_capacity), limit), min(int(target.max_capacity), limit)
         if not low <= variant.count <= high:
@@ -159,7 +159,7 @@ class Scaler:
         sizes[variant.name] = replace(sizes[variant.name], count=count)
         if not endpoint.scale(sizes):
             return
-        log.info("%s: %d instances, since %s", resource_id, count, cause)
+        log.info("%s: %d instances, because %s", resource_id, count, cause)
         self._changed_at[resource_id] = time.monotonic()
         for policy in backend.policies.values():
             if policy.resource_id == resource_id and policy in self._trackings:

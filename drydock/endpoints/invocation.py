@@ -22,7 +22,7 @@ MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request, and for that of an answer."""
 TIMEOUT_S = 60.0
 """SageMaker's limit for the answer of a model. The option --invocation-timeout sets another one."""
-# A model may end its process at each request. So a request whose connection broke is sent only so many times.
+# A model may end its process at each request. So a request fails if its connection breaks this number of times.
 MAX_BROKEN_REQUESTS = 3
 RETRY_PAUSE_S = 0.05
 MESSAGE_MAX_CHARS = 1024
@@ -88,7 +88,7 @@ class InvocationResult:
     instances: int
 
 
-def draw_copy(fleet: Fleet) -> bool:
+def should_copy_to_shadow(fleet: Fleet) -> bool:
     """Decide at random whether the shadow variant gets a copy of the next request.
 
     The probability is the weight of the shadow variant, divided by that of the production variant.
@@ -110,7 +110,7 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
     """Send a request to an instance, and return the model's answer.
 
     If the instance's process ends meanwhile, the request is sent to another instance, or to the process that replaces
-    it: a request does not fail because a process died.
+    it. The request fails only if this happens `MAX_BROKEN_REQUESTS` times.
 
     Args:
         fleet: The instances.

@@ -14,7 +14,7 @@ from drydock.endpoints.invocation import TIMEOUT_S, Invocation, InvocationResult
 from drydock.endpoints.metrics import EndpointMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.shadow import ShadowRequests
-from drydock.endpoints.utilization import Utilization
+from drydock.endpoints.utilization import UtilizationRecorder
 from drydock.host.executor import Executor
 from drydock.host.log_source import ProcessLogs
 from drydock.host.tree import HostTree
@@ -50,7 +50,7 @@ class Endpoints:
     ) -> None:
         self.store, self.executor, self.metrics = store, executor, EndpointMetrics(store)
         self.capture, self.shadow = DataCapture(settings), ShadowRequests()
-        self._utilization = Utilization(self.metrics, self.iterate)
+        self._utilization = UtilizationRecorder(self.metrics, self.iterate)
         self.async_invocations = AsyncInvocations(store, settings, self.metrics, self._find, self.record)
         self.settings, self._logs, self._find_rollback_reason = settings, logs, find_rollback_reason
         self._resources = Resources(store, "endpoint")

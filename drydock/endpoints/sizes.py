@@ -24,7 +24,7 @@ class VariantSize:
 
 
 def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> None:
-    """Set the size of each variant, given by its name."""
+    """Set the size of each variant; `sizes` has the new sizes by the names of the variants."""
     for variant in variants:
         size = sizes[variant.name]
         variant.weight, variant.count, variant.serverless = size.weight, size.count, size.serverless
@@ -50,7 +50,7 @@ def retain_properties(plan: Plan, next_plan: Plan, excluded_properties: Collecti
         next_plan.capture = plan.capture
 
 
-def read_size(variant: Variant, change: Mapping[str, Any], min_count: int) -> VariantSize:
+def compute_size(variant: Variant, change: Mapping[str, Any], min_count: int) -> VariantSize:
     """Compute the size of a variant after a change.
 
     Args:

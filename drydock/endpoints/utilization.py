@@ -13,11 +13,11 @@ SAMPLE_S = 5.0
 """Seconds between two samples of an instance."""
 
 
-class Utilization:
+class UtilizationRecorder:
     """Measures the instances of endpoints in a thread of its own.
 
     Args:
-        metrics: Gets the values.
+        metrics: Stores the values.
         iterate_endpoints: Yields the endpoints.
     """
 

@@ -47,10 +47,11 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Policy:
+class SpotPolicy:
     """How the market behaves if no command or request changes it.
 
-    The attributes are the keys of the [spot] table; `interruptions` is called `interrupt` there.
+    The attributes are the keys of the table [spot] in drydock's configuration file. `interruptions` is called
+    `interrupt` there.
 
     Attributes:
         seed: Seed of the random interruptions: equal seeds interrupt the same runs after the same seconds.
@@ -99,7 +100,7 @@ class SpotMarket:
         policy: How the market behaves if no command or request changes it.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: SpotPolicy) -> None:
         self.policy = policy
         self._lock = threading.Lock()
         self._states: dict[JobKey, _JobState] = {}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drydock.errors import InvalidSetting
-from drydock.faults.spot_market import Policy, Schedule
+from drydock.faults.spot_market import Schedule, SpotPolicy
 
 SCHEDULES_KEY = "interrupt"
 NUMBER_KEYS = ("interruption_probability", "notice_s", "no_capacity_s", "billable_fraction")
@@ -14,7 +14,7 @@ KEYS = ("seed", *NUMBER_KEYS, "without_capacity", SCHEDULES_KEY)
 """All keys of the table."""
 
 
-def parse_policy(table: Mapping[str, Any]) -> Policy:
+def parse_policy(table: Mapping[str, Any]) -> SpotPolicy:
     """Return the policy of a [spot] table.
 
     Raises:
@@ -28,7 +28,7 @@ def parse_policy(table: Mapping[str, Any]) -> Policy:
     if "without_capacity" in table:
         values["without_capacity"] = _parse_strings("without_capacity", table["without_capacity"])
     schedules = _parse_list(SCHEDULES_KEY, table.get(SCHEDULES_KEY, []))
-    return Policy(**values, interruptions=[_parse_schedule(entry) for entry in schedules])
+    return SpotPolicy(**values, interruptions=[_parse_schedule(entry) for entry in schedules])
 
 
 def _parse_schedule(entry: object) -> Schedule:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 def write_imports(path: Path, known_names: Collection[str], folder: Path) -> None:
-    """Write the names of the modules that were imported, in this order. Write nothing if no library is among them.
+    """Write the names of the imported modules, in the order of their import. Write nothing if no library is among them.
 
     The file is complete when it exists.
 
@@ -50,7 +50,7 @@ def import_modules(names: Sequence[str]) -> None:
 
 
 def _is_outside(module: ModuleType, folder: str) -> bool:
-    """Return whether a module was loaded from outside of a folder. One without a known place was not loaded at all."""
+    """Return whether a module was loaded from outside of a folder; False if it is not known where it comes from."""
     spec = getattr(module, "__spec__", None)
     if spec is None:
         return False

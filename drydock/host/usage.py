@@ -11,7 +11,7 @@ import psutil
 ProcessKey = tuple[int, float]
 """Id and creation time of a process. An id alone can belong to another process later."""
 MIN_SHARING_PROCESSES = 3
-"""Number of processes from which on shared memory is divided among them: the launcher and the command share nothing."""
+"""Smallest number of processes that divide shared memory. Two, the launcher and the command, share nothing."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class _Sample:
     moment: float
     cpu_s: Mapping[ProcessKey, float]
     orphans: frozenset[ProcessKey]
-    """Processes whose parent is none of the host's."""
+    """Processes whose parent is not a process of the host."""
 
 
 class UsageMeter:
@@ -42,7 +42,7 @@ class UsageMeter:
     def __init__(self, memory_mib: int) -> None:
         self._memory_mib = memory_mib
         self._leader: ProcessKey | None = None
-        self._last: _Sample | None = None
+        self._last_sample: _Sample | None = None
 
     def measure(self, pid: int) -> Usage | None:
         """Return the usage since the last measurement; None for the first one of a process, or if it has ended.
@@ -62,7 +62,7 @@ class UsageMeter:
         except psutil.Error:
             return None
         sample = _sample_cpu(processes)
-        last, self._last = (self._last if self._leader == leader_key else None), sample
+        last, self._last_sample = (self._last_sample if self._leader == leader_key else None), sample
         self._leader = leader_key
         if last is None or sample.moment <= last.moment or leader_key not in sample.cpu_s:
             return None
@@ -108,13 +108,13 @@ def _compute_cpu_s(last: _Sample, sample: _Sample) -> float:
 
     The seconds of an orphan that has ended are in no other process, so they are not expected in the second sample.
     """
-    lost = {key for key in last.orphans if key not in sample.cpu_s}
-    before_s = sum(cpu_s for key, cpu_s in last.cpu_s.items() if key not in lost)
+    ended_orphans = {key for key in last.orphans if key not in sample.cpu_s}
+    before_s = sum(cpu_s for key, cpu_s in last.cpu_s.items() if key not in ended_orphans)
     return max(sum(sample.cpu_s.values()) - before_s, 0.0)
 
 
 def _measure_memory(process: psutil.Process, *, is_sharing: bool) -> int:
-    """Return the memory of a process in bytes; of a page that it shares with others, its part only."""
+    """Return the memory of a process in bytes. If it shares a page with others, only its part of the page counts."""
     with contextlib.suppress(psutil.Error):
         if is_sharing:
             with contextlib.suppress(psutil.AccessDenied, AttributeError):  # macOS has no such number

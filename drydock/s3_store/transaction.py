@@ -15,7 +15,8 @@ class Transaction:
     """The changes of one request.
 
     Attributes:
-        earlier_versions: The keys and the earlier versions of each name that the request changes, by bucket and name.
+        earlier_versions: Maps the bucket and the name of each object that the request changes to the keys of the bucket
+            and to the earlier versions of the object.
         created_versions: Versions that the request created.
         accessed_versions: Versions that the request looked up and may have changed (their tags, their ACL), by id().
         buckets: Buckets that the request looked up and may have changed, by name.

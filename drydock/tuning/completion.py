@@ -41,7 +41,7 @@ def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> 
     if running_s >= plan.max_runtime_s or _is_target_met(ended_trials, plan):
         return Ending(Status.COMPLETED)
     limit = plan.criteria.get("BestObjectiveNotImproving", {}).get("MaxNumberOfTrainingJobsNotImproving")
-    if limit is not None and count_not_improving(ended_trials, plan) >= limit:
+    if limit is not None and count_trials_without_improvement(ended_trials, plan) >= limit:
         return Ending(Status.COMPLETED)
     if len(ended_trials) < MAX_FAILURES or any(trial.series for trial in trials):
         return None
@@ -62,11 +62,13 @@ def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) 
     return _describe_failure(trials) if trials else Ending(Status.COMPLETED)
 
 
-def count_not_improving(trials: Sequence[Trial], plan: TuningPlan) -> int:
+def count_trials_without_improvement(trials: Sequence[Trial], plan: TuningPlan) -> int:
     """Return how many trials with an objective have ended since the last one that improved the best by at least 1%."""
-    with_objective = [trial for trial in trials if trial.objective is not None and trial.job and trial.job.ended_at]
+    trials_with_objective = [
+        trial for trial in trials if trial.objective is not None and trial.job and trial.job.ended_at
+    ]
     count, best = 0, None
-    for trial in sorted(with_objective, key=lambda item: item.job.ended_at):  # type: ignore[union-attr, arg-type, return-value]
+    for trial in sorted(trials_with_objective, key=lambda item: item.job.ended_at):  # type: ignore[union-attr, arg-type, return-value]
         value = _get_objective(trial)
         margin = MIN_IMPROVEMENT * abs(best) if best is not None else 0.0
         if best is None or plan.objective.is_better(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drydock.jobs.states import Status
-from drydock.tuning.completion import count_not_improving, find_best
+from drydock.tuning.completion import count_trials_without_improvement, find_best
 from drydock.tuning.job import TuningJob
 from drydock.tuning.records import ParentTrial
 from drydock.tuning.trial import ObjectiveStatus, Trial, TrialItem
@@ -24,7 +24,9 @@ def describe_tuning_job(job: TuningJob) -> dict[str, Any]:
         "BestTrainingJob": best_summary,
         "OverallBestTrainingJob": _find_overall_best(job, best, best_summary),
         "FailureReason": record.reason,
-        "TuningJobCompletionDetails": {"NumberOfTrainingJobsObjectiveNotImproving": count_not_improving(trials, plan)},
+        "TuningJobCompletionDetails": {
+            "NumberOfTrainingJobsObjectiveNotImproving": count_trials_without_improvement(trials, plan)
+        },
         "ConsumedResources": {"RuntimeInSeconds": math.ceil(job.measure_running_s())},
     }
     return {key: value for key, value in response.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A tuning job: starts its trials, stops those that are not worth their time, and ends."""
+"""A tuning job: starts its trials, stops poor trials early, and ends."""
 
 import logging
 import threading
@@ -93,7 +93,7 @@ class TuningJob:
             self.save()
 
     def request_stop(self) -> Status:
-        """Stop the trials soon, and start no more. A job that has ended is not changed. Return the status before."""
+        """Stop the trials soon, and start no more. A job that has ended is not changed. Return the old status."""
         with self._lock:
             status_before = self.status
             if status_before is Status.IN_PROGRESS:
@@ -173,8 +173,8 @@ class TuningJob:
                 self._training_jobs.start(self.owner, request, tuning)
 
     def _add_trials(self, trials: Sequence[Trial]) -> None:
-        running = sum(not trial.has_ended for trial in trials)
-        while running < self.plan.max_parallel_trials and decisions.has_next(self.plan, trials):
+        running_count = sum(not trial.has_ended for trial in trials)
+        while running_count < self.plan.max_parallel_trials and decisions.has_next(self.plan, trials):
             record = decisions.choose_next(self.record, self.plan, trials)
             with self._lock:
                 if self.record.ending is not None or self._is_discarded:
@@ -186,7 +186,7 @@ class TuningJob:
                     self.record.trials.remove(record)
                     raise
             self._start_stored_trials()
-            trials, running = self.list_trials(), running + 1
+            trials, running_count = self.list_trials(), running_count + 1
 
     def _stop_bad_trials(self, trials: Sequence[Trial]) -> None:
         """Stop the running trials that early stopping or Hyperband rejects."""

@@ -83,7 +83,7 @@ PRIMARY_METRICS: Mapping[Task, PrimaryMetric] = {
     "multiclass": PrimaryMetric("multiclass", "accuracy", "accuracy", greater_is_better=True, default_drop=0.02),
     "regression": PrimaryMetric("regression", "mae", "MAE", False, default_drop=0.10, is_relative=True),
 }
-"""Task to its primary metric."""
+"""Maps each task to its primary metric."""
 
 
 @dataclass(frozen=True)

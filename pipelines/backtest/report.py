@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from pipelines.backtest.primary import Gain, compare_values
-from pipelines.backtest.study import NEVER, Backtest, Strategy
+from pipelines.backtest.study import NEVER_STRATEGY, Backtest, Strategy
 from pipelines.costs.charges import format_usd
 from pipelines.pages.drawing import plt, save_figure
 from pipelines.pages.page import write_page
@@ -109,7 +109,7 @@ def _summarize(strategy: Strategy, backtest: Backtest) -> str:
 
 def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
     """Compare a strategy with never retraining; None for this strategy itself, or if there is only one month."""
-    (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER]
+    (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER_STRATEGY]
     if strategy is never_strategy:
         return None
     values = [item.list_monthly_values(backtest.months) for item in (strategy, never_strategy)]

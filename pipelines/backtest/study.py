@@ -27,7 +27,7 @@ from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
-NEVER = "never retrain"
+NEVER_STRATEGY = "never retrain"
 """Name of a strategy, as the report shows it."""
 Scorer = Callable[[pd.DataFrame], Any]
 """Function that scores rows of features, and returns what the model returns."""
@@ -56,9 +56,10 @@ class Month:
     rows: int
     """Labelled rows."""
     values: Mapping[str, float]
-    """Version to its primary metric over the month. Models that did not pass the gate are included."""
+    """Maps each version to its primary metric over the month. Models that did not pass the gate are included."""
     known_values: Mapping[str, float]
-    """Version to its primary metric over those days of the month whose labels were known when the next month began."""
+    """Maps each version to its primary metric over those days of the month whose labels were known when the next month
+    began."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def run_backtest(
             holdout. None: the default of the task.
 
     Raises:
-        SpecError: partitions are months. A retry cannot help.
+        SpecError: the partitions of the dataset are months. A retry cannot help.
         DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
@@ -162,9 +163,16 @@ def run_backtest(
         if month := _score_month(dataset, frame, days, earlier_scorers, label_delay_days):
             months.append(month)
     if not months:
-        raise DataError(f"no month of {dataset.table} has labels of both kinds.", "Nothing can be measured.")
+        raise _make_label_error(dataset, metric)
     strategies = build_strategies(models, months, metric.default_drop if drop is None else drop, metric)
     return Backtest(name, dataset.table, snapshot_id, models, months, strategies, metric)
+
+
+def _make_label_error(dataset: Dataset, metric: PrimaryMetric) -> DataError:
+    return DataError(
+        f"in each month of {dataset.table}, the labels are too few or all equal to compute the {metric.title}.",
+        "Publish more days, or choose other days.",
+    )
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
@@ -189,9 +197,9 @@ def build_strategies(
 
     All strategies begin with the same model.
     """
-    first_model = _find_newest_passed(models, months[0].days.first)
+    first_model = _find_newest_passed_model(models, months[0].days.first)
     last_start = months[-1].days.first
-    monthly_models = [_find_newest_passed(models, month.days.first) for month in months]
+    monthly_models = [_find_newest_passed_model(models, month.days.first) for month in months]
     all_models = [model for model in models if first_model.as_of <= model.as_of <= last_start]
     serving_models, trained_models = _retrain_on_drift(models, months, first_model, drop, metric)
     loss = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
@@ -201,7 +209,7 @@ def build_strategies(
     )
     return [
         Strategy("retrain monthly", "trained again before every month", monthly_models, all_models),
-        Strategy(NEVER, "the first model serves throughout", [first_model] * len(months), [first_model]),
+        Strategy(NEVER_STRATEGY, "the first model serves throughout", [first_model] * len(months), [first_model]),
         Strategy("on drift", rule, serving_models, trained_models),
     ]
 
@@ -225,7 +233,7 @@ def _retrain_on_drift(
     return serving_models, trained_models
 
 
-def _find_newest_passed(models: Sequence[BackfilledModel], day: dt.date) -> BackfilledModel:
+def _find_newest_passed_model(models: Sequence[BackfilledModel], day: dt.date) -> BackfilledModel:
     """Return the newest model that passed the gate and was trained as of the day or before."""
     return [model for model in models if model.has_passed and model.as_of <= day][-1]
 

@@ -139,28 +139,29 @@ def _build_command(step: str) -> Callable[..., None]:
             raise SpecError(f"{argument!r} and --{positional} {values[positional]!r} differ.", "Give one of them.")
         if argument is not None:
             values[positional] = argument
-        given_values = {name: value for name, value in values.items() if value is not None}
-        if schema and (spec or given_values):
-            raise SpecError("--schema does not run the step.", "Give no other option than --out.")
+        options = {name: value for name, value in values.items() if value is not None}
+        if schema and (spec or options):
+            message = "--schema does not run the step, so other options have no effect."
+            raise SpecError(message, "Give no other option than --out.")
         if schema:
             _write(out, _format_schema(step))
         else:
-            _run_step(step, spec, out, given_values)
+            _run_step(step, spec, out, options)
 
-    options = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
-    options |= {name: Annotated[str | None, build_option(name, field)] for name, field in fields.items()}
+    types = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
+    types |= {name: Annotated[str | None, build_option(name, field)] for name, field in fields.items()}
     if positional:
-        options[POSITIONAL] = Annotated[
+        types[POSITIONAL] = Annotated[
             str | None, typer.Argument(metavar=positional.upper(), help=f"The same as --{positional}.")
         ]
     defaults = {"spec": "", "out": "", "schema": False}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=option_type, default=defaults.get(name))
-            for name, option_type in options.items()
+            for name, option_type in types.items()
         ]
     )
-    command.__annotations__ = dict(options)
+    command.__annotations__ = dict(types)
     return command
 
 
@@ -169,9 +170,9 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
     try:
         fields = load_spec_class(step).model_fields
         option_values = {name: parse_value(value, fields[name]) for name, value in options.items()}
-        given_values = _read_spec(spec_file) | option_values
+        field_values = _read_spec(spec_file) | option_values
         with record_span(f"step.{step}") as attributes:
-            request = build_request(step, given_values)
+            request = build_request(step, field_values)
             attributes.update(describe_request(request))
             create_home()
             with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints there

@@ -166,12 +166,12 @@ def forecast_deployment(
 
     sections = params.load(settings().project, model)
     machine = {"instance_type": instance_type, "instance_count": instance_count}
-    given_values = {name: value for name, value in machine.items() if value}
+    machine_values = {name: value for name, value in machine.items() if value}
     # The options compare instances with the serverless endpoint of the section.
-    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if given_values else set[str]()
+    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if machine_values else set[str]()
     names = ReleasePolicy.model_fields.keys() - ignored_fields
     fields = {name: value for name, value in sections.get("serving", {}).items() if name in names}
-    policy = ReleasePolicy.parse(fields | given_values, "section serving")
+    policy = ReleasePolicy.parse(fields | machine_values, "section serving")
     price_region = _find_region(region, sections.get("budget", {}))
     if not price_region:
         raise SpecError("the region of the price is not known.", "Give --region.")

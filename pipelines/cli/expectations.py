@@ -1,4 +1,4 @@
-"""`python -m pipelines expectations`: draft a suite, and validate past partitions by a changed suite."""
+"""`python -m pipelines expectations`: draft a suite, and validate past partitions with a changed suite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipelines.validation.suite_replay import ReplayedPartition
 
 app = typer.Typer(no_args_is_help=True, help="Draft suites, and try changed suites on past partitions.")
-SEVERITIES, MAX_NAMED = ("critical", "warning", "info"), 3
+SEVERITIES, MAX_NAMED_FAILURES = ("critical", "warning", "info"), 3
 
 
 @app.command("suggest")
@@ -117,8 +117,10 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
 def _name_failures(failures: Sequence[dict[str, Any]]) -> str:
     """Name the three most severe failures, and count the others."""
     sorted_failures = sorted(failures, key=lambda failure: SEVERITIES.index(failure["severity"]))
-    names = "; ".join(f"{failure['severity']} {_format_failure(failure)}" for failure in sorted_failures[:MAX_NAMED])
-    return names if len(failures) <= MAX_NAMED else f"{names}; {len(failures) - MAX_NAMED} more"
+    names = "; ".join(
+        f"{failure['severity']} {_format_failure(failure)}" for failure in sorted_failures[:MAX_NAMED_FAILURES]
+    )
+    return names if len(failures) <= MAX_NAMED_FAILURES else f"{names}; {len(failures) - MAX_NAMED_FAILURES} more"
 
 
 def _format_failure(failure: dict[str, Any]) -> str:
@@ -126,7 +128,7 @@ def _format_failure(failure: dict[str, Any]) -> str:
 
 
 def _get_dataset_name(table: str) -> str:
-    """Return the dataset's name, as the name of a staging or published table has it. The dataset need not exist."""
+    """Return the name of the dataset of a staging or published table. The dataset need not exist."""
     return table.removesuffix("_raw")
 
 

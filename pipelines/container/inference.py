@@ -64,9 +64,10 @@ class Prediction(NamedTuple):
     names: Mapping[str, str] = MappingProxyType({})
     """`model` and `version`; empty if they are not known."""
     lookups: Mapping[str, Mapping[str, int]] | None = None
-    """Lookup to the number of rows by outcome; None if nothing was looked up."""
+    """Maps each lookup to the number of rows by outcome; None if nothing was looked up."""
     looked_up: Mapping[str, Sequence[Any]] | None = None
-    """Looked-up feature to the value of each row. It is in the answer, because the store keeps no earlier values."""
+    """Maps each looked-up feature to the value of each row. It is in the answer, because the store keeps no earlier
+    values."""
 
 
 def model_fn(model_dir: str) -> PackagedModel:

@@ -27,7 +27,7 @@ STOPPED_EXIT_CODES = (128 + signal.SIGTERM, 128 + signal.SIGINT)
 TAIL_LINES = 5
 """Number of last output lines of a crashed script that the error quotes."""
 FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
-"""Environment variable of SageMaker's script mode to the folder that it names, relative to the job's working folder."""
+"""Maps each environment variable of SageMaker's script mode to its folder, relative to the job's working folder."""
 Hyperparameters = Mapping[str, int | float | str | list[float]]
 
 
@@ -38,7 +38,7 @@ class Script:
     dataset: str
     path: Path
     bundle: Mapping[str, Path]
-    """Import path, such as pipelines/errors.py, to the file on this machine."""
+    """Maps each import path, such as pipelines/errors.py, to the file on this machine."""
     git_commit: str
 
     def list_code(self) -> list[Path]:

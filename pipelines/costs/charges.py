@@ -99,8 +99,8 @@ class Job(Prediction):
     failure_reason: str | None = None
     """SageMaker's reason, if the job failed."""
     usage: dict[Resource, ResourceUse] = Field(default_factory=dict)
-    """Resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the instance, or
-    its whole disk. A resource that is missing is not known."""
+    """Maps each resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the
+    instance, or its whole disk. A resource that is missing is not known."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     """Share of its time that the training waited for data, as its script reported it; none if it did not."""
 
@@ -253,7 +253,7 @@ def _sort_transitions(job: Job) -> list[Transition]:
 
 
 def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
-    """List the spans of time in which the job trained, each with its begin and end.
+    """List the spans of time in which the job trained, each with its beginning and end.
 
     A span ends when the next transition starts, because the end that SageMaker reports may be earlier.
     """

@@ -6,4 +6,4 @@ from collections.abc import Mapping
 from typing import Any
 
 METRICS: Mapping[str, Any] = {}
-"""Name to metric. A dataset with metrics of its own has a metrics.py: see `pipelines.evaluation.own_metrics`."""
+"""Metrics by name. A dataset with metrics of its own has a metrics.py: see `pipelines.evaluation.own_metrics`."""

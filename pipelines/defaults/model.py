@@ -30,11 +30,11 @@ class Schema:
     """The columns that the model reads, and their categories in the training data."""
 
     features: dict[str, str]
-    """Feature name to its kind: 'number' or 'category'."""
+    """Maps each feature name to its kind: 'number' or 'category'."""
     label: str
     """Name of the label's column."""
     categories: dict[str, list[str]]
-    """Feature to its categories in the training data, for each feature of kind 'category'."""
+    """Maps each feature to its categories in the training data, for each feature of kind 'category'."""
     classes: list[str] = field(default_factory=list)
     """Names of the classes of a multiclass model, in the order of its scores; empty for other models."""
     quantiles: list[float] = field(default_factory=list)

@@ -10,13 +10,13 @@ from pipelines.defaults.arguments import InvalidInput
 from pipelines.defaults.model import Schema
 
 OBJECTIVES = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
-"""Task to xgboost's objective."""
+"""Maps each task to xgboost's objective."""
 METRICS: dict[str, tuple[str, ...]] = {
     "binary": ("logloss", "auc"),
     "multiclass": ("mlogloss", "merror"),
     "regression": ("rmse", "mae"),
 }
-"""Task to the metrics of each round. The first metric decides when to stop; less is better."""
+"""Maps each task to the metrics of each round. The first metric decides when to stop; less is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
 

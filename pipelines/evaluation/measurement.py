@@ -39,7 +39,7 @@ class Measurement:
     metrics: dict[str, float]
     """Metrics by name."""
     tables: dict[str, Table]
-    """Data of the figure: name to table."""
+    """Tables of the figure, by name."""
     draw: Callable[..., None]
     """Takes a path, the tables, the metrics and a title; draws the figure to the path."""
 

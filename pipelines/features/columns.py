@@ -57,6 +57,6 @@ def build_default(dataset: Dataset, lookup: Lookup, name: str) -> ibis.Value:
     return ibis.literal(lookup.features[name], kind)
 
 
-def list_earlier_lookups(dataset: Dataset) -> list[Lookup]:
+def list_lookups_of_earlier_partitions(dataset: Dataset) -> list[Lookup]:
     """List the lookups whose values are those of an earlier partition, in training, scores and requests."""
     return [lookup for lookup in dataset.lookups if lookup.is_of_earlier_partition(dataset.partition)]

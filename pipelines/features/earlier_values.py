@@ -21,7 +21,7 @@ from pipelines.features.columns import (
     KEY_PREFIX,
     build_default,
     compute_columns,
-    list_earlier_lookups,
+    list_lookups_of_earlier_partitions,
     select_feature,
     select_keys,
 )
@@ -52,7 +52,9 @@ def find_first_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
 
 
 def _find_first_begin(dataset: Dataset, begin: dt.datetime) -> dt.datetime:
-    return begin - max((lookup.max_age for lookup in list_earlier_lookups(dataset)), default=dt.timedelta(0))
+    return begin - max(
+        (lookup.max_age for lookup in list_lookups_of_earlier_partitions(dataset)), default=dt.timedelta(0)
+    )
 
 
 def run_features(
@@ -70,10 +72,10 @@ def run_features(
     Raises:
         DataError: a key of a lookup has several values in a partition. A retry cannot help.
     """
-    if not list_earlier_lookups(dataset):
+    if not list_lookups_of_earlier_partitions(dataset):
         return engine(lambda rows: build(dataset, rows, None), Days(begin.date(), last))
     days = Days(find_first_day(dataset, begin), last)
-    for lookup in list_earlier_lookups(dataset):
+    for lookup in list_lookups_of_earlier_partitions(dataset):
         for batch in engine(partial(_find_ambiguous_key, dataset, lookup), days):
             for row in batch.to_pylist():
                 key = ", ".join(f"{name} {row[KEY_PREFIX + name]}" for name in lookup.key)
@@ -90,7 +92,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
         columns: the rows with all their features, as `compute_columns` returned them.
         since: begin of the first partition, UTC, whose rows are returned; None: all rows are.
     """
-    lookups = list_earlier_lookups(dataset)
+    lookups = list_lookups_of_earlier_partitions(dataset)
     if not lookups:
         return columns
     names = columns.columns

@@ -90,4 +90,5 @@ ALLOWED_TYPES: Mapping[Task, tuple[Callable[[pa.DataType], bool], str]] = {
     "multiclass": (_is_class, "a text or an integer"),
     "regression": (_is_number, "an integer or a float"),
 }
-"""Task to two values: a function that decides whether a label may have a type, and the allowed values in words."""
+"""Maps each task to two values: a function that decides whether a label may have a type, and the allowed values in
+words."""

@@ -20,7 +20,7 @@ from pipelines.partitions import Partition
 
 
 class IngestionRowSource(DatasetRowSource):
-    """Read lost staging partitions from the sources of datasets again.
+    """Read lost staging partitions again from the sources of their datasets.
 
     A source that is read by cursor has no partitions, so all its rows are read, once for all its lost partitions.
 

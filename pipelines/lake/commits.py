@@ -72,7 +72,7 @@ def retry_conflicts() -> Iterable:  # type: ignore[type-arg]
         retry=retry_if_exception(_is_conflict),
         stop=stop_after_delay(RETRY_S),
         wait=wait_random_exponential(multiplier=0.05, max=3.0),
-        retry_error_callback=lambda state: _give_up(state.outcome.exception() if state.outcome else None),
+        retry_error_callback=lambda state: _raise_conflict(state.outcome.exception() if state.outcome else None),
     )
 
 
@@ -86,5 +86,5 @@ def _is_conflict(error: BaseException) -> bool:
     return isinstance(error, (CommitFailedException, IntegrityError, ValidationException))
 
 
-def _give_up(error: BaseException | None) -> None:
+def _raise_conflict(error: BaseException | None) -> None:
     raise ConflictError(f"the lake's catalog stayed busy for {RETRY_S:.0f} s in process {os.getpid()}: {error}.")

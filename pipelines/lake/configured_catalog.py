@@ -85,10 +85,10 @@ def explain_errors() -> Iterator[None]:
         translation = translate_known_error(error)
         reason = describe_reason(error.orig or error)
         if isinstance(translation, ServiceError):
-            hint = f"Is {PREFIX}URI right, and the database up?"
+            hint = f"Check {PREFIX}URI, and whether the database is up."
             raise ServiceError(f"the lake's catalog does not answer: {reason}.", hint) from None
         if type(translation) is DataError:
-            raise DataError(f"the lake's catalog cannot be read: {reason}.", f"Is {PREFIX}URI right?") from None
+            raise DataError(f"the lake's catalog cannot be read: {reason}.", f"Check {PREFIX}URI.") from None
         raise
     except NotInstalledError as error:
         raise SpecError(f"the lake's catalog cannot be opened: {describe_reason(error)}.") from None

@@ -29,7 +29,7 @@ _ICEBERG_TYPES = {
     **dict.fromkeys((pa.large_string(), pa.string_view()), pa.string()),
     **dict.fromkeys((pa.large_binary(), pa.binary_view()), pa.binary()),
 }
-"""Arrow's type to the type in which Iceberg stores it. Types that are not listed are stored unchanged."""
+"""Maps each type of Arrow to the type in which Iceberg stores it. Types that are not listed are stored unchanged."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class Evolution:
 
     added: Mapping[str, pa.DataType] = field(default_factory=dict)
     widened: Mapping[str, tuple[pa.DataType, pa.DataType]] = field(default_factory=dict)
-    """Column to its type before and after the write."""
+    """Maps each column to its type before and after the write."""
     since: Mapping[str, str] = field(default_factory=dict)
-    """Table properties to set: the first partition that has a column, or that has it in its wider type."""
+    """Table properties to set, by name. Their values are the first partition that has a column, or has it in its wider
+    type."""
 
     def describe(self) -> list[str]:
         """Describe the changes, one line for each column."""

@@ -17,8 +17,8 @@ from pipelines.errors import DataError
 from pipelines.lake import differences, evolution, history, views
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import PARTITION_PROPERTY, ChangeCounts, Commit, retry_conflicts
+from pipelines.lake.digest_files import write_file_with_digest
 from pipelines.lake.month_table import MonthTable
-from pipelines.lake.named_file import write_named_file
 from pipelines.lake.new_files import NewFiles, build_properties, check_first_rows, commit_new_files, write_new_files
 from pipelines.lake.partitions import (
     WHOLE_PARTITION,
@@ -126,7 +126,7 @@ class Lake:
                 create_table(self.catalog, name, rows.schema)
                 table = load_table(self.catalog, name)
                 add_columns = evolution.plan_new_columns(table, rows.schema).apply
-                with write_named_file(table, partition, rows) as new_files:
+                with write_file_with_digest(table, partition, rows) as new_files:
                     commit_new_files(table, new_files, None, build_properties(partition, new_files), add_columns)
         history.expire_old_snapshots(table)
 

@@ -18,9 +18,9 @@ from pyiceberg.table import Table
 
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import DATE_COLUMN, retry_conflicts
+from pipelines.lake.digest_files import write_file_with_digest
 from pipelines.lake.evolution import plan_new_columns
 from pipelines.lake.history import expire_old_snapshots
-from pipelines.lake.named_file import write_named_file
 from pipelines.lake.new_files import build_properties, commit_new_files
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class TableVersion:
         """
         where = EqualTo(DATE_COLUMN, month.isoformat())
         has_rows = any(self._table.scan(row_filter=where).plan_files())
-        with write_named_file(self._table, month, rows) as new_files:
+        with write_file_with_digest(self._table, month, rows) as new_files:
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,
             # which would skip that check, are off in all tables of the lake.
             commit_new_files(self._table, new_files, where if has_rows else None, build_properties(month, new_files))

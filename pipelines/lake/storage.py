@@ -180,4 +180,6 @@ def _translate_remote_errors(location: str, *, is_one_file: bool = True) -> Iter
         if isinstance(translation, (ServiceError, DataError)) and AWS_ERROR.search(str(error)):
             raise translation from None
         reason = describe_reason(error)
-        raise ServiceError(f"{location} cannot be read: {reason}.", "Does the lake's storage answer?") from None
+        raise ServiceError(
+            f"{location} cannot be read: {reason}.", "Check whether the lake's storage answers."
+        ) from None

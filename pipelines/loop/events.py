@@ -108,7 +108,8 @@ class History:
     events: tuple[Event, ...] = field(default=(), repr=False)
     """The events, oldest first."""
     trainings: Mapping[str, Training] = field(default_factory=dict)
-    """Run to its training. A run that runs again, because a person cleared it in Airflow, has one training."""
+    """Maps each run to its training. A run that runs again, because a person cleared it in Airflow, has one
+    training."""
     breaker_runs: tuple[str, ...] = ()
     """Runs that drift started and that ended since the last reset, newest last."""
 

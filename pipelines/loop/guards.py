@@ -161,7 +161,7 @@ GUARDS: Mapping[str, Guard] = {
     "per_week": check_per_week,
     "budget": check_budget,
 }
-"""The guards of trainings that drift requests: name to guard, the most serious first."""
+"""The guards of trainings that drift requests, by name; the most serious is first."""
 SCHEDULE_GUARDS: Mapping[str, Guard] = {"age": check_age}
 """The guards of the schedule's runs."""
 ALERTING = ("data_quality", "breaker")

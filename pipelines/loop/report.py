@@ -9,20 +9,20 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pipelines.backtest.study import NEVER
+from pipelines.backtest.study import NEVER_STRATEGY
 from pipelines.costs.charges import format_usd
-from pipelines.loop.study import DRIFT, MONTHLY, Strategy, Study, TimelineEvent, compare_strategies
+from pipelines.loop.study import DRIFT_STRATEGY, MONTHLY_STRATEGY, Strategy, Study, TimelineEvent, compare_strategies
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 from pipelines.pages.page import write_page
 
 PAGE = "loop.html"
 """Name of the page's file, and of its template."""
 STYLES = {
-    NEVER: {"color": REFERENCE_COLOR, "linestyle": "--", "linewidth": 1.6},
-    MONTHLY: {"color": CHAMPION_COLOR, "linestyle": "-.", "linewidth": 1.6},
-    DRIFT: {"color": CANDIDATE_COLOR, "linewidth": 2.2},
+    NEVER_STRATEGY: {"color": REFERENCE_COLOR, "linestyle": "--", "linewidth": 1.6},
+    MONTHLY_STRATEGY: {"color": CHAMPION_COLOR, "linestyle": "-.", "linewidth": 1.6},
+    DRIFT_STRATEGY: {"color": CANDIDATE_COLOR, "linewidth": 2.2},
 }
-"""Name of a strategy to the style of its line."""
+"""Maps the name of each strategy to the style of its line."""
 COLORS = {
     "promoted": "#14632b",
     "rolled_back": "#9b1c26",
@@ -32,7 +32,7 @@ COLORS = {
     "held_back": REFERENCE_COLOR,
     "reset": CANDIDATE_COLOR,
 }
-"""Kind of event to its color; the rows of the timeline are in this order, from top to bottom."""
+"""Maps each kind of event to its color; the rows of the timeline are in this order, from top to bottom."""
 
 
 def write_report(folder: Path, study: Study) -> Path:
@@ -63,12 +63,12 @@ def summarize_study(study: Study) -> list[str]:
 def summarize_gain(study: Study) -> list[str]:
     """Describe how the loop compares with each other strategy, in one line for each."""
     lines = []
-    for other_strategy in (NEVER, MONTHLY):
-        gain = compare_strategies(study.weeks, DRIFT, other_strategy, study.metric)
+    for other_strategy in (NEVER_STRATEGY, MONTHLY_STRATEGY):
+        gain = compare_strategies(study.weeks, DRIFT_STRATEGY, other_strategy, study.metric)
         if gain:
             difference = f"{gain.mean:+.4f} {study.metric.title} a week on average, {gain.low:+.4f} to {gain.high:+.4f}"
-            lines.append(f"{DRIFT} against {other_strategy}: {gain.direction} ({difference})")
-    return lines or [f"{DRIFT}: one week is not enough for a comparison"]
+            lines.append(f"{DRIFT_STRATEGY} against {other_strategy}: {gain.direction} ({difference})")
+    return lines or [f"{DRIFT_STRATEGY}: one week is not enough for a comparison"]
 
 
 def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.backtest.primary import AUC, PRIMARY_METRICS, Gain, PrimaryMetric, compare_values
-from pipelines.backtest.study import NEVER, Scorer, build_labelled_rows
+from pipelines.backtest.study import NEVER_STRATEGY, Scorer, build_labelled_rows
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
@@ -28,17 +28,17 @@ from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
-MONTHLY, DRIFT = "retrain monthly", "on drift"
-"""Names of strategies, as the report shows them; `NEVER` is the third."""
+MONTHLY_STRATEGY, DRIFT_STRATEGY = "retrain monthly", "on drift"
+"""Names of strategies, as the report shows them; `NEVER_STRATEGY` is the third."""
 STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
-    (NEVER, "the first champion serves throughout", ()),
+    (NEVER_STRATEGY, "the first champion serves throughout", ()),
     (
-        MONTHLY,
+        MONTHLY_STRATEGY,
         "trained again as of the first of each month; a version that does not pass the gate never serves",
         ("backfill", "schedule"),
     ),
     (
-        DRIFT,
+        DRIFT_STRATEGY,
         "trained when the drift sensor requests it, on drift or by age, and no guard holds it back; only promoted "
         "versions serve",
         ("drift",),
@@ -82,7 +82,7 @@ class Week:
     rows: int
     """Labelled rows."""
     values: Mapping[str, float]
-    """Name of each strategy to its primary metric in this week."""
+    """Maps the name of each strategy to its primary metric in this week."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         served_versions = [
             ServedVersion(training.version, training.as_of)
             for training in trainings
-            if training.outcome == "passed" and training.version in (promoted_versions if title == DRIFT else versions)
+            if training.outcome == "passed"
+            and training.version in (promoted_versions if title == DRIFT_STRATEGY else versions)
         ]
         runs = [first_run, *(training.run for training in trainings)]
         known_costs = [costs[run] for run in runs if run in costs]

@@ -42,7 +42,7 @@ class DriftHistory:
     """Decision on each window, in the same order."""
     policy: Policy
     facts: Mapping[str, str]
-    """Name to value, shown at the top of the page."""
+    """Values that the top of the page shows, by name."""
 
 
 def write_report(folder: Path, history: DriftHistory) -> Path:

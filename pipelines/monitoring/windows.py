@@ -39,7 +39,7 @@ from pipelines.monitoring.profiles.reference import SCORE_EDGES
 
 ProfilesByDay = Mapping[dt.date, Profile]
 COLUMN_KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
-"""Kind of a column in a profile to its kind in a comparison."""
+"""Maps each kind of column in a profile to its kind in a comparison."""
 FULL_WEIGHT = 1.0
 """Weight of scores, labels and performance: drift of one of them is enough for an alarm."""
 
@@ -74,9 +74,9 @@ def compare_windows(
 
     Args:
         record: the reference, with the profiles of its own days.
-        days: day to its profile, which was counted in the bins of the reference; up to the last day to decide on.
+        days: profile of each day, counted in the bins of the reference; up to the last day to decide on.
         length: number of days of a window.
-        weights: feature to its importance, 0 to 1; a feature that is missing here has 0. If all are 0, all features
+        weights: importance of each feature, 0 to 1; a feature that is missing here has 0. If all are 0, all features
             get the same weight, because otherwise none could cause an alarm.
         policy: policy with the level of the intervals, and the smallest number of rows.
         label_delay_days: number of days after which the labels of a day are known.
@@ -245,7 +245,7 @@ def _build_score_and_label_columns(
 
 
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
-    """Select the reference's days in the weeks of the window a year before; all its days if these are too few."""
+    """Select the reference's days in the same weeks of the year before; all of its days if these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {
         day: profile

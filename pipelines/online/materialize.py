@@ -1,6 +1,6 @@
 """Write the lake's values of looked-up features to the online store, so that it has the newest value of each key.
 
-The event time of a record is the begin of its partition, plus a millisecond for each commit of the table up to the last
+The event time of a record is when its partition begins, plus a millisecond for each commit of the table up to the last
 write of the partition. So a later partition is newer, whenever it was written. Within one partition, the last write is
 the newest. The store keeps the record with the newest event time. So order and number of the writes do not matter: an
 interrupted run, two runs at a time, and a backfill of an old day all end with the same records.

@@ -64,7 +64,7 @@ class OnlineStore:
         try:
             return self._records.read(identifiers)
         except StoreError as error:
-            raise ServiceError(str(error), "Is AWS_ENDPOINT_URL right, and drydock up?") from None
+            raise ServiceError(str(error), "Check AWS_ENDPOINT_URL, and whether drydock is up.") from None
 
     def write(self, group: str, identifier: str, record: Record, ttl_days: int = 0) -> None:
         """Write a record, unless the stored one is as new or newer. Idempotent.
@@ -150,5 +150,5 @@ def _translate_errors(ignored_code: str = "") -> Iterator[None]:
         if error.response["Error"]["Code"] != (ignored_code or None):
             raise ServiceError(f"the online store refused a request: {error}.") from None
     except BotoCoreError as error:
-        hint = "Is AWS_ENDPOINT_URL right, and drydock up?"
+        hint = "Check AWS_ENDPOINT_URL, and whether drydock is up."
         raise ServiceError(f"the online store does not answer: {error}.", hint) from None

@@ -30,7 +30,8 @@ def write_page(path: Path, template: str, pictures: Sequence[Path], **values: An
     Args:
         path: file to write.
         template: name of a file in `pages/templates`.
-        pictures: PNG files. The template has them in its variable `pictures`: file name without suffix to base64.
+        pictures: PNG files. The variable `pictures` of the template maps the name of each, without suffix, to its
+            content in base64.
         **values: other variables of the template.
 
     Returns:

@@ -17,7 +17,7 @@ from pipelines.system.files import read_json_object, write_json
 from pipelines.system.locks import hold_lock
 
 KINDS = {"models": "Evaluations", "drift": "Drift", "shadow": "Shadow tests"}
-"""Folder of each kind of report to its title."""
+"""Maps the folder of each kind of report to its title."""
 INDEX, SUMMARY = "index.html", "summary.json"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOUR_COLUMN = "hour"
 """Name of the column of the hour, 0 to 23 in UTC, of datasets with partitions by hour."""
 EXAMPLES: dict[Unit, str] = {"hour": "2013-01-31T05", "day": "2013-01-31", "month": "2013-01"}
-"""Unit to an example of a key."""
+"""Maps each unit to an example of a key."""
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)")
 _MONTH = re.compile(r"\d{4}-\d\d")
 

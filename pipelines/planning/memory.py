@@ -20,14 +20,15 @@ from pipelines.planning.sizes import (
 BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 """Bytes of a value by precision."""
 STATES: dict[str, tuple[float, float, float]] = {"fp32": (4, 4, 0), "mixed": (2, 2, 4), "bf16": (2, 2, 0)}
-"""Precision of a training to the bytes of a parameter: its weight, its gradient, and the optimizer's fp32 copy of it.
+"""Maps each precision of a training to the bytes of a parameter: its weight, its gradient, and the optimizer's fp32
+copy of it.
 
 `mixed` is that of Micikevicius et al. 2018, as ZeRO counts it. torch's autocast, and FSDP with a MixedPrecisionPolicy,
 store as `fp32` does, and compute in bf16: with Adam, both are 16 bytes."""
 BLOCK = 256
 """Parameters that share the scale of a quantized optimizer (bitsandbytes; 2,048 in Dettmers et al. 2022)."""
 OPTIMIZERS = {"sgd": 0.0, "momentum": 4.0, "adam": 8.0, "adam8bit": 2 * (1 + 4 / BLOCK)}
-"""Optimizer to the bytes of its states for a parameter."""
+"""Maps each optimizer to the bytes of its states for a parameter."""
 GATHERED_LAYERS = 2
 """Layers that FSDP has whole at a time: the one that is computed, and the next one."""
 LOSS_COPIES = 3

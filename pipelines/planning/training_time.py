@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.planning.accelerators import find_peak_flops
 from pipelines.planning.sizes import MAX_PARAMETERS, DecoderSize, require_positive, require_share
-
-__all__ = [
-    "compute_utilization",
-    "count_attention_flops",
-    "count_token_flops",
-    "estimate_training_s",
-    "find_peak_flops",
-]
 
 
 def count_token_flops(
@@ -25,7 +16,7 @@ def count_token_flops(
     (Narayanan et al. 2021, section 5.1).
 
     Args:
-        parameters: number of parameters, without embeddings that are only looked up, if these matter.
+        parameters: number of parameters. Leave out embeddings that are only looked up, if they are a large part.
         is_recomputed: whether gradient checkpointing is used.
         is_lora: whether all but LoRA's matrices are frozen.
         attention: operations of attention scores in the forward pass for each token; see `count_attention_flops`.

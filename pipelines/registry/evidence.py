@@ -43,11 +43,11 @@ def collect_evidence(
             help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    champion, days_newer = candidate.champion, candidate.days_newer
+    champion, days_after_champion = candidate.champion, candidate.days_after_champion
     if champion:
         check_task(champion, dataset.task)
     # A champion with a later as_of may have been trained on this holdout: a comparison with its scores would be unfair.
-    is_comparable = champion is not None and (days_newer or 0) >= 0
+    is_comparable = champion is not None and (days_after_champion or 0) >= 0
     score_champion = load_scorer(champion) if champion and is_comparable else None
     holdout = read_holdout(dataset, features, evaluation, score_champion)
     columns = tuple(dataset.features)
@@ -55,7 +55,7 @@ def collect_evidence(
     return Evidence(
         holdout=holdout,
         features=columns,
-        days_newer=days_newer,
+        days_after_champion=days_after_champion,
         package=_measure_candidate(candidate, sample, policy.serving.batch_rows) if policy.serving else None,
         cost_usd=read_cost_usd(candidate.version),
     )

@@ -35,7 +35,7 @@ BRANCHES = {
     ),
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
-"""Branch of the tree to the tags that it shows, without their prefix."""
+"""Maps each branch of the tree to the tags that it shows, without their prefix."""
 HOLDOUT_PREFIX = "holdout_"
 """Prefix of the names of holdout metrics in a run."""
 SPLITS = ("train", "holdout")

@@ -39,7 +39,7 @@ class RegisteredCandidate:
     """SHA-256 of those files of the package that the training wrote."""
 
     @cached_property
-    def days_newer(self) -> int | None:
+    def days_after_champion(self) -> int | None:
         """Days from the champion's as_of to the version's; negative if the champion is newer, None without a champion.
 
         Raises:

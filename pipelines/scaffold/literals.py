@@ -7,13 +7,13 @@ from collections.abc import Sequence
 LINE_CHARS = 120
 """Length of the longest line of code, characters."""
 ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-"""Character to its escape sequence in Python."""
+"""Maps each character to its escape sequence in Python."""
 
 
 def quote(text: str) -> str:
     """Write a text as a literal in double quotes; in single quotes if it has more double quotes (as ruff does)."""
-    mark = "'" if text.count('"') > text.count("'") else '"'
-    return f"{mark}{_escape(text, mark)}{mark}"
+    quote_char = "'" if text.count('"') > text.count("'") else '"'
+    return f"{quote_char}{_escape(text, quote_char)}{quote_char}"
 
 
 def escape(text: str) -> str:
@@ -21,8 +21,8 @@ def escape(text: str) -> str:
     return _escape(text, '"')
 
 
-def _escape(text: str, mark: str) -> str:
-    escapes = {**ESCAPES, mark: f"\\{mark}"}
+def _escape(text: str, quote_char: str) -> str:
+    escapes = {**ESCAPES, quote_char: f"\\{quote_char}"}
     return "".join(escapes.get(char) or (char if char.isprintable() else _escape_code(ord(char))) for char in text)
 
 
@@ -33,7 +33,7 @@ def _escape_code(code: int) -> str:
 
 
 def format_tuple(texts: Sequence[str]) -> str:
-    """Write texts as a tuple of Python."""
+    """Write texts as the Python code of a tuple."""
     return f"({', '.join(map(quote, texts))}{',' if len(texts) == 1 else ''})"
 
 

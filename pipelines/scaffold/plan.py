@@ -48,11 +48,11 @@ class Plan:
     key: Sequence[str]
     """Columns of the key, in addition to the day."""
     features: Mapping[str, str]
-    """Feature to its kind, in the order of the source."""
-    later: Mapping[str, str]
-    """Columns that are not known at prediction time: name to the reason."""
+    """Maps each feature to its kind, in the order of the source."""
+    known_later: Mapping[str, str]
+    """Maps each column that is not known at prediction time to the reason."""
     dropped: Mapping[str, str]
-    """Columns that are not read: name to the reason."""
+    """Maps each column that is not read to the reason."""
     max_solo_auc: float
     """Largest AUC (or concordance) of one feature alone."""
 
@@ -85,16 +85,18 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         _check_key(request.key, sample.table, columns, {label.name, *request.known_later}, days)
     key = request.key or _find_key(sample.table, columns, [*time_names, *other_names], days, ask)
     solo_aucs = {name: _compute_solo_auc(columns[name], label) for name in other_names if columns[name].is_feature}
-    later = dict.fromkeys(request.known_later, "as the option --known-later says")
+    known_later = dict.fromkeys(request.known_later, "as the option --known-later says")
     for name, value in solo_aucs.items():
         if value > MAX_SOLO_AUC and name not in (*request.known_before, *request.known_later, *key):
-            later[name] = f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known-before"
-    features, dropped = _choose_features(other_names, columns, label, {*later, *request.known_later}, key)
+            known_later[name] = (
+                f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known-before"
+            )
+    features, dropped = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
     if not features:
         message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
         raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
     max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
-    return Plan(request, sample, columns, time, days, label, list(key), features, later, dropped, max_solo_auc)
+    return Plan(request, sample, columns, time, days, label, list(key), features, known_later, dropped, max_solo_auc)
 
 
 def _has_clock(column: Column) -> bool:
@@ -244,7 +246,7 @@ def _compute_solo_auc(column: Column, label: Label) -> float:
 
 
 def _choose_features(
-    names: Sequence[str], columns: Mapping[str, Column], label: Label, later: set[str], key: Sequence[str]
+    names: Sequence[str], columns: Mapping[str, Column], label: Label, later_names: set[str], key: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the features with their kinds, and the columns that are not read with the reason."""
     features, dropped = dict[str, str](), dict[str, str]()
@@ -260,7 +262,7 @@ def _choose_features(
     }
     for name in names:
         column = columns[name]
-        if name in later:
+        if name in later_names:
             continue
         if _is_reserved(name, label.task, is_key=name in key):
             dropped[name] = "the tables of predictions use the name; rename it in the source"

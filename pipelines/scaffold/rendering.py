@@ -30,7 +30,7 @@ PROJECT_FILES = {
     "dvc.yaml.j2": "dvc.yaml",
     "params.yaml.j2": "params.yaml",
 }
-"""Template to the file of a project. params.yaml is written last, because a folder with this file counts as a
+"""Maps each template to the file of a project. params.yaml is written last, because a folder with this file counts as a
 project."""
 MODEL_FILES = {
     "dataset.py.j2": "datasets/{name}/__init__.py",
@@ -40,7 +40,7 @@ MODEL_FILES = {
     "dag.py.j2": "dags/{name}.py",
     "test.py.j2": "tests/test_{name}.py",
 }
-"""Template to the file of a model."""
+"""Maps each template to the file of a model."""
 TYPE_NAMES = {
     pa.float64(): "pa.float64()",
     pa.int64(): "pa.int64()",
@@ -49,7 +49,7 @@ TYPE_NAMES = {
     pa.date32(): "pa.date32()",
     pa.timestamp("us", "UTC"): "UTC",
 }
-"""Type to its expression in source.py, where UTC is a constant."""
+"""Maps each type to its expression in source.py, where UTC is a constant."""
 SIZES = ("train_days", "holdout_days", "min_train_days", "max_missing_days", "validation_days")
 """Attributes of `Sizes` that the templates use."""
 MODELS_LINE = re.compile(r"^(\s*- models: \[)([^\]]*)\]", re.M)
@@ -119,7 +119,7 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     label, request = plan.label, plan.request
     expressions = _list_expressions(plan)
     has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
-    known_later = {label.name: "", **{name: _select_inferred(reason) for name, reason in plan.later.items()}}
+    known_later = {label.name: "", **{name: _select_inferred(reason) for name, reason in plan.known_later.items()}}
     prediction = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
     source = describe_source(plan)
     return {

@@ -89,7 +89,7 @@ def find_secret_variable(plan: Plan) -> str:
 
 def list_columns(plan: Plan) -> dict[str, pa.DataType]:
     """Return the columns that are read and their types, in the order of the source."""
-    used_names = {plan.time, plan.label.name, *plan.key, *plan.features, *plan.later} - {""}
+    used_names = {plan.time, plan.label.name, *plan.key, *plan.features, *plan.known_later} - {""}
     columns = {}
     for name in plan.sample.table.column_names:
         if name not in used_names or name not in plan.columns:

@@ -25,8 +25,8 @@ CONFLICT = "<<<<<<< "
 class Update:
     """What an update changed."""
 
-    since: str
-    """Version of Leeway whose templates the files had."""
+    old_version: str
+    """Version of Leeway whose templates the files were written from before the update."""
     changed: list[str] = field(default_factory=list)
     """Files that the update changed, with those that have conflicts."""
     conflicts: list[str] = field(default_factory=list)

@@ -28,7 +28,7 @@ class RequestScores(NamedTuple):
     scores: list[Any]
     """Score of each row, as JSON values."""
     lookups: dict[str, dict[str, int]]
-    """Lookup to the number of rows by outcome."""
+    """Maps each lookup to the number of rows by outcome."""
 
 
 @dataclass(frozen=True)

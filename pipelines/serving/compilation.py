@@ -21,7 +21,7 @@ from pipelines.features.columns import (
     KEY_PREFIX,
     build_default,
     compute_columns,
-    list_earlier_lookups,
+    list_lookups_of_earlier_partitions,
     select_feature,
     select_keys,
 )
@@ -52,7 +52,8 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
     """
     lookups = require_lookups(dataset) if has_lookups else ()
     row_schema = row_schema.remove_metadata()
-    looked_up = {name for lookup in [*lookups, *list_earlier_lookups(dataset)] for name in lookup.features}
+    stored_lookups = [*lookups, *list_lookups_of_earlier_partitions(dataset)]
+    looked_up = {name for lookup in stored_lookups for name in lookup.features}
     try:
         compiled = CompiledFeatures(
             row_schema=row_schema,
@@ -103,7 +104,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
     feature_columns = [defaults.get(name, select_feature(dataset, table, name)) for name in computed_names]
     features = _select_instead_of_drop(table.select(POSITION, *feature_columns, *select_keys(table, keys)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
-    if lookups:  # the age of a looked-up value is measured from the begin of the row's partition
+    if lookups:  # the age of a looked-up value is measured from the beginning of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
     columns = [name for name in row_schema.names if name in needed_columns]
     types = _find_duckdb_types(schema)
@@ -120,7 +121,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
 
 def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
     """Return the default of each feature whose value is that of an earlier partition, which no request has."""
-    lookups = list_earlier_lookups(dataset)
+    lookups = list_lookups_of_earlier_partitions(dataset)
     return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 ENDPOINT_TAG = "leeway:endpoint"
 """Tag of each endpoint, configuration and model that Leeway made; its value is the endpoint's name."""
 VARIANT = "AllTraffic"
-"""Name of the only production variant. It stays the same, so that alarms outlive a deployment."""
+"""Name of the only production variant. It stays the same, so that alarms stay valid after a deployment."""
 ALARM_KINDS = ("errors", "error-count", "latency")
 """Last parts of the names of an endpoint's alarms."""
 LISTS = {
@@ -66,7 +66,7 @@ def describe_endpoint(sagemaker: Any, endpoint: str) -> dict[str, Any] | None:
 
 
 def read_tags(sagemaker: Any, arn: str) -> dict[str, str]:
-    """Return the tags of a resource, key to value."""
+    """Return the values of a resource's tags, by key."""
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
     return {str(tag["Key"]): str(tag["Value"]) for page in pages for tag in page["Tags"]}
 
@@ -76,7 +76,9 @@ def delete_endpoint(sagemaker: Any, endpoint: str) -> None:
     _delete(sagemaker, "endpoint", EndpointName=endpoint)
 
 
-def delete_unused(sagemaker: Any, endpoint: str, keep: Collection[str] = (), before: dt.datetime | None = None) -> int:
+def delete_unused_resources(
+    sagemaker: Any, endpoint: str, keep: Collection[str] = (), before: dt.datetime | None = None
+) -> int:
     """Delete the configurations and models that Leeway made for an endpoint. Idempotent.
 
     Args:

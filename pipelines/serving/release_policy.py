@@ -12,7 +12,7 @@ from pipelines.contract import Spec
 MIN_LINEAR_PERCENT = 10
 """SageMaker's smallest step of a linear release, percent of the instances."""
 WHOLE_MINUTE_S = 60
-AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
+RELEASE_AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
 """Values for a release at once, without alarms. They apply to a rollback, and to a serverless endpoint: SageMaker moves
 traffic step by step, and back after an alarm, only between instances."""
 MEMORY_STEP_MB = 1_024
@@ -89,12 +89,13 @@ class ReleasePolicy(Spec):
         if self.serverless_load > self.serverless_max_concurrency:
             raise ValueError("serverless_load must not be larger than serverless_max_concurrency")
         unsupported_settings = {
-            f"traffic {self.traffic}": "traffic" in self.model_fields_set and self.traffic != AT_ONCE["traffic"],
+            f"traffic {self.traffic}": "traffic" in self.model_fields_set
+            and self.traffic != RELEASE_AT_ONCE["traffic"],
             "rollback by alarms": "rollback" in self.model_fields_set and self.rollback,
             "capture_percent": self.capture_percent > 0,
             "shadow_minutes": self.shadow_minutes > 0,
         }
-        if names := [name for name, is_given in unsupported_settings.items() if is_given]:
+        if names := [name for name, is_set in unsupported_settings.items() if is_set]:
             raise ValueError(f"a serverless endpoint of SageMaker cannot have {', '.join(names)}")
         return self
 
@@ -107,4 +108,4 @@ class ReleasePolicy(Spec):
     def build_release(self) -> dict[str, Any]:
         """Return the fields of the policy by name; a serverless endpoint is released at once."""
         values = self.model_dump(include=set(ReleasePolicy.model_fields))
-        return values if self.serverless_memory_mb is None else {**values, **AT_ONCE}
+        return values if self.serverless_memory_mb is None else {**values, **RELEASE_AT_ONCE}

@@ -34,7 +34,7 @@ from pipelines.system.log import log
 LOOKUP_THREADS = 8
 """Requests whose lookups are in progress at a time."""
 TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": len("2013-01")}
-"""Unit of partitions to the length of their names."""
+"""Maps each unit of partitions to the length of their names."""
 
 
 @dataclass(frozen=True)

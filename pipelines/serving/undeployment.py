@@ -84,7 +84,7 @@ class Endpoints:
                 _require_model(endpoint, model)
                 endpoint_resources.delete_endpoint(self.sagemaker, name)
                 self._wait_for_deletion(name)
-            endpoint_resources.delete_unused(self.sagemaker, name)
+            endpoint_resources.delete_unused_resources(self.sagemaker, name)
             endpoint_resources.delete_alarms(self.cloudwatch, name)
         if endpoint and endpoint.model:
             evidence = {"config": "", "region": self.sagemaker.meta.region_name}

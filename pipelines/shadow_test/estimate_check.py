@@ -8,13 +8,13 @@ from pipelines.evaluation.statistics.hypotheses import decide
 
 
 def check_upper_bound(name: str, estimate: Estimate, bound: float, unit: str) -> Check:
-    """Check that a value is at most `bound`: passed or failed if its whole interval is on one side of the bound.
+    """Check that a value is at most `bound`. The outcome is undecided if the bound is within the value's interval.
 
     Args:
         name: name of the check.
         estimate: the value with its interval.
         bound: largest allowed value.
-        unit: what the estimate was measured on, in the plural, for the reason.
+        unit: what the rows of the estimate are, in the plural, such as "requests". The reason contains it.
     """
     return _check(name, estimate, bound, unit, decide(-estimate, -bound, 0.0), "at most")
 
@@ -24,12 +24,12 @@ def check_lower_bound(name: str, estimate: Estimate, bound: float, unit: str) ->
     return _check(name, estimate, bound, unit, decide(estimate, bound, 0.0), "at least")
 
 
-def _check(name: str, estimate: Estimate, bound: float, unit: str, outcome: str, word: str) -> Check:
+def _check(name: str, estimate: Estimate, bound: float, unit: str, outcome: str, relation: str) -> Check:
     value = f"{name} is {estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
     if outcome == UNDECIDED:
-        reason = f"{value}: {estimate.rows} {unit} leave open whether it is {word} {bound:g}"
+        reason = f"{value}: {estimate.rows} {unit} are too few to decide whether it is {relation} {bound:g}"
     else:
-        reason = f"{value}, {'as required:' if outcome == PASSED else 'but must be'} {word} {bound:g}"
+        reason = f"{value}, {'as required:' if outcome == PASSED else 'but must be'} {relation} {bound:g}"
     return Check(
         name=name,
         value=estimate.value,

@@ -49,7 +49,7 @@ class Copies(NamedTuple):
     """Scores of the requests that the shadow variant answered."""
 
     by_body: Mapping[bytes, deque[list[Any]]]
-    """Digest of the request to the scores of each of its answers."""
+    """Maps the digest of each request to the scores of each of its answers."""
     lines: int
     """Captured lines of the shadow variant, those without scores included."""
 

@@ -19,7 +19,7 @@ from pipelines.shadow_test.limits import ShadowLimits
 from pipelines.shadow_test.pairs import Scores
 
 BINS = 10
-"""Number of bins between the smallest and the largest score of the champion, with equally many of its rows each."""
+"""Number of bins between the smallest and the largest score of the champion. Each has the same number of its rows."""
 
 
 def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: ShadowLimits) -> Check:
@@ -29,7 +29,7 @@ def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: Sh
         task: what the models predict.
         champion: the champion's scores, at least one row.
         challenger: the challenger's scores of the same rows.
-        limits: the limits; their threshold is already the one of the gate's policy, if that alone sets one.
+        limits: the limits. If they set no threshold, the caller has set the one of the gate's policy.
     """
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         is_same = champion.to_numpy().argmax(axis=1) == challenger.to_numpy().argmax(axis=1)
@@ -63,7 +63,7 @@ def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> C
 
 
 def count_scores(champion: Scores, challenger: Scores) -> ComparedColumn:
-    """Count the scores of both versions in bins of the champion's scores; of classes, count those predicted."""
+    """Count the scores of both versions in bins of the champion's scores, or the predicted classes if there are any."""
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         # The last bin is that of unseen values.
         counts = (

@@ -28,7 +28,7 @@ class VariantMetrics:
     errors: int
     """Invocations that were answered with a 4XX or 5XX error, or not in time."""
     latency_ms: dict[str, float]
-    """Statistic to the model's latency, milliseconds; empty without invocations."""
+    """Maps each statistic to the model's latency, milliseconds; empty without invocations."""
 
 
 def read_variant_metrics(endpoint: str, variant: str, period: Period) -> VariantMetrics:

@@ -67,7 +67,7 @@ class ModelStatus:
     last_training_at: dt.datetime | None
     """When the last training was started, UTC; None if there was none."""
     endpoints: Mapping[str, str]
-    """Endpoint to the version that it serves."""
+    """Maps each endpoint to the version that it serves."""
     month_usd: float
     """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
     project_month_usd: float

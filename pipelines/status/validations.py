@@ -60,8 +60,8 @@ class Validation:
     def is_refused(self) -> bool:
         """Whether it refused the partition: a critical expectation failed, or too many rows failed warnings.
 
-        The latter is read from the evidence file of the validation; without the file, the partition counts as
-        published.
+        Whether too many rows failed is read from the evidence file of the validation. Without the file, the partition
+        counts as published.
         """
         severities = {failure.severity for failure in self.failures}
         if "critical" in severities or "warning" not in severities:
@@ -81,9 +81,9 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
         unit: unit of its partitions.
         first: first day that is read; the same for all datasets.
     """
-    newest = lake.get_or_read(TABLE, ("newest", first), lambda: _find_newest(lake, first))
+    newest_records = lake.get_or_read(TABLE, ("newest", first), lambda: _find_newest(lake, first))
     validations: dict[Partition, Validation] = {}
-    for record in newest.get(dataset, ()):
+    for record in newest_records.get(dataset, ()):
         partition = make_partition({DATE_COLUMN: record["date"], HOUR_COLUMN: record["hour"]}, unit)
         failures = [Failure(**{name: text or "" for name, text in item.items()}) for item in record["failures"] or ()]
         validations[partition] = Validation(dataset, partition, record["run"], record["validated_at"], failures)
@@ -92,12 +92,12 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
 
 def _find_newest(lake: CachedLake, first: dt.date) -> dict[str, list[Record]]:
     """Find the last validation of each partition; return them by dataset."""
-    newest: dict[tuple[Any, ...], Record] = {}
+    newest_records: dict[tuple[Any, ...], Record] = {}
     for record in lake.read_file_records(TABLE, QUERY, first):
         key = record["dataset"], record["date"], record["hour"]
-        if key not in newest or newest[key]["validated_at"] <= record["validated_at"]:
-            newest[key] = record
+        if key not in newest_records or newest_records[key]["validated_at"] <= record["validated_at"]:
+            newest_records[key] = record
     records: dict[str, list[Record]] = {}
-    for record in newest.values():
+    for record in newest_records.values():
         records.setdefault(record["dataset"], []).append(record)
     return records

@@ -22,15 +22,15 @@ from pipelines.system.log import log
 RETRY_S = 60.0
 """Seconds after which a document that could not be written is tried again, even if nothing has changed."""
 VISIT_S = 300.0
-"""Seconds after a request of the page for which changes are written."""
+"""Changes are written until this number of seconds after the page's last request."""
 MAX_PAUSE_S = 30.0
 """Longest pause between two checks, seconds; the interval may be longer."""
 WATCHED_FILE, REQUESTED_FILE = "watched", "requested"
-"""Files beside the documents. This process touches the first when it has checked the lake. Airflow's API server touches
-the second when the page requests a document."""
+"""Empty files beside the documents. This process touches the first each time it has checked the lake. Airflow's API
+server touches the second each time the page requests a document."""
 BUSY_FACTOR = 3
-"""Shortest pause after the documents were written, as a multiple of the time that this took. So even a lake that
-changes all the time costs at most a quarter of a CPU."""
+"""Shortest pause after the documents were written, as a multiple of the time that this took. So a lake that changes all
+the time costs at most a quarter of a CPU, unless the pause is `MAX_PAUSE_S`."""
 
 
 def watch(interval_s: float) -> None:
@@ -41,8 +41,7 @@ def watch(interval_s: float) -> None:
 
     The contents may have changed if the location of a table's metadata, the modification time of a file of parameters
     or the day in UTC has changed. One query reads all locations. An outage of the lake is logged once; the next check
-    tries again. Running jobs are read from SageMaker every
-    15 seconds.
+    tries again. Running jobs are read from SageMaker every 15 seconds.
 
     Args:
         interval_s: seconds between two checks.
@@ -81,7 +80,7 @@ class Watcher:
         self._versions: Any = None
         """Value of `_read_versions` when the documents were last written."""
         self._problems: Mapping[str, str] = {}
-        """Document that could not be written, to the reason."""
+        """Maps each document that could not be written to the reason."""
         self._outage = ""
         self._retry_at = math.inf
 

@@ -81,7 +81,7 @@ class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.problems: dict[str, LeewayError] = {}
-        """Document that could not be written, to the error."""
+        """Maps each document that could not be written to the error."""
 
     def attempt(self, name: str, build: Callable[[], T]) -> T | None:
         """Return what `build` returns; None if it raises an error, which is then in `problems`."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from pipelines.code_files import PARAMS_FILE, find_project, get_model_file
 from pipelines.contract import Result, Spec
 from pipelines.errors import DataError, InvalidError
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.system.log import log
 from pipelines.tuning.record import TuningRecord
 
@@ -32,7 +32,7 @@ SHOWN_METRICS = {
     "multiclass": ("log_loss", "macro_auc", "accuracy", "macro_f1"),
     "regression": ("rmse", "mae", "r2", "bias"),
 }
-"""Task to the metrics that are logged."""
+"""Maps each task to the metrics that are logged."""
 
 
 def _require_model_name(name: str) -> str:
@@ -64,7 +64,7 @@ class EvaluateSpec(Spec):
     """Name of the training job; empty: the name in the record."""
     tuning: TuningRecord | None = None
     """The search that found the hyperparameters; null: the one that the record or section `train` names, if any."""
-    reference: Policy = Policy()
+    reference: BinPolicy = BinPolicy()
     """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
     """dvc.lock of the run; for a model in PROJECT/models/NAME, the project's. If the file exists, its digest is part of

@@ -18,7 +18,7 @@ class ForecastDeploymentResult(DeploymentForecast):
 
 
 def run(spec: ForecastDeploymentSpec) -> ForecastDeploymentResult:
-    """Forecast the deployment. The project's other endpoints are those that the lake knows.
+    """Forecast the deployment. The project's other endpoints are read from the lake.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.

@@ -85,11 +85,11 @@ class GateResult(Result):
     package_digest: str = ""
     """SHA-256 of the whole package as it was judged, its code included; empty for a model that is not registered."""
     facts: dict[str, str] = Field(default_factory=dict)
-    """Description of the candidate: name to value."""
+    """Description of the candidate: values by name."""
     hyperparameters: dict[str, str] = Field(default_factory=dict)
-    """Hyperparameters of the training: name to value; empty for a model that is not registered."""
+    """Hyperparameters of the training: values by name; empty for a model that is not registered."""
     differences: dict[str, list[str]] = Field(default_factory=dict)
-    """Tags and parameters that differ from the champion's: name to the champion's and the candidate's value."""
+    """Maps each tag or parameter that differs from the champion's to the champion's and the candidate's value."""
     champion: str = ""
     """Version that the candidate was compared with; empty if there was none."""
     model_name: str = ""

@@ -43,7 +43,7 @@ class MaterializeResult(Result):
     partitions: list[PartitionKey]
     """Partitions whose values are in the store, the newest first."""
     groups: dict[str, str]
-    """Lookup to the name of its feature group."""
+    """Maps each lookup to the name of its feature group."""
     records: int = 0
     """Keys of all lookups in these partitions."""
     written: int = 0

@@ -64,7 +64,7 @@ class OutcomesResult(Result):
 
 
 def run(spec: OutcomesSpec) -> OutcomesResult:
-    """Replace the partition's outcomes by its current predictions, joined with its published labels.
+    """Replace the partition's outcomes with its current predictions, joined with its published labels.
 
     Raises:
         DataError: the partition is not published; a retry helps once it is. Or its labels cannot be computed; a retry

@@ -64,7 +64,7 @@ class ProfileResult(Result):
     missing_columns: list[str]
     """Features that the file does not have."""
     changed_types: dict[str, str]
-    """Feature to its type, for features that had another type in training. Their values are not counted."""
+    """Maps each feature to its type, for features that had another type in training. Their values are not counted."""
     empty: list[str]
     """Features without a value in any row."""
     changed: bool
@@ -76,7 +76,7 @@ def run(spec: ProfileSpec) -> ProfileResult:
 
     Raises:
         DataError: the rows cannot be read, or the version has no reference. A retry cannot help.
-        SpecError: the engine is not installed, or `reference` is given with an alias. A retry cannot help.
+        SpecError: the engine is not installed, or `reference` is set and `version` is an alias. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: other writers kept changing the table. A retry can help.
     """
@@ -103,7 +103,7 @@ def run(spec: ProfileSpec) -> ProfileResult:
 
 
 def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
-    """Return the state of each file to count: the file of rows; for an hour, the files of its day's hours there."""
+    """Return the state of each file to count: `spec.rows`; for an hour, all files of the day in the same folder."""
     hour = spec.partition if isinstance(spec.partition, Hour) else None
     other_files = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
     return {path: _identify_file(path) for path in sorted({*other_files, spec.rows})}

@@ -43,7 +43,7 @@ class ReproSpec(Spec):
     """Stages to run first, even if DVC finds them up to date, because it does not know all their inputs: for
     `snapshot`, the lake."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Overrides of the model's params.yaml: section to key to value."""
+    """Overrides of the model's params.yaml: maps each section to its keys and their values."""
     model: str = ""
     """Model whose stages run, with the parameters of models/NAME/params.yaml; empty in a project without models."""
     commit: str = ""
@@ -83,7 +83,8 @@ class ReproResult(Result):
     git_commit: str
     """Commit of the code, with '-dirty' if files differed from it."""
     stages: dict[str, dict[str, Output]]
-    """Stage, without `@MODEL`, to output path to its data, for every stage in dvc.lock."""
+    """Maps each stage, without `@MODEL`, to its output paths, and each path to its data, for every stage in
+    dvc.lock."""
     ran: list[str]
     """Stages, without `@MODEL`, whose command ran; all others were up to date, or came from the run cache."""
 

@@ -1,6 +1,6 @@
 """Take the champion out of service: the previous champion becomes champion again. Idempotent.
 
-The version that is taken out is blocked: promoting it again has to be forced.
+The version that is taken out is blocked: it can be promoted again only with `force`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class RollbackSpec(Spec):
     to: str = ""
     """Version that becomes champion; empty: the previous champion."""
     champion: str = ""
-    """Version that has to be champion, or else nothing is rolled back; empty: any. With it, a person who saw another
-    champion cannot roll back further than intended."""
+    """Version that the caller takes for the champion; empty: any. If another version is champion now, nothing is rolled
+    back, so that nobody undoes a promotion that they have not seen."""
     force: bool = False
     """Whether `to` may be a version that was never champion, or was rolled back or retired."""
 
@@ -46,11 +46,11 @@ class RollbackResult(Result):
     version: str
     """Version that is champion now."""
     previous: str
-    """Version that was rolled back; promoting it again has to be forced."""
+    """Version that was rolled back; it can be promoted again only with `force`."""
     changed: bool
     """Whether this call rolled back; false if its DAG run did so before, or `to` was champion already."""
     reason: str
-    """The reason, in one line."""
+    """Why `version` is champion now, in one line."""
 
 
 def run(spec: RollbackSpec) -> RollbackResult:
@@ -60,9 +60,9 @@ def run(spec: RollbackSpec) -> RollbackResult:
     was not set is completed, and no second rollback is started.
 
     Raises:
-        PromotionError: there is no champion, or no earlier one; another version became champion meanwhile, or is
-            champion instead of `champion`; `to` was never champion or is blocked, and `force` is not set. A retry
-            cannot help.
+        PromotionError: there is no champion, or no earlier one; another version became champion meanwhile; the
+            champion is not the version in `spec.champion`; or `to` was never champion or is blocked, and `force` is
+            not set. A retry cannot help.
         DataError: there is no such model or version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the rollback.
     """

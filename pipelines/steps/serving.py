@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, field_validator
 
 from pipelines.contract import Result
-from pipelines.serving.release_policy import AT_ONCE, ReleasePolicy
+from pipelines.serving.release_policy import RELEASE_AT_ONCE, ReleasePolicy
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def run(spec: ServingSpec) -> ServingResult:
     return ServingResult(
         model_name=spec.model,
         version=str(version.version),
-        policy={**policy, **AT_ONCE} if goes_back else policy,
+        policy={**policy, **RELEASE_AT_ONCE} if goes_back else policy,
         is_rollback=goes_back,
     )
 

@@ -84,7 +84,9 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
         )
     if cause := _find_cause(error, DISK_ERRORS, DISK_ERROR_TEXTS):
         reason = describe_reason(cause)
-        return StorageError(f"a file cannot be read or written: {reason}.", "Is the disk read-only, or failing?")
+        return StorageError(
+            f"a file cannot be read or written: {reason}.", "Check whether the disk is read-only or failing."
+        )
     if isinstance(error, OSError) and (match := AWS_ERROR.search(str(error))):
         return _translate_aws_error(match[1], describe_reason(error))
     if cause := _find_cause(error, (), (MEMORY_TEXT,)):
@@ -141,14 +143,15 @@ def _translate_by_table(error: BaseException) -> Iterator[LeewayError | None]:
 
 def _translate_service_error(error: BaseException) -> LeewayError:
     return ServiceError(
-        f"a service does not answer: {describe_reason(error)}.", "Is it up? `make up` starts the embedded ones."
+        f"a service does not answer: {describe_reason(error)}.",
+        "Check whether it is up. `make up` starts the embedded ones.",
     )
 
 
 def _translate_aws_error(code: str, reason: str) -> LeewayError:
     if PERMANENT_AWS_ERRORS.fullmatch(code):
-        return DataError(f"S3 refuses a request: {reason}.", "Are the bucket, the address and the credentials right?")
-    return ServiceError(f"S3 does not answer: {reason}.", "Is its address right, and is it up?")
+        return DataError(f"S3 refuses a request: {reason}.", "Check the bucket, the address and the credentials.")
+    return ServiceError(f"S3 does not answer: {reason}.", "Check its address, and whether it is up.")
 
 
 def _translate_aws_setup_error(error: BaseException) -> LeewayError:
@@ -210,7 +213,7 @@ def _translate_sqlalchemy_error(error: Any) -> LeewayError | None:
     if type(error.orig).__module__.startswith("sqlite3"):
         return _translate_sqlite_error(error.orig)
     if type(error).__name__ in ("OperationalError", "InterfaceError"):
-        return ServiceError(f"a database does not answer: {describe_reason(error)}.", "Is its address right?")
+        return ServiceError(f"a database does not answer: {describe_reason(error)}.", "Check its address.")
     return None
 
 

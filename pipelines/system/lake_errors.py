@@ -42,7 +42,7 @@ def translate_lake_error(error: BaseException, reason: str, *, is_content_error:
     location = next(filter(None, map(_find_location, reversed(frames))), "")
     path = location.removeprefix("file://") or "a file of the lake"
     if "://" in path and isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-        return ServiceError(f"{path} cannot be read: {reason}.", "Does the lake's storage answer?")
+        return ServiceError(f"{path} cannot be read: {reason}.", "Check whether the lake's storage answers.")
     return DataError(f"{path} cannot be read: {reason}.", RESTORE_DAY if LAKE_DATA_FILE.search(path) else RESTORE_LAKE)
 
 

@@ -57,13 +57,15 @@ def _download(uri: str, target: Path) -> None:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in ("404", "NoSuchKey", "NoSuchBucket"):
-            raise DataError(f"{uri} does not exist.", "Has the training job succeeded?") from None
+            raise DataError(f"{uri} does not exist.", "Check whether the training job succeeded.") from None
         raise ServiceError(f"S3 refused {uri}: {error}.") from None
     except BotoCoreError as error:
         translation = translate_known_error(error)
         if isinstance(translation, SpecError):  # AWS is not set up here: no credentials, for example
             raise translation from None
-        raise ServiceError(f"S3 does not answer: {error}.", "Is AWS_ENDPOINT_URL right, and drydock up?") from None
+        raise ServiceError(
+            f"S3 does not answer: {error}.", "Check AWS_ENDPOINT_URL, and whether drydock is up."
+        ) from None
 
 
 def _unpack(archive: Path, folder: Path, origin: str) -> None:

@@ -19,21 +19,25 @@ from urllib.parse import unquote, urlsplit
 
 TRACEPARENT = "TRACEPARENT"
 """Variable with the trace and the span that a process continues: VERSION-TRACE-SPAN-FLAGS (W3C Trace Context)."""
-PATTERN = re.compile(r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+TRACEPARENT_PATTERN = re.compile(
+    r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+)
 EXPORTERS = ("", "otlp", "otlp_proto_http")
-"""Values of OTEL_TRACES_EXPORTER with which spans are sent. With any other value, such as none, they are not."""
+"""Values of OTEL_TRACES_EXPORTER with which spans are sent. With any other value, such as `none`, no span is sent."""
 DEFAULT_ENDPOINT = "http://localhost:4318"
 SEND_TIMEOUT_S = 1.0
 """Longest time that a process waits for the collector. After a failure, it sends no more spans."""
 MAX_TEXT_CHARS = 200
-"""Number of characters of a text that a span shows."""
+"""Largest number of characters of a text in a span. The rest of the text is cut off."""
 log = logging.getLogger("leeway")
 _failed_endpoints: set[str] = set()
 
 
 @contextmanager
 def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Record a span while the block runs. Spans and child processes of the block continue it in TRACEPARENT.
+    """Record a span while the block runs, and set TRACEPARENT to it.
+
+    So spans of the block, and spans of processes that the block starts, become children of this span.
 
     Without a TRACEPARENT whose trace is sampled, nothing is recorded. If a span cannot be sent, a warning is logged and
     the span is lost. No error is raised in either case.
@@ -46,8 +50,8 @@ def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator
         The attributes, to which the block may add.
     """
     attributes = {} if attributes is None else attributes
-    given_traceparent = os.environ.get(TRACEPARENT, "")
-    match = PATTERN.fullmatch(given_traceparent)
+    outer_traceparent = os.environ.get(TRACEPARENT, "")
+    match = TRACEPARENT_PATTERN.fullmatch(outer_traceparent)
     if match is None or not int(match[3], 16) & 1 or not _is_on():
         yield attributes
         return
@@ -62,7 +66,7 @@ def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator
         attributes["error.type"] = type(error).__name__  # not its text, which may have values of the data
         raise
     finally:
-        os.environ[TRACEPARENT] = given_traceparent
+        os.environ[TRACEPARENT] = outer_traceparent
         end = {"endTimeUnixNano": str(time.time_ns()), "attributes": _encode(attributes), "status": status}
         _send(span | end)
 
@@ -114,7 +118,7 @@ def _post(url: str, request: dict[str, Any], problems: list[str]) -> None:
         import urllib.request
 
         if urlsplit(url).scheme not in {"http", "https"}:
-            raise ValueError("not an address of HTTP")
+            raise ValueError("not an HTTP address")
         headers = {"Content-Type": "application/json", **_parse_pairs(_get_variable("HEADERS"))}
         certificate = _get_variable("CERTIFICATE") or None
         context = ssl.create_default_context(cafile=certificate) if url.startswith("https:") else None

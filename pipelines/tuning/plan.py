@@ -13,8 +13,8 @@ from pipelines.parameters import MAX_DAYS
 from pipelines.tuning.space import Space, list_grid_values
 
 Strategy = Literal["bayesian", "random", "grid", "hyperband"]
-"""How trials are proposed: by the results so far (tree-structured Parzen estimator), at random, each point of a grid
-once, or as with bayesian and with poor trials stopped early, after few rounds, by Hyperband."""
+"""How trials are proposed. bayesian: from the results so far (tree-structured Parzen estimator); random: at random;
+grid: each point of a grid once; hyperband: as bayesian, and Hyperband stops poor trials after few rounds."""
 
 
 class PlanSpec(Spec):
@@ -23,13 +23,13 @@ class PlanSpec(Spec):
     needs: ClassVar[Mapping[str, str]] = {"instance_type": "budget_usd", "region": "budget_usd"}
 
     space: Space
-    """Hyperparameter to its range, such as {low: 3, high: 10, type: int} or {low: 0.01, high: 0.3, log: true}, or to a
+    """For each hyperparameter a range, such as {low: 3, high: 10, type: int} or {low: 0.01, high: 0.3, log: true}, or a
     list of values. A searched hyperparameter overrides that of section `train`."""
     strategy: Strategy = "bayesian"
     """bayesian (proposals learn from the results), random, grid (each point of the space once), or hyperband (bayesian,
     and poor trials are stopped after few rounds)."""
     early_stopping: Literal["none", "median"] = "none"
-    """median: stop a trial that is worse than half of the earlier trials after as many rounds."""
+    """median: stop a trial that is worse than half of the earlier trials were after the same number of rounds."""
     trials: Annotated[int, Field(ge=1, le=10_000)] = 30
     """Number of trials. After a larger number is set, a finished search continues."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -41,7 +41,7 @@ class PlanSpec(Spec):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 13
     """Seed of the proposals. With parallel 1, equal plans give equal trials."""
     max_hours: Annotated[float, Field(gt=0)] | None = None
-    """Hours of work after which no further trial is started; null: no limit. Trials that run then are finished."""
+    """Hours of work after which no further trial is started; null: no limit. Running trials are not stopped."""
     max_trial_s: Annotated[int, Field(ge=1, le=30 * 86_400)] = 3_600
     """Seconds after which a trial is stopped and counts as failed."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
@@ -52,8 +52,8 @@ class PlanSpec(Spec):
     region: str = "us-east-1"
     """Region of AWS, for the price."""
     warm_start: str = ""
-    """Folder that an earlier search wrote, or the id of its MLflow run. Its finished trials inside the space are given
-    to the strategy, and count neither as trials nor as candidates for the winner."""
+    """Folder that an earlier search wrote, or the id of its MLflow run. The strategy learns from its finished
+    trials inside the space. They count neither as trials nor as candidates for the winner."""
 
     @field_validator("*", mode="before")
     @classmethod

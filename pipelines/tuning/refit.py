@@ -11,7 +11,7 @@ from pipelines.system.s3 import open_folder
 from pipelines.tuning.record import RECORD_FILE, TuningRecord, read_record
 
 HOLDOUT_METRICS = {"logloss": "log_loss", "mlogloss": "log_loss", "rmse": "rmse"}
-"""Metric of a training to the same metric of the holdout."""
+"""Maps each metric of a training to the same metric of the holdout."""
 
 
 def write_refit(output: Path, record: str, section: Mapping[str, Any], metrics: Mapping[str, float]) -> None:

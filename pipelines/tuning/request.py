@@ -23,7 +23,7 @@ from pipelines.tuning.space import Range
 from pipelines.versioning.git import describe_commit
 
 IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", "seed", "warm_start")
-"""Fields of the plan that change what a trial is or which are proposed. Others may change while a tuning goes on."""
+"""Fields of the plan that change what a trial is or which are proposed. Others may change while a tuning runs."""
 
 
 @dataclass(frozen=True)

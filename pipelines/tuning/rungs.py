@@ -6,12 +6,12 @@ The module is light, because Airflow's operators import it.
 from __future__ import annotations
 
 DEFAULT_ROUNDS = 400
-"""Number of rounds of a script that does not say so itself, for the rungs of Hyperband."""
+"""Number of rounds from which the rungs are computed if no hyperparameter `num_round` is set."""
 REDUCTION = 3
-"""Hyperband: a third of the trials goes on after each rung, and the next rung is three times as high."""
+"""Hyperband: a third of the trials continues after each rung, and the next rung has three times as many rounds."""
 RUNGS = 3
 """Hyperband: number of rungs with the last one, which is the full number of rounds: 400 rounds give 44, 132 and 400.
-With a lower first rung, boosting with a low learning rate would be stopped before it shows what it is worth."""
+With a lower first rung, boosting with a low learning rate would be stopped before its loss has fallen."""
 
 
 def compute_first_rung(num_round: int) -> int:

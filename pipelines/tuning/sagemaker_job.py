@@ -25,7 +25,7 @@ STRATEGIES: dict[Strategy, str] = {
     "grid": "Grid",
     "hyperband": "Hyperband",
 }
-"""Strategy to its name in SageMaker."""
+"""Maps each strategy to its name in SageMaker."""
 MIN_RUNTIME_S = 120
 """Smallest MaxRuntimeInSeconds of a tuning job."""
 

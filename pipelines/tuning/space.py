@@ -31,7 +31,7 @@ class Range(Parameters):
     type: Literal["float", "int"] = "float"
     """Kind of number."""
     log: bool = False
-    """Whether the search is as fine between 0.01 and 0.1 as between 0.1 and 1."""
+    """Whether values are chosen on a logarithmic scale: as many between 0.01 and 0.1 as between 0.1 and 1."""
     step: Annotated[float, Field(gt=0)] | None = None
     """Distance between two values; without it, an int has a step of 1, and a float any value."""
 
@@ -104,13 +104,13 @@ def _check_space(space: dict[str, Item]) -> dict[str, Item]:
 
 
 Space = Annotated[dict[str, Item], AfterValidator(_check_space)]
-"""Hyperparameter to its range or its values."""
+"""Maps each hyperparameter to its range or its values."""
 CheckedSpace = Mapping[str, Range | list[Value]]
 """A space that was checked."""
 
 
 def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:
-    """Return hyperparameter to its values, for a grid.
+    """Return the values of each hyperparameter for a grid, by name.
 
     Raises:
         ValueError: a range is continuous, or the grid has more than `MAX_GRID_POINTS` points.

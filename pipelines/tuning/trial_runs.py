@@ -20,7 +20,7 @@ from pipelines.tuning.space import Value
 
 State = Literal["complete", "stopped", "failed"]
 STATUSES: dict[State, str] = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
-"""State of a trial to the status of its run."""
+"""Maps each state of a trial to the status of its run."""
 
 
 class TrainedTrial(Parameters):

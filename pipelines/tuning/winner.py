@@ -26,7 +26,7 @@ def read_winner(folder: Path) -> TuningRecord:
     try:
         return TuningRecord.model_validate({name: content[name] for name in TuningRecord.model_fields})
     except (KeyError, TypeError, ValueError):
-        raise DataError(f"{folder / BEST_FILE} is no result of a tuning.", "The step `tune` writes it.") from None
+        raise DataError(f"{folder / BEST_FILE} is not a result of a tuning.", "The step `tune` writes it.") from None
 
 
 def apply_winner(params_file: Path, winner: TuningRecord) -> dict[str, tuple[Any, Any]]:
@@ -39,10 +39,10 @@ def apply_winner(params_file: Path, winner: TuningRecord) -> dict[str, tuple[Any
         winner: what `read_winner` returned.
 
     Returns:
-        Hyperparameter to its value before (None if it had none) and after, of those that changed.
+        Maps each changed hyperparameter to its old value (None if it had none) and its new value.
 
     Raises:
-        SpecError: the file does not exist, or its section `train` is no mapping. A retry cannot help.
+        SpecError: the file does not exist, or its section `train` is not a mapping. A retry cannot help.
     """
     from ruamel.yaml import YAML
 
@@ -74,7 +74,7 @@ def _get_mapping(content: Any, name: str, origin: Path) -> Any:
     """Return a mapping inside a mapping; create it if it is missing."""
     value = content.setdefault(name, {})
     if not isinstance(value, Mapping):
-        raise SpecError(f"{origin}: {name} is no mapping.", "Correct the file.")
+        raise SpecError(f"{origin}: {name} is not a mapping.", "Correct the file.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Record as a validation that failed that a person withdrew a partition."""
+"""Represent the withdrawal of a partition by a person as a failed validation."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Code:
     uv_lock: str
     """SHA-256 of the project's uv.lock; empty if it has none."""
     versions: Mapping[str, str]
-    """Name to version, of Python and the libraries."""
+    """Versions of Python and the libraries, by name."""
 
     @classmethod
     def describe(cls, folder: Path, commit: str = "") -> Self:

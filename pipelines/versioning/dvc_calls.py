@@ -193,7 +193,7 @@ def _explain_dvc_failure(text: str) -> LeewayError:
     if "acquire lock" in text:
         return ConflictError(text)
     if any(phrase in text for phrase in ("Could not connect", "failed to connect", "failed to push", "failed to pull")):
-        return ServiceError(text, "Is LEEWAY_DVC_REMOTE right, and the remote up?")
+        return ServiceError(text, "Check LEEWAY_DVC_REMOTE, and whether the remote is up.")
     return SpecError(text) if "does not exist" in text or "not found" in text else InvalidError(text)
 
 

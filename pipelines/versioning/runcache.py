@@ -213,4 +213,6 @@ def _connect_remote() -> Iterator[tuple[Any, str]]:
         remote, root = url_to_fs(url, **options)
         yield remote, root
     except Exception as error:  # fsspec's backends raise errors of any type
-        raise ServiceError(f"DVC's remote {url} failed: {type(error).__name__} {error}.", "Is it up?") from None
+        raise ServiceError(
+            f"DVC's remote {url} failed: {type(error).__name__} {error}.", "Check whether it is up."
+        ) from None

@@ -26,7 +26,7 @@ def on_task_instance_running(previous_state: Any, task_instance: Any) -> None:
 
 
 def drop_frames(logger: Any, method: str, line: dict[str, Any]) -> dict[str, Any]:
-    """Replace a line about an error that Leeway raised on purpose by the error's class and text, without its frames."""
+    """In a line about an error that Leeway raised on purpose, show the error's class and text, and not its frames."""
     error = line.get("exc_info")
     if error is True:
         error = sys.exc_info()[1]

@@ -9,7 +9,7 @@ from typing import Any
 from stack.airflow.client import AirflowClient
 
 _OVERLAP = timedelta(seconds=10)
-"""An update reads the changes since this time before the last update.
+"""The periods of two updates overlap by this time, so that no change is missed.
 
 Airflow stores the time of the SQL statement as the time of a change, but the change can be read only after the commit.
 """
@@ -33,7 +33,7 @@ def select_newest_runs(runs: Iterable[Json]) -> dict[str, Json]:
 class RunCache:
     """The runs of one DAG. All of them are read from Airflow once; an update reads only the runs that have changed.
 
-    The runs of a year are four pages, and each page costs Airflow much work.
+    A request for the runs of a year has an answer of four pages, and each page costs Airflow much work.
     """
 
     def __init__(self, client: AirflowClient, dag_id: str) -> None:

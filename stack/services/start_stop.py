@@ -42,7 +42,7 @@ MAX_PORT_CHOICES = 3
 starts."""
 
 SERVICE_PACKAGES = ("airflow", "mlflow", "moto")
-"""Packages that the services need, of which an environment without the extra `local` lacks some."""
+"""Packages that the services need. Without the extra `local`, an environment lacks some of them."""
 
 _POLL_S = 0.1
 # The supervisors that this process has started. They outlive it; Python warns of a Popen object that is deleted while

@@ -1,4 +1,4 @@
-"""Limit the HTTP server's connections: their number at a time, and the time for which a client may be silent or slow.
+"""Limit how many connections the HTTP server has at a time, and for how long a client may be silent or slow.
 
 Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or one byte a
 minute, would keep threads forever.
@@ -32,13 +32,13 @@ class ConnectionLimits:
             one waits.
         min_silence_s: Seconds for which a connection without a complete head is never closed. In this time, even a
             loaded machine reads a head that has arrived.
-        patience_s: Seconds in total for which the server waits for a client that sends or reads.
-        min_bytes_per_s: For each time that a client has sent or read this number of bytes, it gets one more second.
+        max_wait_s: Seconds in total for which the server waits for a client that sends or reads.
+        min_bytes_per_s: For each such number of bytes that a client has sent or read, the server waits one second more.
     """
 
     max_connections: int = 256
     min_silence_s: float = 2.0
-    patience_s: float = 20.0
+    max_wait_s: float = 20.0
     min_bytes_per_s: float = 4096.0
 
 
@@ -53,7 +53,7 @@ class LimitedSocket(io.RawIOBase):
     def __init__(self, connection: socket.socket, limits: ConnectionLimits) -> None:
         super().__init__()
         self._connection, self._min_bytes_per_s = connection, limits.min_bytes_per_s
-        self._remaining_s = limits.patience_s
+        self._remaining_s = limits.max_wait_s
 
     def readable(self) -> bool:
         """Return True."""
@@ -122,17 +122,17 @@ class LimitedServer(ThreadedWSGIServer):
         super().__init__(host, port, application, LimitedRequestHandler, fd=listener.fileno())
         self.limits = limits or ConnectionLimits()
         self._condition = threading.Condition()
-        # The sockets of all connections, the oldest first, with the time.monotonic() at which each was accepted; None
-        # once the head of its request has arrived.
-        self._silent_since: dict[socket.socket, float | None] = {}
+        # Maps the socket of each connection, the oldest first, to the time.monotonic() at which it was accepted, or to
+        # None once the head of its request has arrived.
+        self._accepted_at: dict[socket.socket, float | None] = {}
         self._is_stopping = False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start the thread of a new connection, once there are fewer connections than the limit."""
         with self._condition:
-            while len(self._silent_since) >= self.limits.max_connections and not self._is_stopping:
-                self._close_oldest_silent()
-            self._silent_since[request] = time.monotonic()
+            while len(self._accepted_at) >= self.limits.max_connections and not self._is_stopping:
+                self._close_oldest_silent_connection()
+            self._accepted_at[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -149,9 +149,9 @@ class LimitedServer(ThreadedWSGIServer):
     def protect_connection(self, request: socket.socket) -> bool:
         """Exempt a connection from closing, because its request has arrived. Return False if it is closed already."""
         with self._condition:
-            if request in self._silent_since:
-                self._silent_since[request] = None
-            return request in self._silent_since
+            if request in self._accepted_at:
+                self._accepted_at[request] = None
+            return request in self._accepted_at
 
     def shutdown(self) -> None:
         """Stop the loop that accepts connections."""
@@ -160,19 +160,19 @@ class LimitedServer(ThreadedWSGIServer):
             self._condition.notify_all()
         super().shutdown()
 
-    def _close_oldest_silent(self) -> None:
+    def _close_oldest_silent_connection(self) -> None:
         """Close the oldest silent connection. If none may be closed yet, wait until one may be, or until one ends."""
-        silent_connections = ((request, since) for request, since in self._silent_since.items() if since is not None)
-        request, since = next(silent_connections, (None, 0.0))
-        wait_s = since + self.limits.min_silence_s - time.monotonic()
+        silent_connections = ((request, time_s) for request, time_s in self._accepted_at.items() if time_s is not None)
+        request, accepted_at = next(silent_connections, (None, 0.0))
+        wait_s = accepted_at + self.limits.min_silence_s - time.monotonic()
         if request is None or wait_s > 0:
             self._condition.wait(None if request is None else wait_s)
             return
-        del self._silent_since[request]
+        del self._accepted_at[request]
         with contextlib.suppress(OSError):  # the client has closed it
             request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
 
     def _remove_connection(self, request: socket.socket) -> None:
         with self._condition:
-            self._silent_since.pop(request, None)
+            self._accepted_at.pop(request, None)
             self._condition.notify_all()

@@ -1,4 +1,4 @@
-"""Answer the requests that moto cannot answer with an error in AWS's format, which clients can read."""
+"""If moto cannot answer a request, answer it with an error in AWS's format, which clients can read."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 CODES = {404: "UnknownOperationException", 405: "MethodNotAllowed"}
 INTERNAL_FAILURE = 500
-TOO_SLOW = Refusal(400, "RequestTimeout", "The body of the request did not arrive within the timeout period.")
+BODY_TIMEOUT = Refusal(400, "RequestTimeout", "The body of the request did not arrive within the timeout period.")
 
 
 class ErrorAnswers:
@@ -34,7 +34,7 @@ class ErrorAnswers:
         except ConnectionError:  # the client is gone
             raise
         except TimeoutError:  # the client sends the body too slowly
-            return answer_error(environ, start_response, TOO_SLOW)
+            return answer_error(environ, start_response, BODY_TIMEOUT)
         except Exception as error:
             return answer_error(environ, start_response, _explain(environ, error))
         status, headers = start_calls[-1][:2]

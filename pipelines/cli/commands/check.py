@@ -10,7 +10,7 @@ from pipelines.cli.options import JsonOption, ModelArgument
 from pipelines.cli.terminal import make_console, write_json
 
 COLORS = {"yes": "green", "no": "red", "not yet": "yellow"}
-"""Answer to the color in which it is printed."""
+"""Maps each answer to the color in which it is printed."""
 
 
 def run_command(

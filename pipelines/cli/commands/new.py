@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from pipelines.scaffold.creation import Creation
     from pipelines.scaffold.request import Option, Request
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset, such as orders.")
+]
 SourceOption = Annotated[
     str, typer.Option(metavar="PATH|URL", help="File (CSV, JSON lines, Parquet), folder, database or API.")
 ]
 TableOption = Annotated[str, typer.Option(help="Table of the database.")]
 QueryOption = Annotated[str, typer.Option(help="SQL query of the database, instead of a table.")]
 RowsOption = Annotated[str, typer.Option(help="Dotted path to the list of rows in a page of an HTTP API.")]
-TaskOption = Annotated[str, typer.Option(help="binary, multiclass or regression (default: by the label).")]
+TaskOption = Annotated[str, typer.Option(help="binary, multiclass or regression (default: inferred from the label).")]
 LabelOption = Annotated[str, typer.Option(help="Column to predict.")]
 PositiveOption = Annotated[str, typer.Option(help="Value of a binary label that means true.")]
 TimeOption = Annotated[str, typer.Option(help="Column with the time of a row.")]
@@ -43,9 +45,11 @@ KnownBeforeOption = Annotated[
     ),
 ]
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
-ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
+ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="Time of day at which a day is ingested, UTC.")]
 FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
-UpdateOption = Annotated[bool, typer.Option("--update", help="Update the files of the model NAME to this version.")]
+UpdateOption = Annotated[
+    bool, typer.Option("--update", help="Update the files of the model NAME to the templates of this Leeway.")
+]
 LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
 
 
@@ -99,11 +103,13 @@ def _update(request: Request, *, as_json: bool) -> None:
         raise SpecError(message, "Leave the others out, and edit the files instead.")
     result = update(request.name, settings().project)
     if as_json:
-        write_json({"since": result.since, "changed": result.changed, "conflicts": result.conflicts})
+        write_json({"old_version": result.old_version, "changed": result.changed, "conflicts": result.conflicts})
     else:
         for path in result.changed:
             write_line(f"{'conflict' if path in result.conflicts else 'updated'}: {path}")
-        write_line(f"{len(result.changed)} files were updated from the templates of Leeway {result.since}.")
+        write_line(
+            f"{len(result.changed)} files were updated. Their templates were those of Leeway {result.old_version}."
+        )
     if result.conflicts:
         message = f"{', '.join(result.conflicts)}: you and the templates changed the same lines."
         raise DataError(message, "Both versions are in the file: keep one of them, and remove the conflict markers.")
@@ -147,7 +153,7 @@ def _write_json(creation: Creation) -> None:
             "time": plan.time,
             "key": list(plan.key),
             "features": dict(plan.features),
-            "known_later": dict(plan.later),
+            "known_later": dict(plan.known_later),
             "dropped": dict(plan.dropped),
             "rows": sizes.rows,
             "first": str(sizes.first),
@@ -171,7 +177,7 @@ def _print_summary(creation: Creation) -> None:
         "rows": f"{sizes.rows:,} with a label, {sizes.first} to {sizes.last}, {sizes.rows_per_day:.1f} a day",
         "time; key": f"{plan.time or 'in the name of the file'}; {', '.join(plan.key) or 'one row a day'}",
         "features": ", ".join(plan.features),
-        "known later": "\n".join(f"{name}: {reason}" for name, reason in plan.later.items()),
+        "known later": "\n".join(f"{name}: {reason}" for name, reason in plan.known_later.items()),
         "not read": "\n".join(f"{name}: {reason}" for name, reason in plan.dropped.items()),
         "windows": f"{sizes.train_days} days of training, {sizes.holdout_days} of holdout, as of {sizes.as_of}",
         "expectations": _describe_expectations(creation),
@@ -183,8 +189,8 @@ def _print_summary(creation: Creation) -> None:
     make_console().print(table)
     if creation.variable:
         write_line(
-            "The address of the source has a secret, so no file contains it. Set the environment variable "
-            f"{creation.variable} to the address where the steps run."
+            "The address of the source contains a secret, so it was written to no file. Where the steps run, set the "
+            f"environment variable {creation.variable} to the address."
         )
     write_line(f"Next: python -m pipelines check {plan.request.name}, then dvc repro gate@{plan.request.name}")
 

@@ -87,8 +87,8 @@ def _refuse_options(**options: bool) -> None:
     Args:
         options: name of each option, and whether it was given.
     """
-    if given_options := [f"--{name}" for name, is_given in options.items() if is_given]:
-        raise SpecError(f"{', '.join(given_options)} has no effect together with --example.", "Leave it out.")
+    if used_options := [f"--{name}" for name, is_given in options.items() if is_given]:
+        raise SpecError(f"{', '.join(used_options)} has no effect together with --example.", "Leave it out.")
 
 
 def _print_example(dataset: Dataset, address: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipelines.status.documents.models import ModelSummary, Performance
 
 COLORS = {"ok": "green", "drift": "red", "failed": "red", "held back": "yellow", "no champion": "yellow"}
-"""Health to the color in which it is printed."""
+"""Maps each state of health to the color in which it is printed."""
 DEFAULT_INTERVAL_S = 5.0
 """Seconds between two checks of the lake by `--watch`."""
 
@@ -34,7 +34,8 @@ def run_command(
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch", help="Write them, and again after each change while the page is in use, until SIGTERM."
+            "--watch",
+            help="Write the documents, and again after each change while the page is in use, until SIGTERM.",
         ),
     ] = False,
     interval_s: Annotated[
@@ -99,10 +100,10 @@ def _write_documents() -> None:
 
 
 def list_models(models: Sequence[str] | None) -> Sequence[str]:
-    """Return the given models; without any, all models of the project.
+    """Return the models; without any, all models of the project.
 
     Raises:
-        SpecError: no model is given, and the project has none. A retry cannot help.
+        SpecError: no model is named, and the project has none. A retry cannot help.
     """
     if names := models or params.list_model_names(settings().project):
         return names

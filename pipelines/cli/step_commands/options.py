@@ -18,12 +18,12 @@ def build_option(name: str, field: FieldInfo) -> Any:
     """Return typer's option for a field of a Spec."""
     default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
     if name == "dataset" and field.is_required():
-        default = "needed if the project has several"
+        default = "needed if the project has several datasets"
     return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
 
 
 def complete_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with the value `true` added after each boolean option without one, as `--allow-shrink`."""
+    """Return the arguments. After a boolean option without a value, such as `--allow-shrink`, `true` is added."""
     if not arguments or arguments[0] not in STEPS:
         return list(arguments)
     fields = load_spec_class(arguments[0]).model_fields

@@ -18,10 +18,10 @@ SPAN_FIELDS = ("dataset", "partition", "as_of", "version")
 """Fields of a request that its span shows. All others stay out of it: they may hold data, addresses or secrets."""
 
 
-def build_request(step: str, given_values: Mapping[str, Any]) -> Spec:
-    """Build the Spec of a step. A value that is not given comes from the parameters, or else from its default.
+def build_request(step: str, field_values: Mapping[str, Any]) -> Spec:
+    """Build the Spec of a step. A field without a value gets it from the parameters, or else its default.
 
-    If no model is given, it is the one in whose folder the process runs. If no dataset is given, it is that of the
+    Without a model, it is the one in whose folder the process runs. Without a dataset, it is that of the
     model, or else the only one of the project.
 
     Raises:
@@ -29,11 +29,11 @@ def build_request(step: str, given_values: Mapping[str, Any]) -> Spec:
             of the model name another dataset. A retry cannot help.
     """
     spec_class = load_spec_class(step)
-    model = str(given_values.get(spec_class.model_field) or find_model(Path.cwd()))
+    model = str(field_values.get(spec_class.model_field) or find_model(Path.cwd()))
     if not model:
-        _require_model(step, given_values)
+        _require_model(step, field_values)
     sections = params.load(settings().project, model)
-    values = {**sections.get(step, {}), **given_values}
+    values = {**sections.get(step, {}), **field_values}
     if "dataset" in spec_class.model_fields:
         values["dataset"] = _find_dataset(spec_class, sections, model, str(values.get("dataset") or ""))
     request = spec_class.parse(values, step)
@@ -51,7 +51,7 @@ def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str,
     return dataset
 
 
-def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
+def _require_model(step: str, field_values: Mapping[str, Any]) -> None:
     """Refuse a stage without a model that would read or write data/ in a project in which each model has its own data/.
 
     Raises:
@@ -60,7 +60,7 @@ def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
     fields = load_spec_class(step).model_fields
     paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
     names = params.list_model_names(settings().project)
-    if step in params.STAGES and names and not given_values.keys() & set(paths):
+    if step in params.STAGES and names and not field_values.keys() & set(paths):
         hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
         raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")
 

@@ -56,9 +56,9 @@ class CompiledLookup:
     key_columns: Sequence[str]
     """Columns of its key in the outputs of the query."""
     features: Mapping[str, float | str | None]
-    """Feature to its default; None is a missing value."""
+    """Maps each feature to its default; None is a missing value."""
     max_age_s: float
-    """Largest age of a value, seconds, from the begin of its partition to that of the row's."""
+    """Largest age of a value, seconds, from the beginning of its partition to that of the row's partition."""
     is_of_earlier_partition: bool = False
     """Whether a value of the row's own partition, or of a later one, is not used, as in training."""
 
@@ -76,7 +76,7 @@ class CompiledFeatures:
     partition: str
     """Unit of the partitions: hour, day or month."""
     features: Mapping[str, str]
-    """Feature to its kind, number or category."""
+    """Maps each feature to its kind, number or category."""
     changed_features: Sequence[str]
     """Features that have the name of a column, and other values than the column."""
     features_of_other_rows: Sequence[str]

@@ -46,9 +46,9 @@ class LookupResult:
     """The looked-up features of the rows of a request."""
 
     columns: Mapping[str, pa.Array]
-    """Feature to its values, one for each row."""
+    """Maps each feature to its values, one for each row."""
     outcomes: Mapping[str, Sequence[Outcome]]
-    """Lookup to its outcomes, one for each row."""
+    """Maps each lookup to its outcomes, one for each row."""
 
     def count(self) -> dict[str, dict[str, int]]:
         """Return the number of rows by lookup and outcome."""
@@ -69,7 +69,7 @@ class LookupReader:
 
     lookups: Sequence[CompiledLookup]
     kinds: Mapping[str, str]
-    """Feature to its kind, number or category."""
+    """Maps each feature to its kind, number or category."""
     store: OnlineRecords
     _counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
     _latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_LOOKUPS))
@@ -82,7 +82,7 @@ class LookupReader:
 
         Args:
             rows: rows with the columns of the keys.
-            begins: the begin of the partition of each row, in UTC.
+            begins: when the partition of each row begins, in UTC.
         """
         identifiers = {lookup.name: list(iterate_identifiers(lookup.key_columns, rows)) for lookup in self.lookups}
         keys_by_group = {
@@ -159,7 +159,7 @@ class LookupReader:
 def _find_outcome(lookup: CompiledLookup, record: Record | None, begin: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
-    # The event time is the begin of the value's partition, plus some milliseconds.
+    # The event time is the beginning of the value's partition, plus some milliseconds.
     age = begin - record.event_time
     if lookup.is_of_earlier_partition and age <= dt.timedelta(0):
         return Outcome.TOO_NEW

@@ -1,4 +1,4 @@
-"""Choose the id of a request, which its answer and the log have."""
+"""Choose the id of a request. The answer and the log lines of the request contain it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ VALID_ID = re.compile(r"[!-~]{1,64}")
 """SageMaker's inference ids have at most 64 characters; spaces and control characters would break log lines."""
 
 
-def choose_id(names: Iterable[str | None]) -> str:
-    """Return the first valid id; a new one if there is none."""
-    return next((name for name in names if name and VALID_ID.fullmatch(name)), "") or str(uuid.uuid4())
+def choose_id(header_values: Iterable[str | None]) -> str:
+    """Return the first header value that is a valid id; a new id if there is none."""
+    return next((value for value in header_values if value and VALID_ID.fullmatch(value)), "") or str(uuid.uuid4())

@@ -27,7 +27,7 @@ class CheckedRows:
     """Rows of one or several requests, whose columns and types were checked."""
 
     values: Mapping[str, Sequence[Any]]
-    """Column to its values, one for each row. Columns that not all rows have are left out."""
+    """Maps each column to its values, one for each row. Columns that not all rows have are left out."""
     count: int
     """Number of the rows."""
     begins: Sequence[dt.datetime] = ()
@@ -185,7 +185,7 @@ class RowFeatures:
         return ComputedRows(features, rows.begins, key)
 
     def _list_begins(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
-        """Return the begin of each row's partition.
+        """Return the beginning of each row's partition.
 
         Raises:
             BadRequest: lookups need the partition, and a row lacks its day or hour, or the hour is not 0 to 23.

@@ -1,4 +1,4 @@
-"""Load batches for a training with torch: in a drawn order, ahead of time, and resumable after each batch.
+"""Load batches for a training with torch: in a random order, ahead of time, and resumable after each batch.
 
 Example:
     loader = Loader(ParquetRows(folder), batch_size=256, seed=7, rank=rank, processes=processes, workers=2)
@@ -32,15 +32,15 @@ class Loader:
     """Iterate over the batches of a process of a training, epoch by epoch.
 
     In an epoch, the processes together get each sample exactly once, and all of them get the same number of batches,
-    whatever the numbers of processes, workers and samples. A loop over the loader has what is left of the epoch: a loop
-    that was left continues with the next batch. The same arguments give the same batches.
+    whatever the numbers of processes, workers and samples. A loop over the loader gets the rest of the epoch: after a
+    `break`, the next loop continues with the next batch. The same arguments give the same batches.
 
     Args:
         source: the channel: `ParquetRows` or `Shards`. It is the same on all hosts.
         batch_size: samples in a batch of one process. The last batch of an epoch has another number of samples.
         seed: seed of the order.
-        shuffle: whether the order is drawn; if not, it is that of the files.
-        buffer: least number of samples that are mixed with each other, in the memory of each reader; None: the
+        shuffle: whether the order is random; if not, it is that of the files.
+        buffer: smallest number of samples that are mixed with each other, in the memory of each reader; None: the
             default of the source.
         rank: number of this process, from 0.
         processes: number of processes of the training, on all hosts.
@@ -93,7 +93,7 @@ class Loader:
     @property
     def steps_left(self) -> int:
         """Number of batches that are left of the epoch, the same for all processes."""
-        return self._division.steps - self._done
+        return self._division.steps - self._steps_done
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield the batches that are left of the epoch.
@@ -104,7 +104,7 @@ class Loader:
         """
         with closing(self._read()) as batches:
             for batch in batches:
-                self._done += 1
+                self._steps_done += 1
                 yield batch
         if self.steps_left:
             raise TryAgainError(f"the loader's workers ended {self.steps_left} batches before the end of the epoch.")
@@ -121,18 +121,18 @@ class Loader:
             "version": STATE_VERSION,
             "order": self._digest,
             "epoch": self._epoch,
-            "taken": self._sample_count - count_samples(division.find_rest(self._done)),
+            "taken": self._sample_count - count_samples(division.find_rest(self._steps_done)),
             "spans": [list(span) for span in division.spans],
             "division": [division.processes, division.workers, division.batch_size],
-            "steps": self._done,
+            "steps": self._steps_done,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a position: the next loop yields what is left of its epoch.
 
         Raises:
-            DataError: the position is that of other data or of another order, or not one at all; or fewer samples are
-                left than there are processes. A retry cannot help.
+            DataError: the state is not a position, or it is a position of other data or of another order; or fewer
+                samples are left than there are processes. A retry cannot help.
         """
         try:
             spans = tuple((int(start), int(stop)) for start, stop in state["spans"])
@@ -146,9 +146,9 @@ class Loader:
             raise DataError(f"the loader's position in the checkpoint is that of {what}.", _HINT)
         own_division = self._divide(spans)
         if division == own_division:
-            self._epoch, self._division, self._done = epoch, division, done
+            self._epoch, self._division, self._steps_done = epoch, division, done
         else:
-            self._epoch, self._division, self._done = epoch, self._divide(division.find_rest(done)), 0
+            self._epoch, self._division, self._steps_done = epoch, self._divide(division.find_rest(done)), 0
 
     @property
     def _digest(self) -> str:
@@ -156,14 +156,14 @@ class Loader:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _begin_epoch(self, epoch: int) -> None:
-        self._epoch, self._division, self._done = epoch, self._divide(((0, self._sample_count),)), 0
+        self._epoch, self._division, self._steps_done = epoch, self._divide(((0, self._sample_count),)), 0
 
     def _divide(self, spans: tuple[tuple[int, int], ...]) -> Division:
         return Division(spans, self._processes, max(1, self._workers), self._batch_size)
 
     def _read(self) -> Any:
         order = EpochOrder(self._source.sizes, self._seed, self._epoch, self._buffer)
-        reading = Reading(self._source, order, self._division, self._rank, self._done)
+        reading = Reading(self._source, order, self._division, self._rank, self._steps_done)
         if not self._workers:
             return read_in_thread(reading, self._prefetch, is_pinned=self._pin_memory)
         return read_in_workers(

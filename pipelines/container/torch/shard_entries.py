@@ -51,14 +51,14 @@ DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     "txt": bytes.decode,
     "cls": int,
 }
-"""Ending to the function that reads an entry. Any other entry stays bytes."""
+"""Maps each ending to the function that reads an entry. Any other entry stays bytes."""
 ENCODERS: Mapping[str, Callable[[Any], bytes]] = {
     "npy": _save_array,
     "json": lambda value: json.dumps(value).encode(),
     "txt": str.encode,
     "cls": lambda value: str(int(value)).encode(),
 }
-"""Ending to the function that writes an entry. For any other ending the value is bytes."""
+"""Maps each ending to the function that writes an entry. For any other ending the value is bytes."""
 
 
 def split_name(name: str) -> tuple[str, str]:

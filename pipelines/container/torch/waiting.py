@@ -24,7 +24,7 @@ _END = object()
 class DataWait:
     """Measure how long a training waits for its batches.
 
-    An accelerator works on its queue while the script goes on: then the script may wait for data, and the accelerator
+    An accelerator works on its queue while the script continues: then the script may wait for data, and the accelerator
     does not. So with an accelerator, one of `MEASURED_EVERY` steps is measured with an empty queue: the script waits
     for the accelerator before it asks for the batch, and after the step.
 

@@ -28,11 +28,11 @@ def write_shards(
 
     Args:
         folder: folder of the shards; created if it does not exist.
-        samples: name of the entry to its value. The name's ending says how it is written: npy (an array), json, txt,
+        samples: entries of each sample, by name. The name's ending says how it is written: npy (an array), json, txt,
             cls (a whole number); any other ending, such as jpg, takes bytes. `__key__` is the sample's key; without it,
             it is the sample's number.
         prefix: start of the names.
-        shard_bytes: size from which on the next shard begins, bytes.
+        shard_bytes: when a shard has at least this number of bytes, the next one begins.
 
     Returns:
         The paths of the shards.

@@ -13,14 +13,14 @@ from pipelines.costs.usage.report import compute_mean
 from pipelines.costs.usage.right_sizing import DAYS, MIN_USD, RUNS, describe_jobs, group_by_task
 
 MIN_SHARE = 0.2
-"""Share of its time that a training must wait for data to be named."""
+"""The advice names a training that waits for data for at least this share of its time."""
 WITHOUT_ACCELERATOR = (
     "a script that reads all rows before its first round, as Leeway's own does, reads for less time with a shorter "
     "window, fewer features or more vCPUs; one with a loader needs more workers"
 )
 """What to do on an instance type without GPUs or other accelerators."""
 BUSY_PERCENT = 80.0
-"""Mean use of the vCPUs, percent, from which on more workers of the loader would not help."""
+"""With at least this mean use of the vCPUs, percent, more workers of the loader would not help."""
 
 Row = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 ACCELERATED = re.compile(r"(g\d|p\d|trn|inf|dl)")
 """Start of the families whose instances have GPUs or other accelerators. A smaller type may have fewer of them."""
 NAMED_SIZES = {"medium": (2, 1), "large": (2, 2), "xlarge": (4, 4)}
-"""Size to vCPUs, and to memory as a multiple of that of `medium`."""
+"""Maps each size to its vCPUs, and to its memory as a multiple of that of `medium`."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ METRICS = {
     "gpu": "GPUUtilization",
     "gpu_memory": "GPUMemoryUtilization",
 }
-"""Resource to the name of its metric. The values are percent. 100 percent of `cpu` is one core, of `gpu` and
+"""Maps each resource to the name of its metric. The values are percent. 100 percent of `cpu` is one core, of `gpu` and
 `gpu_memory` one GPU."""
 PERIOD_S = 3_600
 """Seconds of a period. The maximum and the sum of a job do not depend on it; fewer periods are fewer values."""

@@ -13,7 +13,7 @@ from pipelines.costs.usage.instance_sizes import InstanceSize, parse_instance_si
 RUNS = 5
 """Number of jobs in a row that must have used little before a smaller type is named."""
 DAYS = 90
-"""Age of the newest of the jobs, in days, from which on nothing is said about them."""
+"""If the newest of the jobs is at least this number of days old, there is no advice about them."""
 MAX_USED_PERCENT = 80.0
 """Largest use of CPU and memory, percent, that the peaks of the jobs may have on a smaller type."""
 FULL_PERCENT = 90.0

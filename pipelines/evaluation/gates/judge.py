@@ -24,7 +24,7 @@ class Evidence:
     """The rows, with the scores of both models."""
     features: Sequence[str] = ()
     """Columns of the holdout that are features of the model."""
-    days_newer: int | None = None
+    days_after_champion: int | None = None
     """The candidate's as_of minus the champion's, days; None if there is no champion."""
     package: serving.PackageMeasurements | None = None
     """Measurements of the packaged model; None if it is not registered, or the policy has no section `serving`."""
@@ -61,7 +61,7 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
         *quality.report_own_metrics(holdout, policy),
         *quality.check_against_baselines(holdout, policy),
         *quality.check_against_champion(holdout, policy),
-        *quality.check_recency(evidence.days_newer),
+        *quality.check_recency(evidence.days_after_champion),
         *slice_checks,
         *week_checks,
         *_check_leakage(evidence, policy.max_solo_auc),

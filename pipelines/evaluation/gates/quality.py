@@ -16,7 +16,7 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
 
 MEANS: Mapping[Task, str] = {"binary": "rate", "multiclass": "class shares", "regression": "mean"}
-"""Task to the word for the mean of the labels."""
+"""Maps each task to the word for the mean of the labels."""
 
 
 def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
@@ -90,10 +90,10 @@ def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
     return checks
 
 
-def check_recency(days_newer: int | None) -> list[Check]:
+def check_recency(days_after_champion: int | None) -> list[Check]:
     """Check that the candidate's window is not older than the champion's; return no check if there is no champion."""
     name = "days that the window is newer than the champion's"
-    return [] if days_newer is None else [check_value(name, days_newer, at_least=0)]
+    return [] if days_after_champion is None else [check_value(name, days_after_champion, at_least=0)]
 
 
 def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: float, policy: Policy) -> Check:

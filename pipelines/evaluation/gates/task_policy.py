@@ -25,7 +25,7 @@ DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
         "stability": Stability(max_drop=0.5),
     },
 }
-"""Task to the fields of the policy that differ from the defaults of `Policy`."""
+"""Maps each task to the fields of the policy that differ from the defaults of `Policy`."""
 
 
 def complete_policy(

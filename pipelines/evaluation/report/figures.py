@@ -52,11 +52,11 @@ class Content:
     weeks: pd.DataFrame
     """Table of weeks; columns `pipelines.evaluation.gates.parts.COLUMNS`."""
     importance: Mapping[str, float]
-    """Feature to its share of the gain, largest first."""
+    """Maps each feature to its share of the gain, largest first."""
     threshold: float = math.nan
     """Smallest score with which a row is predicted positive; NaN for models that are not binary."""
     shares_below: Mapping[float, Estimate] = field(default_factory=dict)
-    """Quantile to the share of labels at or below the candidate's prediction of it; empty if it predicts no
+    """Maps each quantile to the share of labels at or below the candidate's prediction of it; empty if it predicts no
     quantiles."""
     own_metrics: Mapping[str, MetricParts] = field(default_factory=dict)
     """The dataset's own metrics, by name; empty if it has none."""

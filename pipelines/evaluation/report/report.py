@@ -24,7 +24,7 @@ from pipelines.system.files import replace_folder
 PAGE = "report.html"
 """File name of the page."""
 SIGNS = {"passed": "✓", "failed": "✕", "undecided": "?", "reported": "·"}
-"""Outcome of a check to the sign that the page shows beside it."""
+"""Maps each outcome of a check to the sign that the page shows beside it."""
 
 
 def write_report(

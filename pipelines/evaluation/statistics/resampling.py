@@ -37,7 +37,9 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
 
 
 def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw samples from a subset, each as large as the set of all rows: a part of the bag of little bootstraps.
+    """Draw samples from a subset, each as large as the set of all rows.
+
+    The bag of little bootstraps (Kleiner et al. 2014) does this for each of its subsets.
 
     Args:
         label: labels of the subset, shape (rows,).

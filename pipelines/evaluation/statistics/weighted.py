@@ -162,7 +162,8 @@ CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
     "recall": multiclass.make_recall,
     "auc": multiclass.make_class_auc,
 }
-"""Beginning of the name of a metric of one class, to the function that makes it from the index of the class."""
+"""Maps the beginning of the name of each metric of one class to the function that makes the metric from the class's
+index."""
 MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
 """Metrics in which a class with few rows counts as much as any other."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
@@ -170,7 +171,7 @@ METRICS: Mapping[Task, Mapping[str, Metric]] = {
     "multiclass": MULTICLASS_METRICS,
     "regression": REGRESSION_METRICS,
 }
-"""Task to its metrics, by name."""
+"""Maps each task to its metrics, by name."""
 
 
 def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[str] = ()) -> dict[str, Metric]:

@@ -27,7 +27,7 @@ GROUP_ROWS = 128 * 1024
 """Rows of a row group in feature files. The number is fixed, so that equal rows give equal bytes, although the batches
 of the engines have different sizes."""
 MODULES = {"duckdb": "duck", "spark": "spark"}
-"""Engine to the module of this package that runs it."""
+"""Maps each engine to the module of this package that runs it."""
 
 
 def open_engine(engine: EngineName, paths: Sequence[str], schema: pa.Schema) -> AbstractContextManager[RunExpression]:

@@ -1,4 +1,4 @@
-"""Split a window into parts of some days each.
+"""Split a window into parts of a few days each.
 
 If an expression gives the same rows for the parts as for the whole window, it is computed for one part at a time. The
 sort and the SQL window functions of a part fit in memory, so less is spilled to disk.

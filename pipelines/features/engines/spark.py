@@ -111,7 +111,7 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
 def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
     """Create Spark's view `ROWS` of the files.
 
-    The view reads links with simple names, because Spark takes some characters in the names of files for patterns.
+    The view reads links with simple names, because Spark interprets some characters in the names of files as patterns.
     """
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
@@ -128,7 +128,7 @@ def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema,
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate errors of Spark that the block raises into the project's own.
+    """Translate errors of Spark that the block raises into Leeway's errors.
 
     Raises:
         DataError: a value does not fit its type, or a file is damaged. A retry cannot help.

@@ -53,7 +53,7 @@ class FileRecords:
         self._query = query
         self._manifests = ManifestReader()
         self._records: dict[str, list[Record]] = {}
-        """Location of a file to its records."""
+        """Maps the location of each file to its records."""
 
     def read(self, table: Table, first: dt.date) -> list[Record]:
         """Return the records of all files whose `date` is `first` or later. Only files that are new are read.

@@ -25,7 +25,7 @@ class FileEntry:
 
     location: str
     partition: Mapping[str, Any]
-    """Column by which the table is partitioned to its value; `date` is a date."""
+    """Maps each column by which the table is partitioned to its value; `date` is a date."""
     rows: int
     """Number of rows that were written; another engine may have deleted some of them by a delete file."""
 
@@ -35,7 +35,7 @@ class ManifestReader:
 
     def __init__(self) -> None:
         self._entries: dict[str, tuple[FileEntry, ...]] = {}
-        """Path of a manifest to its files."""
+        """Maps the path of each manifest to its files."""
 
     def list_files(self, table: Table, first: dt.date = dt.date.min) -> list[FileEntry]:
         """List the data files of the table's current snapshot whose `date` is `first` or later, oldest manifest first.

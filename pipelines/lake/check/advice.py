@@ -8,38 +8,44 @@ from pipelines.dataset import Dataset
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.partitions import parse_partition_text
 
-REPAIR = "Run `python -m pipelines lake check --repair`, or restore a backup: `make restore`."
+REPAIR_ADVICE = "Run `python -m pipelines lake check --repair`, or restore a backup: `make restore`."
 """Advice about a catalog, or about its entry of a table."""
-BACKUP = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
-OLDER = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
-STEPS = {
+RESTORE = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
+"""Instruction that restores a file."""
+OLDER_SNAPSHOTS = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
+"""Meaning of a finding about a file that the current snapshot does not have."""
+INSTRUCTIONS = {
     "training_costs": "`python -m pipelines costs sweep` charges the jobs that SageMaker still knows",
     "profiles": "run the step `profile` for the days of the month",
     "drift_results": "run the step `drift` for the day",
 }
-"""Table to the instruction that writes its rows again."""
+"""Maps a table to the instruction that writes its rows again."""
 
-ONLINE_SUFFIXES = ("_requests", "_request_outcomes", "_skew")
+REQUEST_SUFFIXES = ("_requests", "_request_outcomes", "_skew")
 """Ends of the names of the tables about requests that an endpoint answered."""
 
 
 def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return one or two sentences of advice."""
     if finding.kind in ("catalog", "table"):
-        return REPAIR
-    step = _find_step(finding, datasets) if finding.kind == "rows" else ""
+        return REPAIR_ADVICE
+    instruction = _find_instruction(finding, datasets) if finding.kind == "rows" else ""
     if not finding.is_current:
-        return f"{OLDER}. To get it back, {BACKUP}."
+        return f"{OLDER_SNAPSHOTS}. To get it back, {RESTORE}."
     # Only the first letter becomes a capital. `str.capitalize` would also make the other letters small.
-    return f"{step[:1].upper()}{step[1:]}, or {BACKUP}." if step else f"{BACKUP[:1].upper()}{BACKUP[1:]}."
+    return (
+        f"{instruction[:1].upper()}{instruction[1:]}, or {RESTORE}."
+        if instruction
+        else f"{RESTORE[:1].upper()}{RESTORE[1:]}."
+    )
 
 
-def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
+def _find_instruction(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return the instruction that writes the rows again; empty if no command can."""
     for dataset in datasets:
         tables = (dataset.staging, dataset.table, dataset.quarantine, dataset.predictions, dataset.outcomes)
-        online_tables = [f"{dataset.name}{suffix}" for suffix in ONLINE_SUFFIXES]
-        if finding.table not in (*tables, *online_tables):
+        request_tables = [f"{dataset.name}{suffix}" for suffix in REQUEST_SUFFIXES]
+        if finding.table not in (*tables, *request_tables):
             continue
         partition, values = parse_partition_text(finding.partition, dataset.partition)
         options = f"--dataset {dataset.table} --partition {partition}"
@@ -47,8 +53,8 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
             command = f"`python -m pipelines ingest {options}`, or `sync --watermark ''`"
             return f"write the current rows of the source: {command}"
         if finding.table in (dataset.table, dataset.quarantine):
-            return f"judge the staged rows by the current suite: `python -m pipelines validate {options}`"
-        if finding.table in online_tables and values:
+            return f"validate the ingested rows by the current suite: `python -m pipelines validate {options}`"
+        if finding.table in request_tables and values:
             return f"run the DAG {values[0]}_serving_monitor for {partition}, or its steps"
         options = f"--dataset {dataset.name} --partition {partition}"
         if finding.table == dataset.predictions and len(values) == 2:
@@ -56,4 +62,4 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
             return f"`python -m pipelines score {options} --model {model} --version {version}`"
         if finding.table == dataset.outcomes and values:
             return f"`python -m pipelines outcomes {options} --model {values[0]}`"
-    return STEPS.get(finding.table, "")
+    return INSTRUCTIONS.get(finding.table, "")

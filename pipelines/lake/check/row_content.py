@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding, Problem
 from pipelines.lake.check.table_files import RowFile, TableFiles, describe_read_error
-from pipelines.lake.named_file import read_digest_in_name
+from pipelines.lake.digest_files import read_digest_in_name
 
 
 def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[st
         digest: SHA-256 over the files; empty if it is not known.
 
     Returns:
-        Location to problem, or to None if the file has none.
+        Maps the location of each file to its problem, or to None if it has none.
     """
     problems: dict[str, tuple[Problem, str] | None] = {}
     content = hashlib.sha256()

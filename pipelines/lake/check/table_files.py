@@ -47,7 +47,7 @@ class TableFiles:
 
     table: Table
     row_files: dict[str, RowFile] = field(default_factory=dict)
-    """Location to file; the files of the current snapshot come first."""
+    """Maps each location to its file; the files of the current snapshot come first."""
     findings: list[Finding] = field(default_factory=list)
 
     @property

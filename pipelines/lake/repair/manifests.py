@@ -36,7 +36,7 @@ from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles, describe_read_error, read_summary
 from pipelines.lake.commits import DATE_COLUMN, DIGEST_PROPERTY, PARTITION_PROPERTY
-from pipelines.lake.named_file import read_digest_in_name
+from pipelines.lake.digest_files import read_digest_in_name
 from pipelines.partitions import get_date, parse_partition
 from pipelines.system.log import log
 from pipelines.system.temporary_folders import make_temporary_folder

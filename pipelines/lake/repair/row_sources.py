@@ -11,7 +11,7 @@ from pyiceberg.io import FileIO
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles
-from pipelines.lake.named_file import read_digest_in_name
+from pipelines.lake.digest_files import read_digest_in_name
 
 Group = tuple[FileIO, tuple[str, ...]]
 """Locations of files in the order of their rows, and the FileIO that reads them."""

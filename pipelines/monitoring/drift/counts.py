@@ -17,7 +17,7 @@ Kind = Literal["numeric", "category", "label"]
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of rows in each bin, for each day, oldest first. If the days are not given, rows count as independent.
+    """Number of rows in each bin, for each day, oldest first. Without days, rows count as independent.
 
     Raises:
         DataError: a count is below 0 or not a number, or the shapes do not fit. A retry cannot help.
@@ -33,7 +33,7 @@ class Counts:
     """Shape (days,), 0 to 6; empty: weekdays are not used."""
 
     def __post_init__(self) -> None:
-        """Check the values, and convert them to arrays with one line for each day."""
+        """Check the values, and convert them to arrays with one row for each day."""
         bins = np.atleast_2d(np.asarray(self.bins, dtype=np.float64))
         missing = np.atleast_1d(np.asarray(self.missing, dtype=np.float64))
         missing = np.zeros(len(bins)) if missing.shape == (1,) and not missing[0] else missing

@@ -88,12 +88,12 @@ class Sample:
 
     total: Array
     """Rows in each bin, shape (..., bins)."""
-    within: Array
+    products_within_days: Array
     """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
     (..., bins, bins). A deviation is in rows, divided by the mean rows of a day."""
-    independent: Array
-    """If rows were independent, `within` would be this number times the projection of `_compute_projection`. Shape
-    (...)."""
+    independent_factor: Array
+    """If rows were independent, `products_within_days` would be this number times the projection of
+    `_compute_projection`. Shape (...)."""
     inverse_day_count: Array
     """One divided by the effective number of days, in which a day with more rows has more weight."""
     degrees_of_freedom: int
@@ -130,8 +130,10 @@ def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistrib
     degrees_of_freedom = reference.degrees_of_freedom + window.degrees_of_freedom
     if degrees_of_freedom <= 0:
         return NullDistribution(independent, share, 0)
-    within = _scale_by_share((reference.within + window.within) / degrees_of_freedom, share)
-    excess = within - independent * _add_axes((reference.independent + window.independent) / degrees_of_freedom)
+    within = _scale_by_share((reference.products_within_days + window.products_within_days) / degrees_of_freedom, share)
+    excess = within - independent * _add_axes(
+        (reference.independent_factor + window.independent_factor) / degrees_of_freedom
+    )
     # A reference with one row of counts is a reference without days, not a reference of one day.
     inverse_day_count = window.inverse_day_count + np.where(
         reference.inverse_day_count < 1, reference.inverse_day_count, 0.0
@@ -146,7 +148,7 @@ def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistrib
 
 
 def _compute_products_within_days(counts: Array, weekdays: Array, mean_rows: Array) -> Array:
-    """Compute `Sample.within`; `mean_rows` is the mean number of rows of a day."""
+    """Compute `Sample.products_within_days`; `mean_rows` is the mean number of rows of a day."""
     rows = counts.sum(axis=-1, keepdims=True)
     is_weekday = (weekdays[:, np.newaxis] == np.unique(weekdays)).astype(np.float64)
     weekday_share = is_weekday @ distances.compute_shares(is_weekday.T @ counts)

@@ -40,7 +40,7 @@ class Policy(Parameters):
     windows_per_year: Count = 365
     """Number of decisions in a year."""
     bounds: Annotated[dict[BoundedMeasure, Positive], Field(min_length=1)] = BOUNDS
-    """Measure to the smallest effect that counts as drift. A measure without a bound is only reported."""
+    """Maps each measure to the smallest effect that counts as drift. A measure without a bound is only reported."""
     at_least: Count = 3
     """In how many of the last `of_last` windows a column must be significantly over a bound before its alarm begins.
 

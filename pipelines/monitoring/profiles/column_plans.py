@@ -41,7 +41,7 @@ COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
     "null": {"null", "number", "bool", "text"},
     "other": {"other", "null"},
 }
-"""Type family of a column in training to the families that the column may have in a later file.
+"""Maps the type family of a column in training to the families that the column may have in a later file.
 
 The family of a column without a value in training is null: its type is not known.
 """

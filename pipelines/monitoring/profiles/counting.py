@@ -53,7 +53,7 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
 def count_files(reference: Reference, paths: Sequence[Path], engine: engines.EngineName = "duckdb") -> Profile:
     """Count all rows of several Parquet files together. The columns and their types are those of the last file.
 
-    Takes the engine, and raises the errors, of `count_file`.
+    The reference, the engine and the errors are as for `count_file`.
     """
     metadata = [_read_metadata(reference, path) for path in paths]
     schema, rows = metadata[-1][0], sum(count for _, count in metadata)
@@ -84,7 +84,7 @@ def count_days(
         engine: the engine that counts.
 
     Returns:
-        Day to profile, in the order of the days.
+        Maps each day to its profile, in the order of the days.
 
     Raises:
         DataError: as for `count_file`, or the file lacks the column `day_column`. A retry cannot help.

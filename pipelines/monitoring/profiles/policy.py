@@ -9,7 +9,7 @@ from pydantic import Field
 from pipelines.parameters import Parameters
 
 
-class Policy(Parameters):
+class BinPolicy(Parameters):
     """How many bins a reference has. Unknown fields are refused."""
 
     bins: Annotated[int, Field(ge=2, le=100)] = 10

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pipelines.dataset import Task
 from pipelines.errors import DataError
-from pipelines.monitoring.profiles.policy import Policy
+from pipelines.monitoring.profiles.policy import BinPolicy
 from pipelines.monitoring.profiles.texts import select_normalizer
 from pipelines.system.data_files import explain_damage
 
@@ -138,7 +138,9 @@ class Reference(_FrozenModel):
         return Number(name=SCORE, family="number", edges=SCORE_EDGES, center=0.5)
 
 
-def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Policy, task: Task = "binary") -> Reference:
+def fit_reference(
+    path: Path, kinds: Mapping[str, str], label: str, policy: BinPolicy, task: Task = "binary"
+) -> Reference:
     """Derive the reference from training features, reading one column at a time. Equal rows give an equal reference.
 
     Args:
@@ -193,7 +195,7 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     return any(check(data_type) for check in checks)
 
 
-def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
+def _fit_column(path: Path, name: str, kind: str, policy: BinPolicy) -> Number | Category:
     with explain_damage(path, "Run `preprocess` again; it writes this file."):
         values = pq.read_table(path, columns=[name])[name]
     family = get_family(values.type)

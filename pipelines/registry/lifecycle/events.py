@@ -133,14 +133,14 @@ class State:
     """Versions that a rollback replaced, and that were not champion again since. A rollback over several versions
     replaces all of them."""
     blocked: Mapping[str, str] = field(default_factory=dict)
-    """Version to the reason why it may not be promoted."""
+    """Maps each version to the reason why it may not be promoted."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
-    """Version to its last verdict, approval or rejection."""
+    """Maps each version to its last verdict, approval or rejection."""
     last_change: Event | None = None
     """The last event that changed the champion."""
     served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Endpoint to the versions that it served, oldest first; the last one is served now. If a version is served again,
-    the versions after its earlier position are removed. A deleted endpoint is removed, too."""
+    """Maps each endpoint to the versions that it served, oldest first; the last one is served now. If a version is
+    served again, the versions after its earlier position are removed. A deleted endpoint is removed, too."""
 
     @property
     def challenger(self) -> str:

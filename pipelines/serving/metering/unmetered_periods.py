@@ -29,7 +29,7 @@ class UnmeteredPeriod:
     begin: dt.datetime
     end: dt.datetime
     count: int
-    """Number of instances at the begin."""
+    """Number of instances at the beginning."""
     is_running: bool
     """Whether the fleet still runs at the end."""
     is_replaced: bool = False
@@ -61,7 +61,7 @@ class UnmeteredPeriodFinder:
         self._live_periods = {item.fleet.key: (item, self._make_live_period(item)) for item in live_fleets}
 
     def find(self) -> list[UnmeteredPeriod]:
-        """Return the periods of all fleets. If a fleet ended at its last metering, its period has no length."""
+        """Return the periods of all fleets. If a fleet ended at its last metering, its period ends when it begins."""
         live_periods = [period for _, period in self._live_periods.values() if period.begin < period.end]
         return [*live_periods, *self._find_ended_periods()]
 
@@ -103,7 +103,7 @@ class UnmeteredPeriodFinder:
         return live is not None and (item.end is None or live[1].begin < item.end)
 
     def _set_end(self, period: UnmeteredPeriod) -> UnmeteredPeriod:
-        """Return the period with its end: from an event, else the begin of the next fleet, else from CloudWatch."""
+        """Return the period with its end: from an event, else when the next fleet begins, else from CloudWatch."""
         successors = [
             other.begin
             for live, other in self._live_periods.values()
@@ -122,7 +122,8 @@ class UnmeteredPeriodFinder:
 def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:
     """Return the changes of a fleet in its period, with one more if they do not give the present number of instances.
 
-    It is needed after a change by hand, which is no scaling activity. Its moment is the endpoint's last change.
+    That happens after a change by hand, because it is not a scaling activity. The time of the added change is that of
+    the endpoint's last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
     correction, last = period.correction, inner_changes[-1] if inner_changes else Change(period.begin, period.count)

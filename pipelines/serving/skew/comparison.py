@@ -28,7 +28,7 @@ class Skew(NamedTuple):
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
     different_rows: Mapping[str, int]
-    """Feature, or `SCORE`, to the number of rows in which its value differs."""
+    """Maps each feature, or `SCORE`, to the number of rows in which its value differs."""
 
     @property
     def different_shares(self) -> dict[str, float]:

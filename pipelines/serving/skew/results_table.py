@@ -56,7 +56,7 @@ class StoredSkew(NamedTuple):
     rows: int
     unmatched: int
     different_shares: Mapping[str, float]
-    """Feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
+    """Maps each feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
 
 
 def name_table(dataset: Dataset) -> str:

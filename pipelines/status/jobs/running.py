@@ -42,7 +42,7 @@ class RunningJobsWriter:
     def __init__(self, create_client: Callable[[str], Any] | None = None) -> None:
         self._create_client = create_client or _create_client
         self._tags: dict[str, Mapping[str, str]] = {}
-        """ARN of a job that runs to its tags."""
+        """Maps the ARN of each running job to its tags."""
         self._due_at, self._problem = 0.0, ""
 
     def write_if_due(self) -> bool:

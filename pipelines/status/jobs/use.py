@@ -15,7 +15,7 @@ def describe_use(instance_type: str, usage: Mapping[str, Mapping[str, float]]) -
 
     Args:
         instance_type: the job's instance type.
-        usage: resource to `peak` and `mean`, percent; a resource that is not known is missing.
+        usage: `peak` and `mean` of each resource, percent; a resource that is not known is missing.
     """
     size = parse_instance_size(instance_type)
     uses = {name: Use(**usage[name]) if name in usage else None for name in RESOURCES}

@@ -38,7 +38,7 @@ class TrialResult:
     objective: float | None
     """Mean loss of the folds at the best round; None if the trial was not completed."""
     rounds: dict[int, float]
-    """Number of rounds to the objective after them."""
+    """Maps each number of rounds to the objective after them."""
     seconds: float
     parameters: dict[str, Any]
     folds: list[dict[str, Any]]

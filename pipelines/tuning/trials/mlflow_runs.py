@@ -38,7 +38,7 @@ class TuningRuns:
         name: name of the tuning.
         experiment: name of the MLflow experiment.
         params: parameters of the run of the tuning; equal for all runs of this name.
-        limits: what may change while a tuning goes on, such as the number of trials. They become tags, because MLflow
+        limits: what may change while a tuning runs, such as the number of trials. They become tags, because MLflow
             refuses another value of a parameter.
     """
 

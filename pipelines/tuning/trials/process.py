@@ -35,7 +35,7 @@ class ObjectiveLog:
 
     path: Path
     rounds: dict[int, float] = field(default_factory=dict)
-    """Number of rounds, from 1, to the objective after them."""
+    """Maps each number of rounds, from 1, to the objective after them."""
     final: float | None = None
     """Objective of the best round, which the script logs last."""
     _position: int = 0

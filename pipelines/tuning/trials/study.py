@@ -30,7 +30,7 @@ from pipelines.tuning.trials.progress import describe_progress, raise_no_objecti
 POLL_S = 0.05
 """Seconds between two looks at the logs of the trials."""
 MAX_STARTS = 3
-"""Number of starts of a trial that a signal from elsewhere ends."""
+"""Largest number of starts of a trial that is ended by signals of others."""
 MAX_FAILURES = 3
 """Number of failed trials after which a tuning without any result ends."""
 
@@ -44,7 +44,7 @@ class RunningTrial:
     seconds_before: float
     """Seconds of its earlier starts."""
     pending_rungs: list[int]
-    """Numbers of rounds after which it is still to be judged, ascending."""
+    """Numbers of rounds after which it must still be judged, ascending."""
     state: TrialState | None = None
     """Decision about it, while its process ends; None: there is none yet."""
     reason: str = ""
@@ -119,7 +119,7 @@ class Tuning:
         return self.study.ask(self.distributions)
 
     def _restore_trial(self, frozen: FrozenTrial) -> optuna.Trial:
-        """Return a trial that was interrupted, with its values; if a kill left it without some, propose them."""
+        """Return a trial that was interrupted, with its values. Propose values that it lacks because of a kill."""
         self.study.sampler = build_sampler(self.request.plan, frozen.number - self.offset)
         trial = optuna.Trial(self.study, frozen._trial_id)
         for name, distribution in self.distributions.items():
@@ -170,7 +170,7 @@ class Tuning:
         objective_log = running.process.log
         undefined_round = objective_log.find_undefined_round()
         if undefined_round is not None:
-            self._fail(running, f"the objective after round {undefined_round} was no finite number")
+            self._fail(running, f"the objective after round {undefined_round} was not a finite number")
             return
         while running.pending_rungs and running.pending_rungs[0] <= max(objective_log.rounds, default=0):
             rung = running.pending_rungs.pop(0)

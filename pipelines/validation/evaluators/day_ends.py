@@ -21,7 +21,8 @@ is a Sunday."""
 FIRST_WEEK_RATIO = 0.1
 """The ratio that is used instead if there are fewer known days than `FULL_WEEK`, and `min_ratio` is larger."""
 DAYS_PER_IGNORED_DAY = 14
-"""Of so many known days, the one with the fewest rows is ignored: a person may have published a short day."""
+"""One known day in this number of days is ignored, those with the fewest rows first. A person may have published them
+although they are short."""
 MAX_P_VALUE = 0.01
 """An early end has a smaller p-value: the probability that a usual day has so few rows by chance."""
 
@@ -35,7 +36,7 @@ class EarlyEnd:
     rows: int
     """Rows of the day from this time on."""
     usual_rows: int
-    """Rows that nearly all known days have at least."""
+    """Smallest number of rows of a known day from this time on; ignored days do not count."""
 
 
 def find_early_end(
@@ -46,7 +47,7 @@ def find_early_end(
     Args:
         counts: rows of the day in each bin of its time, in order.
         known_counts: the same counts of each known day, in the same bins.
-        min_ratio: smallest ratio of the day's rows to those that nearly all known days have at least, 0 to 1.
+        min_ratio: smallest ratio of the day's rows to the usual rows (see `EarlyEnd.usual_rows`), 0 to 1.
         tolerance_bins: bins by which the day's clock may differ from that of the known days.
     """
     if not known_counts:

@@ -34,7 +34,7 @@ ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     EARLY_END: (arguments.EarlyEndArguments, completeness_checks.make_early_end_check),
     "expect_rows_to_have_match_in": (arguments.MatchInTable, unique_checks.make_match_check),
 }
-"""Types of expectations that only Leeway has: type to the class of its arguments and the function for its check."""
+"""Maps each type of expectation that only Leeway has to the class of its arguments and the function for its check."""
 
 DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_table_row_count_to_be_between": (arguments.CountRange, table_checks.make_row_count_range_check),
@@ -92,7 +92,7 @@ DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     ),
     **ADDED_EXPECTATIONS,
 }
-"""Types of expectations that DuckDB evaluates: type to the class of its arguments and the function for its check."""
+"""Maps each type of expectation that DuckDB evaluates to the class of its arguments and the function for its check."""
 
 CONDITIONAL_EXPECTATIONS = frozenset(
     name

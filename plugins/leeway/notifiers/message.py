@@ -25,11 +25,11 @@ class Message:
     title: str
     """What happened, in one line."""
     facts: Mapping[str, str]
-    """Facts, name to value."""
+    """Values of the facts, by name."""
     lines: tuple[str, ...] = ()
     """Reasons, one line each."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """Links, label to address, the report first."""
+    """Addresses of the links, by label; the report is first."""
 
     @classmethod
     def create(

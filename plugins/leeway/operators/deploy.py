@@ -34,8 +34,8 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     If the endpoint served the version before its present one, this is a rollback: the version is released at once, and
     neither alarms nor the budget prevent it.
 
-    The task waits in the triggerer. SageMaker cannot cancel a deployment: if the task is cleared or marked, it
-    continues.
+    The task waits in the triggerer. SageMaker cannot cancel a deployment: if a person clears the task or sets its
+    state, it continues.
 
     Args:
         model: registered model (templated).

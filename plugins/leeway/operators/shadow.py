@@ -37,7 +37,7 @@ class ShadowOperator(DeployOperator):
     project's budget.
 
     The task waits in the triggerer. If a worker is killed, the next try attaches to the shadow, and its time is not
-    restarted. If the task is cleared or marked while it waits, the shadow variant is removed. Idempotent.
+    restarted. If a person clears the task or sets its state while it waits, the shadow variant is removed. Idempotent.
 
     If the outcome is `failed`, or the version does not start, the task fails without a retry. If it is `undecided` (too
     few requests, or an interval that contains a limit), the task succeeds.

@@ -25,8 +25,8 @@ WATCHED_HEADER = "X-Leeway-Watched-At"
 HEADERS = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
 """Headers of every response. A browser may cache it, and asks each time whether it has changed."""
 COLORS = {"icon.svg": ("#334155", "#f8fafc"), "icon-dark.svg": ("#e4e4e7", "none")}
-"""Icon to the colors of its lines and of their edge. If the page is open, Airflow's light theme shows the icon on dark
-blue; there the edge makes it visible."""
+"""Maps each icon to the colors of its lines and of their edge. If the page is open, Airflow's light theme shows the
+icon on dark blue; there the edge makes it visible."""
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke-linejoin="round">'
     '<path stroke="{1}" stroke-width="4.5" d="{2}"/><path stroke="{0}" stroke-width="2" d="{2}"/></svg>'

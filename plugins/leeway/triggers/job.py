@@ -64,14 +64,14 @@ class JobTrigger(BaseTrigger):
             line = "%s job %s continues: another triggerer waits for it now"
             self.log.info(line, self.wait.kind, self.wait.job_name)
             return
-        line = "the task was cleared or marked: stopping %s job %s"
+        line = "the task was cleared, or a person set its state: stopping %s job %s"
         self.log.warning(line, self.wait.kind, self.wait.job_name)
         await stop_job(self.wait, self.log)
 
     async def _is_taken_over(self) -> bool:
         """Return whether another triggerer waits for the job now, because this triggerer was slow.
 
-        Airflow 3.3.2 calls `on_kill` in this case too, although nobody cleared or marked the task. The job's tag then
+        Airflow 3.3.2 calls `on_kill` in this case too, although nobody cleared the task. The job's tag then
         names the same try of the task, but another trigger. After a clear, the tag names another try. The result is
         False if the tag cannot be read: then the job is stopped, because a job that nobody needs costs money.
         """

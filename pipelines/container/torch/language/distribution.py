@@ -73,16 +73,16 @@ def cast_computation(hyperparameters: Hyperparameters, device: torch.device) -> 
 
 
 def exchange_gradients(model: Any, is_last: bool) -> AbstractContextManager[Any]:
-    """Return the context of a backward pass. DDP adds up the gradients of the processes only after the last part.
+    """Return the context of a backward pass for one part of a batch. DDP adds up gradients only after the last part.
 
-    FSDP adds them up after each part: else each process would keep the gradients of the whole model.
+    FSDP adds them up after each part: otherwise each process would keep the gradients of the whole model.
     """
     is_delayed = isinstance(model, DistributedDataParallel) and not is_last
     return cast("AbstractContextManager[Any]", model.no_sync()) if is_delayed else nullcontext()
 
 
 def find_inner_model(model: Any) -> Any:
-    """Return the model without DDP. FSDP has none around it."""
+    """Return the model that DDP wraps. FSDP wraps no model, so its model is returned unchanged."""
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 

@@ -171,12 +171,12 @@ def _translate_driver_error(error: DBAPIError, place: str, password: str) -> Lee
     if type(error.orig).__module__.startswith("sqlite3"):
         is_transient = bool(BUSY_MESSAGES.search(text))
     elif REFUSED_MESSAGES.search(text) and (not state or state.startswith(("28", "3D"))):
-        return SpecError(f"{place} refuses the connection: {text}.", "Is the URL in the environment right?")
+        return SpecError(f"{place} refuses the connection: {text}.", "Check the URL in the environment.")
     else:
         is_transient = bool(TRANSIENT_STATES.match(state)) if state else isinstance(error, sa.exc.OperationalError)
     if is_transient:
         return ServiceError(f"{place} failed, or dropped the connection: {text}.", "Run it again; nothing was stored.")
-    return DataError(f"{place}: {text}.", "Are the names of the table and columns right, and the query?")
+    return DataError(f"{place}: {text}.", "Check the names of the table and columns, and the query.")
 
 
 def _mask_password(error: object, password: str) -> str:

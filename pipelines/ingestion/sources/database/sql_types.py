@@ -21,7 +21,8 @@ POSTGRES_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(("timestamp", "timestamptz"), UTC),
     "bytea": pa.binary(),
 }
-"""Name of a type in PostgreSQL to the type in Arrow. All other types (json, uuid, arrays) are read as text."""
+"""Maps the name of each type in PostgreSQL to the type in Arrow. All other types (json, uuid, arrays) are read as
+text."""
 # The order matters: some of SQLAlchemy's types are subclasses of others.
 SQLALCHEMY_TYPES: tuple[tuple[Any, pa.DataType], ...] = (
     (types.Boolean, pa.bool_()),

@@ -89,7 +89,11 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
     delimiters = [
         delimiter for delimiter in DELIMITERS if len(names) == 1 and delimiter != layout.delimiter and delimiter in line
     ]
-    hint = f"One column was found: {line[:80]!r}. Is the delimiter {delimiters[0]!r}?" if delimiters else ""
+    hint = (
+        f"One column was found: {line[:80]!r}. If the delimiter is {delimiters[0]!r}, set delimiter=."
+        if delimiters
+        else ""
+    )
     check_columns(place, list(layout.columns), names, hint)
     return names
 
@@ -118,14 +122,18 @@ def _translate_error(error: str, place: str, names: list[str]) -> DataError:
         column, row, data_type, value = names[int(match[1])], match[2] or "?", match[3], match[4]
         hint = "Declare the column in columns=." if data_type == "null" else ""
         if DECIMAL_COMMA.fullmatch(value) and data_type.startswith(("double", "float", "decimal")):
-            hint = 'Is it a decimal comma? Set decimal_point=",".'
+            hint = 'If it is a decimal comma, set decimal_point=",".'
         return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {data_type}.", hint)
     if match := ENCODING_ERROR.search(error):
         location = f"row {match[2] or '?'}, column {names[int(match[1])]}"
         return DataError(f"{place} is not in the declared encoding: {location}.", "Set encoding=, perhaps to latin-1.")
     if "straddling" in error:
-        return DataError(f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Is a closing quote missing?")
-    return DataError(f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Is the file truncated?")
+        return DataError(
+            f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Check whether a closing quote is missing."
+        )
+    return DataError(
+        f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Check whether the file is truncated."
+    )
 
 
 def _check_complete(stream: Utf8Stream, place: str, layout: Layout) -> None:
@@ -134,8 +142,10 @@ def _check_complete(stream: Utf8Stream, place: str, layout: Layout) -> None:
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
     # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.
     if stream.quote_count % 2 and re.search(open_quote, tail):
-        raise DataError(f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Is the file truncated?")
+        raise DataError(
+            f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Check whether the file is truncated."
+        )
     if layout.final_newline and not tail.endswith(("\n", "\r")):
         last_line = re.split(r"[\r\n]", tail)[-1]
-        hint = "Is the file truncated? If its last line is complete, add a newline, or set final_newline=False."
+        hint = "If its last line is complete, add a newline or set final_newline=False; else the file is truncated."
         raise DataError(f"{place} does not end with a newline: {last_line[-60:]!r}.", hint)

@@ -221,7 +221,7 @@ class FileSource:
                 raise DataError(
                     f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
                     f"the {describe_partition(batch, index, self.partition)}.",
-                    f"The file may only have rows of the {self.partition} in its name. Is timezone= right?",
+                    f"The file may only have rows of the {self.partition} in its name. Check timezone=.",
                 )
             yield batch if index < 0 else batch.filter(is_of_partition)
 

@@ -20,7 +20,7 @@ ROW_PATTERN = re.compile(r" in row (\d+)")
 COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 """Parts of messages of pyarrow 25: the row of an error, and a value of another type than the column."""
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
-"""Value of `Layout.extra` to the option of pyarrow; `guess` infers the types of all columns."""
+"""Maps each value of `Layout.extra` to the option of pyarrow; `guess` infers the types of all columns."""
 
 
 def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -86,4 +86,4 @@ def _translate_error(error: str, place: str, row: int) -> DataError:
         text = f"column {mismatch[1]}: got a {mismatch[3]}, expected a {mismatch[2]}"
     if "unexpected field" in text:
         return DataError(f"{place}: {where}: a column that the first lines do not have.", "Declare it in columns=.")
-    return DataError(f"{place}: {where}: {text[:300]}.", "Is it complete JSON, with one object on each line?")
+    return DataError(f"{place}: {where}: {text[:300]}.", "It must be complete JSON, with one object on each line.")

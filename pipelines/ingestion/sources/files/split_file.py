@@ -37,7 +37,7 @@ class SplitFile:
     file: Any
     """The temporary file, an Arrow IPC file that is open for reading."""
     pieces: Mapping[int, Sequence[int]]
-    """Number of a partition to the numbers of its pieces in the file."""
+    """Maps each partition number to the numbers of its pieces in the file."""
     days: Days | None
     """First and last day of all rows of the source; None if it has none."""
 

@@ -26,7 +26,7 @@ from pipelines.system.temporary_folders import make_temporary_folder
 BLOCK_BYTES = 8 * 1024 * 1024
 """Bytes that one request reads from an object store."""
 CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-"""End of a file's name to pyarrow's name of the compression."""
+"""Maps each file extension to pyarrow's name of the compression."""
 
 
 def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[PartitionT]:
@@ -52,7 +52,7 @@ def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[Part
 
 
 def list_files(address: str) -> list[str]:
-    """Return the sorted addresses of the files that match an address with *; an address without * is returned itself.
+    """Return the sorted addresses of the files that match an address with *. Return an address without * unchanged.
 
     Raises:
         DataError: no file matches. A retry cannot help.
@@ -121,7 +121,7 @@ def unpack(file: Any, name: str) -> Iterator[Any]:
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """Translate errors that the block raises into the project's own, which name the place."""
+    """Translate errors that the block raises into Leeway's errors, which name the place."""
     try:
         yield
     except LeewayError:
@@ -129,9 +129,7 @@ def translate_errors(place: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"there is no {place}.") from None
     except PermissionError:
-        raise SpecError(
-            f"access to {place} is refused.", "Are the credentials right, and in the environment?"
-        ) from None
+        raise SpecError(f"access to {place} is refused.", "Check the credentials in the environment.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(f"{place} is damaged or truncated: {error}.") from None
     except pa.ArrowException as error:
@@ -188,4 +186,4 @@ def _translate_client_error(error: Exception, place: str) -> LeewayError | None:
             f"{place}: there are no AWS credentials.",
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.",
         )
-    return ServiceError(f"{place} does not answer ({type(error).__name__}).", "Is AWS_ENDPOINT_URL right?")
+    return ServiceError(f"{place} does not answer ({type(error).__name__}).", "Check AWS_ENDPOINT_URL.")

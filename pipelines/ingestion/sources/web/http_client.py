@@ -120,7 +120,7 @@ class HttpClient:
             raise _translate_error(error, redact(url)) from None
         except ValueError:  # the response contains an address that is not valid
             message = f"{redact(url)} gives a response that is not HTTP."
-            raise DataError(message, "Is it the address of a web server?") from None
+            raise DataError(message, "It must be the address of a web server.") from None
 
     def _wait_for_rate_limit(self) -> None:
         """Sleep until the next request is within `rate_per_s`."""
@@ -143,7 +143,7 @@ def _check_status(response: requests.Response, place: str) -> None:
     if code in (404, 410):
         raise _NotFoundError
     if code in (401, 403):
-        raise SpecError(f"{place} is refused ({code}).", "Are the credentials right, and in the environment?")
+        raise SpecError(f"{place} is refused ({code}).", "Check the credentials in the environment.")
     if code in (408, 425, 429) or code >= 500:
         raise _build_transient_error(
             f"{place} answers {code}", _parse_retry_after(response.headers.get("Retry-After", ""))

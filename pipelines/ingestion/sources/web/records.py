@@ -84,7 +84,9 @@ class RecordReader:
         try:
             return json.loads(content, parse_float=Decimal if self.has_decimals else float)
         except (ValueError, RecursionError):
-            raise DataError(f"{place} is not JSON.", "Is it the address of the API, not of a web page?") from None
+            raise DataError(
+                f"{place} is not JSON.", "Check whether it is the address of the API, or of a web page."
+            ) from None
 
     def _find_records(self, body: Any, place: str) -> Records:
         records = look_up(body, self.rows)
@@ -102,5 +104,7 @@ def _check_not_repeated(
     if records:
         digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())
     if seen_digests & digests:
-        raise DataError(f"{place} is the same as a page before it.", "Are the parameters of pages= those of the API?")
+        raise DataError(
+            f"{place} is the same as a page before it.", "Check whether the API has the parameters of pages=."
+        )
     seen_digests |= digests

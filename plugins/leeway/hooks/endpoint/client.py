@@ -48,7 +48,7 @@ class EndpointClient:
         return self._call(lambda: endpoint_resources.describe_endpoint(self._sagemaker, self.name))
 
     def read_own_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tags of an endpoint that Leeway made, key to value.
+        """Return the values of the tags of an endpoint that Leeway made, by key.
 
         Raises:
             AirflowFailException: Leeway did not make the endpoint. A retry cannot help.
@@ -61,7 +61,7 @@ class EndpointClient:
         return tags
 
     def read_config_tags(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tags of a configuration that `describe_config` returned, key to value."""
+        """Return the values of the tags of a configuration that `describe_config` returned, by key."""
         return self._read_tags(config["EndpointConfigArn"])
 
     def set_tags(self, endpoint: Mapping[str, Any], tags: Mapping[str, str]) -> None:
@@ -111,12 +111,12 @@ class EndpointClient:
         """Return the endpoint's alarms, name to the reason of the state."""
         return {alarm["AlarmName"]: str(alarm.get("StateReason", "")) for alarm in self._describe_alarms()}
 
-    def delete_unused(self, endpoint: Mapping[str, Any]) -> None:
+    def delete_unused_resources(self, endpoint: Mapping[str, Any]) -> None:
         """Delete the older configurations and models that the endpoint does not use. Idempotent."""
         name = endpoint["EndpointConfigName"]
         config = self.describe_config(name)
         models = [variant["ModelName"] for variant in config["ProductionVariants"]]
-        self._delete_unused([name, *models], config["CreationTime"])
+        self._delete_unused_resources([name, *models], config["CreationTime"])
 
     def delete_config_and_model(self, config_name: str, model_name: str) -> None:
         """Delete a configuration and a model, which the endpoint must not use. Idempotent."""
@@ -133,7 +133,7 @@ class EndpointClient:
     def delete_all(self) -> None:
         """Begin to delete the endpoint; delete its configurations, models and alarms. Idempotent."""
         self.delete()
-        self._delete_unused((), None)
+        self._delete_unused_resources((), None)
         self._call(lambda: endpoint_resources.delete_alarms(self._cloudwatch, self.name))
 
     def delete(self) -> None:
@@ -159,8 +159,8 @@ class EndpointClient:
     def _read_tags(self, arn: str) -> dict[str, str]:
         return self._call(lambda: endpoint_resources.read_tags(self._sagemaker, arn))
 
-    def _delete_unused(self, keep: Collection[str], before: dt.datetime | None) -> None:
-        self._call(lambda: endpoint_resources.delete_unused(self._sagemaker, self.name, keep, before))
+    def _delete_unused_resources(self, keep: Collection[str], before: dt.datetime | None) -> None:
+        self._call(lambda: endpoint_resources.delete_unused_resources(self._sagemaker, self.name, keep, before))
 
     def _describe_alarms(self) -> list[dict[str, Any]]:
         names = list(endpoint_resources.build_alarm_names(self.name).values())

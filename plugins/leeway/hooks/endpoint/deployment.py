@@ -210,7 +210,7 @@ class Deployment:
             self.client.set_tags(endpoint, {"leeway:version": release.version})
         record = self._record("deployed", f"{release.policy['traffic']} release", created=endpoint["CreationTime"])
         if DEPLOYMENT_TAG in tags:
-            self.client.delete_unused(endpoint)
+            self.client.delete_unused_resources(endpoint)
             self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self.log.info("endpoint %s serves version %s of %s", self.client.name, release.version, release.model)
         return {

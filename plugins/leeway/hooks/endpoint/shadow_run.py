@@ -3,7 +3,7 @@
 A shadow has five stages:
 
 1. The endpoint is changed to a configuration with the shadow variant.
-2. The endpoint's tag `SHADOW_TAG` has the begin of the shadow.
+2. The endpoint's tag `SHADOW_TAG` says when the shadow began.
 3. The tag also has the end of the shadow.
 4. The endpoint is changed back.
 5. The shadow is judged.

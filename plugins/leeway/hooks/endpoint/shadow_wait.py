@@ -41,7 +41,8 @@ class ShadowWait(AwsWait):
     Args:
         endpoint: name of the endpoint.
         config_name: configuration with the shadow variant.
-        base_name: configuration without it, to which the endpoint is changed if the task is cleared or marked.
+        base_name: configuration without it, to which the endpoint is changed if a person clears the task or sets its
+            state.
         variant: name of the shadow variant.
         since: begin, ISO format, UTC.
         until: latest end, ISO format, UTC.
@@ -99,7 +100,8 @@ async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
         endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)
         if (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) != ("InService", wait.config_name):
             return
-        log.warning("the task was cleared or marked: removing %s from endpoint %s", wait.variant, wait.endpoint)
+        reason = "the task was cleared, or a person set its state"
+        log.warning("%s: removing %s from endpoint %s", reason, wait.variant, wait.endpoint)
         await sagemaker.update_endpoint(**build_update_request(wait.endpoint, wait.base_name))
 
 

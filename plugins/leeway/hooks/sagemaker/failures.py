@@ -19,7 +19,7 @@ from pipelines.costs.job_records import get_end_time, get_kind
 PERMANENT_PREFIXES = ("AlgorithmError", "ClientError")
 """Beginnings of the FailureReason of a job that would fail again: its script, its input or its request is wrong."""
 LATE_STOP_S = 60.0
-"""Seconds after the begin of a new try in which the old try may still stop its job. (After a clear, Airflow gives the
+"""Seconds after the start of a new try in which the old try may still stop its job. (After a clear, Airflow gives the
 trigger of the old try 30 s to stop the job.)"""
 EXIT_MESSAGE = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
 """Form of the ExitMessage that `pipelines.container.processing` writes: the exit code of the step, and its error."""

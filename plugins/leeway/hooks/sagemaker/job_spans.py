@@ -21,7 +21,7 @@ PUBLIC_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_EN
 """Variables that a job gets from Airflow. They are visible in the job's description. So the variables of headers, which
 have keys, are not among them."""
 ATTRIBUTES = {"TrainingTimeInSeconds": "training_s", "BillableTimeInSeconds": "billable_s"}
-"""Fields of a description to the attributes of the span."""
+"""Maps each field of a description to its attribute of the span."""
 
 
 def build_job_environment(job_name: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Emit an asset event when a model gets another champion, and none if the champion stays the same.
 
-As in `leeway.hooks.step.asset_events`, the champion is written to the asset's state store when Airflow has its event.
-If a task dies after it changed the champion, its next try changes nothing, but emits the event.
+As in `leeway.hooks.step.asset_events`, the champion is written to the asset's state store after Airflow has stored the
+event. If a task dies after it changed the champion, its next try changes nothing, but emits the event.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def build_champion_asset(model: str) -> Asset:
 
 
 def register_champion_asset(task: BaseOperator, asset: Asset) -> None:
-    """Add the asset to the task's outlets, and make Airflow call `remember_champion` when the task has succeeded."""
+    """Add the asset to the task's outlets, and make Airflow call `store_champion` when the task has succeeded."""
     if asset not in task.outlets:
         task.outlets = [*task.outlets, asset]
-    task.on_success_callback = [*task.on_success_callback, remember_champion]
+    task.on_success_callback = [*task.on_success_callback, store_champion]
 
 
 def prepare_champion_event(context: Context, asset: Asset, champion: str, result: Mapping[str, Any]) -> None:
-    """Prepare the event that Airflow emits when the task succeeds; prepare none if this champion has had its event.
+    """Prepare the event that Airflow emits when the task succeeds; none if the last event was for this champion.
 
     If the step changed the champion, there is always an event, even for the version of the last event: in between, a
     command, which emits no events, may have made another version the champion.
@@ -49,8 +49,8 @@ def prepare_champion_event(context: Context, asset: Asset, champion: str, result
     context["outlet_events"][asset].extra = {CHAMPION: champion, **fields}
 
 
-def remember_champion(context: Context) -> None:
-    """Write the champion whose event Airflow has to the asset's state store. Airflow calls this after a success."""
+def store_champion(context: Context) -> None:
+    """Write the champion of an emitted event to the asset's state store. Airflow calls this after a success."""
     for asset in context["ti"].task.outlets:
         if isinstance(asset, Asset):
             extra = context["outlet_events"][asset].extra

@@ -16,7 +16,7 @@ KINDS: dict[str, frozenset[str]] = {
     "torch_distributed": frozenset({"enabled"}),
     "mpi": frozenset({"enabled", "processes_per_host", "custom_mpi_options"}),
 }
-"""Kind of distribution to the options that it has."""
+"""Maps each kind of distribution to the options that it has."""
 
 
 def build_distribution_settings(distribution: Mapping[str, Any] | None, instance_type: str) -> dict[str, str]:

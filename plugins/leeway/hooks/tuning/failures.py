@@ -13,7 +13,7 @@ from leeway.hooks.sagemaker.wait import WaitEvent
 from leeway.hooks.tuning.trials import Trial
 from pipelines.tuning.sagemaker_job import METRIC_NAME
 
-KEPT = "The results of its finished trials are kept: the next tuning job of this task goes on from them"
+KEPT = "The results of its finished trials are kept: the next tuning job of this task continues from them"
 
 
 def make_tuning_error(job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial]) -> AirflowException | None:

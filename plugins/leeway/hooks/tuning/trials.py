@@ -13,7 +13,7 @@ from pipelines.tuning.sagemaker_job import parse_values
 from pipelines.tuning.space import Range, Value
 
 STATES = {"Completed": "complete", "Stopped": "stopped", "Failed": "failed"}
-"""Status of a trial's training job to the state in the record."""
+"""Maps each status of a trial's training job to the trial's state in the record."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_on
         until(lambda: all(run.has_started(2) for run in runs), 120)
         runs[0].release_file.touch()
         until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
-    until(lambda: "the task was cleared or marked: stopping processing job" in runs[0].read_logs(), 60)
+    until(lambda: "the task was cleared, or a person set its state: stopping processing job" in runs[0].read_logs(), 60)
     until(lambda: "the task was killed: stopping processing job" in runs[1].read_logs(), 60)
     for run in runs:
         assert run.get_result()["processing_job"] == f"{run.job_base_name}-2"

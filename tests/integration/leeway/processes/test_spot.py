@@ -26,7 +26,7 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run
             assert run.get_job(1)["CheckpointConfig"] == run.get_job(2)["CheckpointConfig"]
         until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
         # Airflow's processes log an action after they take it.
-        until(lambda: "cleared or marked: stopping" in runs[0].read_logs(), 60)
+        until(lambda: "a person set its state: stopping" in runs[0].read_logs(), 60)
         until(lambda: "killed: stopping" in runs[1].read_logs(), 60)
         for run in runs:
             run.release_file.touch()

@@ -38,7 +38,7 @@ def serving(spec):
     from pipelines.cli.step_commands.request import build_request
     from pipelines.registry.lifecycle import Journal
     from pipelines.registry.lifecycle.deployments import is_rollback
-    from pipelines.serving.release_policy import AT_ONCE
+    from pipelines.serving.release_policy import RELEASE_AT_ONCE
     from pipelines.steps.serving import _find_previous
 
     request = build_request("serving", spec)
@@ -49,7 +49,7 @@ def serving(spec):
         check_features(request.model, version, request.beside)
     if request.folder:
         write_package(request.folder, version)
-    policy = request.build_release() | (AT_ONCE if goes_back else {})
+    policy = request.build_release() | (RELEASE_AT_ONCE if goes_back else {})
     return {"model_name": request.model, "version": version, "policy": policy, "is_rollback": goes_back}
 
 

@@ -17,7 +17,7 @@ from pipelines.dataset import Dataset
 from pipelines.datasets.flights import DATASET
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.scored_rows import MAP
+from pipelines.scored_rows import SCORES_TYPE
 
 FIRST = dt.date(2013, 5, 1)
 DAYS = [FIRST + dt.timedelta(day) for day in range(14)]
@@ -99,7 +99,7 @@ def test_multiclass_and_regression_metrics_are_those_of_the_task(home: Path) -> 
         "label": [pa.array(["a", "a"])] * 2,
         "predicted": [pa.array(["a", "b"])] * 2,
         "score": [pa.array([0.7, 0.8])] * 2,
-        "scores": [pa.array([list(item.items()) for item in classes], MAP)] * 2,
+        "scores": [pa.array([list(item.items()) for item in classes], SCORES_TYPE)] * 2,
     }
     dataset = replace(ORDERS, task="multiclass")
     write_outcomes(dataset, columns, ["1", "2"], [[1, 2], [1, 2]])

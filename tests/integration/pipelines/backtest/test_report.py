@@ -19,7 +19,7 @@ from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_features
 from pipelines.lake import Lake
-from pipelines.loop.study import DRIFT, MONTHLY, NEVER
+from pipelines.loop.study import DRIFT_STRATEGY, MONTHLY_STRATEGY, NEVER_STRATEGY
 from pipelines.loop.study import run_study as loop_study
 from pipelines.steps import gate, guard, promote, record_outcome
 from pipelines.system.files import write_json
@@ -126,9 +126,9 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
         strategy.name: [(champion.version, str(champion.since)) for champion in strategy.serving_versions]
         for strategy in result.strategies
     } == {
-        NEVER: [(first, "2013-02-01")],
-        MONTHLY: [(first, "2013-02-01"), (version_of_month, "2013-03-01")],
-        DRIFT: [(first, "2013-02-01"), (version_of_drift, "2013-02-20")],
+        NEVER_STRATEGY: [(first, "2013-02-01")],
+        MONTHLY_STRATEGY: [(first, "2013-02-01"), (version_of_month, "2013-03-01")],
+        DRIFT_STRATEGY: [(first, "2013-02-01"), (version_of_drift, "2013-02-20")],
     }
     assert [len(strategy.runs) for strategy in result.strategies] == [1, 2, 3], (
         f"the run of version {failed_version} counts, though the version never scored a day"
@@ -137,7 +137,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
     assert [str(week.days) for week in (result.weeks[0], result.weeks[-1])] == [
         "2013-02-01..2013-02-07", "2013-03-29..2013-03-31",
     ]  # fmt: skip
-    assert result.weeks[0].values[NEVER] == pytest.approx(
+    assert result.weeks[0].values[NEVER_STRATEGY] == pytest.approx(
         compute_auc(model, first, "2013-02-01", "2013-02-07"), abs=1e-9
     )
     assert [(str(event.day), event.kind) for event in result.timeline if event.kind != "started"] == [
@@ -147,7 +147,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
     command = ("loop", "report", model, "--dataset", "flights", "--from", "2013-02-01", "--out", "loop")
     process = commands.run_step(*command, env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
-    assert f"{result.weeks[0].values[NEVER]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()
+    assert f"{result.weeks[0].values[NEVER_STRATEGY]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()
 
 
 def test_refuses_days_in_which_no_month_can_be_scored(model: str) -> None:

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from pipelines import params
-from pipelines.backtest.study import NEVER, run_backtest
+from pipelines.backtest.study import NEVER_STRATEGY, run_backtest
 from pipelines.dataset import load_dataset
 from pipelines.features.building import build_features
 from pipelines.lake import Lake
-from pipelines.loop.study import DRIFT, MONTHLY, run_study
+from pipelines.loop.study import DRIFT_STRATEGY, MONTHLY_STRATEGY, run_study
 from pipelines.steps import evaluate, gate, guard, preprocess, promote, record_outcome, snapshot, train
 from pipelines.system.files import write_json
 from tests.conftest import SMALL_HYPERPARAMETERS, set_home
@@ -146,16 +146,16 @@ def test_backtest_and_loop_compare_registered_versions_by_the_metric_of_their_ta
         strategy.name: [(champion.version, str(champion.since)) for champion in strategy.serving_versions]
         for strategy in study.strategies
     } == {
-        NEVER: [(first, "2013-02-20")],
-        MONTHLY: [(first, "2013-02-20")],
-        DRIFT: [(first, "2013-02-20"), (second, "2013-03-01")],
+        NEVER_STRATEGY: [(first, "2013-02-20")],
+        MONTHLY_STRATEGY: [(first, "2013-02-20")],
+        DRIFT_STRATEGY: [(first, "2013-02-20"), (second, "2013-03-01")],
     }
     last_week = study.weeks[-1]
     assert str(last_week.days) == "2013-03-06..2013-03-07"
-    for strategy, version in ((NEVER, first), (DRIFT, second)):
+    for strategy, version in ((NEVER_STRATEGY, first), (DRIFT_STRATEGY, second)):
         value = compute_value(trainer.dataset, version, "2013-03-06", str(last))
         assert last_week.values[strategy] == pytest.approx(value, abs=1e-5)
-    assert last_week.values[NEVER] != pytest.approx(last_week.values[DRIFT], abs=1e-4)
+    assert last_week.values[NEVER_STRATEGY] != pytest.approx(last_week.values[DRIFT_STRATEGY], abs=1e-4)
     env = {
         "MLFLOW_TRACKING_URI": mlflow_uri,
         "LEEWAY_HOME": str(published_quarter),
@@ -173,7 +173,7 @@ def test_backtest_and_loop_compare_registered_versions_by_the_metric_of_their_ta
     assert f"{march.values[second]:.4f}" in (tmp_path / "backtest/backtest.html").read_text()
     run("loop", "report", model, "--from", "2013-02-20", "--to", str(last), "--out", "loop", *named)
     page = (tmp_path / "loop/loop.html").read_text()
-    assert f"{last_week.values[DRIFT]:.4f}" in page and TITLES[trainer.dataset] in page
+    assert f"{last_week.values[DRIFT_STRATEGY]:.4f}" in page and TITLES[trainer.dataset] in page
     status = run("loop", "status", model, "--as-of", "2013-03-02", *named)
     assert "cooldown      holds back" in status
     assert status.endswith(f"{model} as of 2013-03-02: drift would be held back\n")

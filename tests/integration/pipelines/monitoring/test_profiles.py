@@ -19,7 +19,7 @@ import pytest
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.lake.month_table import MonthTable
-from pipelines.monitoring.profiles import Policy, counting
+from pipelines.monitoring.profiles import BinPolicy, counting
 from pipelines.monitoring.profiles.counting import count_file, count_files
 from pipelines.monitoring.profiles.profile import Profile, sum_profiles
 from pipelines.monitoring.profiles.record import ReferenceRecord
@@ -43,7 +43,7 @@ def rows(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reference(rows: Path) -> Reference:
-    return fit_reference(rows, {"x": "number", "g": "category"}, "late", Policy())
+    return fit_reference(rows, {"x": "number", "g": "category"}, "late", BinPolicy())
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_write_changes_no_other_day_or_version(day_profile: Profile) -> None:
 
 
 def test_refuses_to_add_profiles_of_different_references(day_profile: Profile, rows: Path) -> None:
-    other_reference = fit_reference(rows, {"x": "number", "g": "category"}, "late", Policy(bins=4))
+    other_reference = fit_reference(rows, {"x": "number", "g": "category"}, "late", BinPolicy(bins=4))
     profiles = Profiles.open()
     profiles.write(DAY, "flights", "2", day_profile)
     profiles.write(NEXT, "flights", "2", count_file(other_reference, rows))

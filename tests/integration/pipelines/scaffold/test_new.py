@@ -38,7 +38,7 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
     plan = creation.plan
     assert (plan.time, list(plan.key), plan.label.task) == ("sold_at", ["order_no"], "binary")
     assert dict(plan.features) == {"store": "category", "depot": "category", "km": "number", "wait_min": "number"}
-    assert list(plan.later) == ["overdue_min"], "it predicts the label"
+    assert list(plan.known_later) == ["overdue_min"], "it predicts the label"
     assert plan.label.texts == ("yes", "no")
     assert list_files(project) == set(creation.files)
     assert (project / ".git").is_dir()

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.scored_rows import MAP
+from pipelines.scored_rows import SCORES_TYPE
 from pipelines.steps import outcomes
 
 from .conftest import DAY, FLIGHTS, Publish
@@ -84,7 +84,7 @@ def test_a_computed_label_is_joined_and_is_null_until_the_day_is_flown(publish: 
     predictions = rows.select(KEY)
     for name, value in values.items():
         predictions = predictions.append_column(name, pa.array([value] * rows.num_rows))
-    scores = pa.array([[("cancelled", 0.2), ("late", 0.5), ("on_time", 0.3)]] * rows.num_rows, MAP)
+    scores = pa.array([[("cancelled", 0.2), ("late", 0.5), ("on_time", 0.3)]] * rows.num_rows, SCORES_TYPE)
     predictions = predictions.append_column("scores", scores)
     Lake.open().write_partition("flight_status_predictions", DAY, predictions, KEY)
     before = run(model="flight_status", dataset="flight_status")

@@ -54,4 +54,4 @@ def test_an_unreachable_remote_gives_75_and_one_line(
     assert start_repro("one", "2013-02-01", **address, **keys, AWS_MAX_ATTEMPTS="1").wait(300) == 75
     output = (tmp_path / "one.log").read_text()
     assert "Traceback" not in output
-    assert [line for line in output.splitlines() if line.startswith("error: ")][-1].endswith("Is it up?")
+    assert [line for line in output.splitlines() if line.startswith("error: ")][-1].endswith("Check whether it is up.")

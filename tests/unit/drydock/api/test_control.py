@@ -15,7 +15,7 @@ from drydock.endpoints.records import Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
-from drydock.faults.spot_market import Policy, SpotMarket
+from drydock.faults.spot_market import SpotMarket, SpotPolicy
 from drydock.notebooks.registry import Notebooks
 from drydock.store import Store
 
@@ -43,7 +43,10 @@ def endpoint() -> SimpleNamespace:
 def client(outages: Outages, endpoint: SimpleNamespace, tmp_path: Path) -> Client:
     """Return a client of drydock's endpoints, whose queue has only a spot market."""
     store = Store(tmp_path / "drydock.sqlite")
-    queue, endpoints = SimpleNamespace(market=SpotMarket(Policy())), SimpleNamespace(iterate=lambda: iter([endpoint]))
+    queue, endpoints = (
+        SimpleNamespace(market=SpotMarket(SpotPolicy())),
+        SimpleNamespace(iterate=lambda: iter([endpoint])),
+    )
     return Client(
         ControlEndpoints(
             cast(JobQueue, queue), outages, cast(Endpoints, endpoints), SpotPrices(store), Notebooks(store)

@@ -8,7 +8,7 @@ import pytest
 from drydock.execution.job_logs import SMALL_BACKLOG_BYTES, JobLogs
 from drydock.execution.process import ProcessExecutor
 from drydock.execution.run import Run
-from drydock.faults.spot_market import Policy, SpotMarket
+from drydock.faults.spot_market import SpotMarket, SpotPolicy
 from drydock.host.executor import Executor
 from drydock.jobs.processing.job import ProcessingJob
 from drydock.jobs.record import get_now
@@ -38,7 +38,7 @@ def run_job(store: Store, data: Path, executor: Executor, code: str, *, is_stopp
     job = ProcessingJob.create(store, request, "123456789012", "us-east-1", "arn:job")
     settings = Settings(data, "http://127.0.0.1:1", 1, 1024, stop_grace_s=60.0)
     logs = JobLogs(store)
-    run = Run(job, executor, settings, SpotMarket(Policy()), logs, threading.Event())
+    run = Run(job, executor, settings, SpotMarket(SpotPolicy()), logs, threading.Event())
     if not is_stopped:
         run.execute()
         return job

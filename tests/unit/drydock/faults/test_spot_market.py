@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drydock.faults.spot_market import Interruption, Policy, Schedule, SpotMarket
+from drydock.faults.spot_market import Interruption, Schedule, SpotMarket, SpotPolicy
 from drydock.jobs.states import Phase
 from drydock.jobs.training.job import TrainingJob
 
@@ -21,7 +21,7 @@ def spot(make_job: Make) -> TrainingJob:
 
 
 def test_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job: TrainingJob) -> None:
-    market, order = SpotMarket(Policy()), Interruption(10, 600, 2)
+    market, order = SpotMarket(SpotPolicy()), Interruption(10, 600, 2)
     market.request_interruption(spot, order)
     market.request_interruption(job, order)
     assert market.take_due_interruption(spot, 9.9) is None
@@ -32,7 +32,7 @@ def test_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job
 
 
 def test_latest_capacity_rule_counts(make_job: Make, spot: TrainingJob, job: TrainingJob) -> None:
-    market = SpotMarket(Policy(without_capacity=["ml.m5.*"]))
+    market = SpotMarket(SpotPolicy(without_capacity=["ml.m5.*"]))
     resources = {"InstanceType": "ml.c5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
     other = make_job(EnableManagedSpotTraining=True, ResourceConfig=resources)
     assert not market.has_capacity(spot) and market.has_capacity(other) and market.has_capacity(job)
@@ -46,7 +46,7 @@ def test_latest_capacity_rule_counts(make_job: Make, spot: TrainingJob, job: Tra
 
 
 def test_schedule_interrupts_the_listed_runs(make_job: Make) -> None:
-    market = SpotMarket(Policy(interruptions=[Schedule("flights-*", [5, -1]), Schedule("*", [0])]))
+    market = SpotMarket(SpotPolicy(interruptions=[Schedule("flights-*", [5, -1]), Schedule("*", [0])]))
     job = make_job(TrainingJobName="flights-1", EnableManagedSpotTraining=True)
     seen = []
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_schedule_interrupts_the_listed_runs(make_job: Make) -> None:
 
 def draw_interruptions(seed: int, name: str, make_job: Make) -> list[float]:
     """Return the seconds after which the runs of a job are interrupted."""
-    market = SpotMarket(Policy(seed=seed, interruption_probability=0.5))
+    market = SpotMarket(SpotPolicy(seed=seed, interruption_probability=0.5))
     job, seconds = make_job(TrainingJobName=name, EnableManagedSpotTraining=True), []
     for _ in range(200):
         job.record.transitions.append(job.record.transitions[0].__class__(Phase.TRAINING, job.created_at, ""))

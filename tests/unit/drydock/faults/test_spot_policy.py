@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from drydock.errors import InvalidSetting
-from drydock.faults.spot_market import Policy, Schedule
+from drydock.faults.spot_market import Schedule, SpotPolicy
 from drydock.faults.spot_policy import parse_policy
 
 
@@ -42,4 +42,4 @@ def test_invalid_policy_is_refused(table: dict[str, Any]) -> None:
 
 def test_policy_is_parsed_from_a_table() -> None:
     policy = parse_policy({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
-    assert policy == Policy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])
+    assert policy == SpotPolicy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from drydock.jobs.states import Status
-from drydock.tuning.completion import choose_final_ending, count_not_improving, find_best, find_ending
+from drydock.tuning.completion import choose_final_ending, count_trials_without_improvement, find_best, find_ending
 from drydock.tuning.plan import TuningPlan
 from drydock.tuning.records import Ending, StopCause
 from drydock.tuning.trial import Trial
@@ -65,10 +65,10 @@ def test_trials_that_improve_by_less_than_one_percent_are_counted(
     plan = TuningPlan(make_tuning_request(TuningJobCompletionCriteria=criteria))
     losses = [100.0, 99.5, 98.5, 98.4, 120.0, 98.0]  # 98.5 is 1.5% better than 100
     trials = [make_trial(loss, end_s=second) for second, loss in enumerate(losses)]
-    assert [count_not_improving(trials[:count], plan) for count in range(1, 7)] == [0, 1, 0, 1, 2, 3]
+    assert [count_trials_without_improvement(trials[:count], plan) for count in range(1, 7)] == [0, 1, 0, 1, 2, 3]
     assert find_ending(trials[:5], plan, 1) is None and find_ending(trials, plan, 1) == COMPLETED
     # The order is that of the ends, not that of the list; trials without an objective do not count.
-    assert count_not_improving([make_trial(), *reversed(trials)], plan) == 3
+    assert count_trials_without_improvement([make_trial(), *reversed(trials)], plan) == 3
 
 
 def test_five_trials_without_success_fail_the_tuning_job(plan: TuningPlan, make_trial: MakeTrial) -> None:

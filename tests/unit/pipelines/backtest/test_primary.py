@@ -111,14 +111,16 @@ def test_the_study_of_the_loop_scores_each_row_by_the_model_that_served(tmp_path
         return loop.Strategy(name, "", versions, ["r"], None)
 
     strategies = [
-        build_strategy(loop.NEVER, ("1", 25)),
-        build_strategy(loop.MONTHLY, ("1", 25), ("2", 27)),
-        build_strategy(loop.DRIFT, ("2", 25)),
+        build_strategy(loop.NEVER_STRATEGY, ("1", 25)),
+        build_strategy(loop.MONTHLY_STRATEGY, ("1", 25), ("2", 27)),
+        build_strategy(loop.DRIFT_STRATEGY, ("2", 25)),
     ]
     scorers = {"1": lambda _: np.zeros(4), "2": lambda _: np.full(4, 2.0)}
     rows = build_rows("delay", [1.0, 2.0, 3.0, 10.0])
     week = loop.score_week(FEBRUARY, rows, "delay", strategies, scorers, MAE)
-    assert week and week.values == pytest.approx({loop.NEVER: 4.0, loop.MONTHLY: 3.0, loop.DRIFT: 2.5})
+    assert week and week.values == pytest.approx(
+        {loop.NEVER_STRATEGY: 4.0, loop.MONTHLY_STRATEGY: 3.0, loop.DRIFT_STRATEGY: 2.5}
+    )
     weeks = [loop.Week(Days(FEBRUARY.first + 7 * DAY * n, FEBRUARY.first + DAY * (7 * n + 6)), 4, week.values)
              for n in range(4)]  # fmt: skip
     study = loop.Study("delays", "delays", 7, weeks, strategies, [], MAE)

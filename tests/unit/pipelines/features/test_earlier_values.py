@@ -14,7 +14,7 @@ import pytest
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_features, build_sorted_features
-from pipelines.features.columns import list_earlier_lookups
+from pipelines.features.columns import list_lookups_of_earlier_partitions
 from pipelines.features.earlier_values import find_first_day, find_first_read, run_features
 from pipelines.lookups import Lookup
 from pipelines.partitions import Hour, Month
@@ -111,9 +111,9 @@ def test_hours_get_the_values_of_an_earlier_hour() -> None:
     expected = [(3, None), (1, "sun"), (1, "rain"), (3, None)]
     assert read(build_sorted_features(dataset, ibis.memtable(rows))) == dict(zip(numbers, expected, strict=True))
     by_day = make_dataset("date", "shop", key=("date", "hour", "number"), partition="hour")
-    assert list_earlier_lookups(by_day), "the day is not the partition"
+    assert list_lookups_of_earlier_partitions(by_day), "the day is not the partition"
     own = make_dataset("date", "hour", "shop", key=("date", "hour", "number"), partition="hour")
-    assert not list_earlier_lookups(own)
+    assert not list_lookups_of_earlier_partitions(own)
 
 
 def test_the_rows_that_are_read_begin_earlier() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from pipelines.loop import report
 from pipelines.loop.study import (
-    DRIFT,
-    MONTHLY,
-    NEVER,
+    DRIFT_STRATEGY,
+    MONTHLY_STRATEGY,
+    NEVER_STRATEGY,
     ServedVersion,
     Strategy,
     Study,
@@ -33,15 +33,19 @@ def build_strategy(name: str, *served: tuple[str, int]) -> Strategy:
 
 
 STRATEGIES = [
-    build_strategy(NEVER, ("1", 0)),
-    build_strategy(MONTHLY, ("1", 0), ("2", 4)),
-    build_strategy(DRIFT, ("1", 0), ("3", 2)),
+    build_strategy(NEVER_STRATEGY, ("1", 0)),
+    build_strategy(MONTHLY_STRATEGY, ("1", 0), ("2", 4)),
+    build_strategy(DRIFT_STRATEGY, ("1", 0), ("3", 2)),
 ]
 
 
 def build_week(number: int, **auc: float) -> Week:
     first = FIRST + dt.timedelta(7 * number)
-    return Week(Days(first, first + dt.timedelta(6)), 100, {NEVER: 0.6, MONTHLY: 0.7, DRIFT: 0.7} | auc)
+    return Week(
+        Days(first, first + dt.timedelta(6)),
+        100,
+        {NEVER_STRATEGY: 0.6, MONTHLY_STRATEGY: 0.7, DRIFT_STRATEGY: 0.7} | auc,
+    )
 
 
 def test_a_day_is_served_by_the_newest_version_from_before_it() -> None:
@@ -57,8 +61,8 @@ def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
     week = score_week(days, frame, "late", STRATEGIES, scorers)
     assert week is not None
     # Never: the score is wrong on all 6 days. Monthly: it is right on 2 of 6 days. On drift: on 4 of 6.
-    assert (week.rows, week.values[NEVER]) == (60, 0.0)
-    assert week.values[MONTHLY] == pytest.approx(1 / 3) and week.values[DRIFT] == pytest.approx(2 / 3)
+    assert (week.rows, week.values[NEVER_STRATEGY]) == (60, 0.0)
+    assert week.values[MONTHLY_STRATEGY] == pytest.approx(1 / 3) and week.values[DRIFT_STRATEGY] == pytest.approx(2 / 3)
     assert score_week(days, frame.assign(late=True), "late", STRATEGIES, scorers) is None
 
 
@@ -67,12 +71,12 @@ def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
     [([0.7, 0.71, 0.7], "better"), ([0.5, 0.51, 0.5], "worse"), ([0.9, 0.4, 0.6], "no clear difference")],
 )
 def test_a_comparison_says_better_worse_or_no_clear_difference(drift: list[float], direction: str) -> None:
-    weeks = [build_week(n, **{DRIFT: auc}) for n, auc in enumerate(drift)]
-    gain = compare_strategies(weeks, DRIFT, NEVER)
+    weeks = [build_week(n, **{DRIFT_STRATEGY: auc}) for n, auc in enumerate(drift)]
+    gain = compare_strategies(weeks, DRIFT_STRATEGY, NEVER_STRATEGY)
     assert gain is not None and gain.direction == direction
     assert gain.mean == pytest.approx(np.mean(drift) - 0.6)
     assert gain.low <= gain.mean <= gain.high
-    assert compare_strategies(weeks[:1], DRIFT, NEVER) is None
+    assert compare_strategies(weeks[:1], DRIFT_STRATEGY, NEVER_STRATEGY) is None
 
 
 def test_the_page_shows_the_comparison_and_the_moments(tmp_path: Path) -> None:
@@ -80,7 +84,7 @@ def test_the_page_shows_the_comparison_and_the_moments(tmp_path: Path) -> None:
         TimelineEvent(FIRST, "started", "<wind>: psi 0.4"),
         TimelineEvent(FIRST, "held_back", "cooldown: too soon"),
     ]
-    weeks = [build_week(n, **{DRIFT: 0.5 + n / 1_000}) for n in range(5)]
+    weeks = [build_week(n, **{DRIFT_STRATEGY: 0.5 + n / 1_000}) for n in range(5)]
     page = report.write_report(tmp_path / "page", Study("flights", "flights", 7, weeks, STRATEGIES, timeline))
     text = page.read_text()
     assert "on drift against never retrain: worse" in text
@@ -97,7 +101,7 @@ def test_hold_backs_by_the_same_guard_on_consecutive_days_are_one_row(tmp_path: 
         TimelineEvent(FIRST + 3 * day, "started", "a: psi"),
         TimelineEvent(FIRST + 3 * day, "started", "a: psi"),
     ]
-    weeks = [build_week(n, **{DRIFT: 0.5}) for n in range(2)]
+    weeks = [build_week(n, **{DRIFT_STRATEGY: 0.5}) for n in range(2)]
     text = report.write_report(tmp_path, Study("flights", "flights", 7, weeks, STRATEGIES, timeline)).read_text()
     assert f"<td>{FIRST} to {FIRST + day}, 2 times</td><td>held back</td><td>cooldown: 2 days</td>" in text
     assert "cooldown: 1 day<" not in text

@@ -12,7 +12,7 @@ from sklearn.metrics import precision_score, recall_score, roc_auc_score
 from pipelines.dataset import Dataset
 from pipelines.monitoring import drift
 from pipelines.monitoring import windows as monitoring
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.class_scores import fit_classes
 from pipelines.monitoring.profiles.counting import count_days, count_file
 from pipelines.monitoring.profiles.record import ReferenceRecord
@@ -49,7 +49,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> ReferenceRecord:
     train, holdout = folder / "train.parquet", folder / "holdout.parquet"
     build_frame(0, 14)[["date", "x", "predicted"]].to_parquet(train)
     build_frame(1, 28, power=1.5).to_parquet(holdout)
-    reference = fit_reference(train, {"x": "number", "predicted": "category"}, "is_right", Policy())
+    reference = fit_reference(train, {"x": "number", "predicted": "category"}, "is_right", BinPolicy())
     reference = reference.model_copy(update={"classes": fit_classes(holdout, "kind")})
     record = ReferenceRecord(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
     record.write(folder / "reference.json")

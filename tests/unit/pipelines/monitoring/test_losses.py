@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.monitoring import drift
 from pipelines.monitoring import windows as monitoring
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.counting import count_days, count_file
 from pipelines.monitoring.profiles.losses import MIN_ROWS, fit_losses
 from pipelines.monitoring.profiles.record import ReferenceRecord
@@ -41,7 +41,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> ReferenceRecord:
     train, holdout = folder / "train.parquet", folder / "holdout.parquet"
     build_frame(0, 28).drop(columns="score").to_parquet(train)
     build_frame(1, 28).to_parquet(holdout)
-    reference = fit_reference(train, KINDS, "delay", Policy(), "regression")
+    reference = fit_reference(train, KINDS, "delay", BinPolicy(), "regression")
     reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
     record = ReferenceRecord(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
     record.write(folder / "reference.json")
@@ -137,7 +137,7 @@ def test_features_that_training_never_saw_have_an_estimate(
 
 def test_a_small_holdout_has_no_models_and_the_digest_is_that_of_earlier_references(tmp_path: Path) -> None:
     build_frame(0, 1).head(MIN_ROWS - 1).to_parquet(tmp_path / "rows.parquet")
-    reference = fit_reference(tmp_path / "rows.parquet", KINDS, "delay", Policy(), "regression")
+    reference = fit_reference(tmp_path / "rows.parquet", KINDS, "delay", BinPolicy(), "regression")
     assert fit_losses(reference, tmp_path / "rows.parquet") is None
     restored = Reference.model_validate({**reference.model_dump(exclude={"losses"})})
     assert restored.digest == reference.digest

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.monitoring import drift
 from pipelines.monitoring import windows as monitoring
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.counting import count_days
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
@@ -50,7 +50,7 @@ def record(folder: Path) -> ReferenceRecord:
         train, holdout = folder / "train.parquet", folder / "holdout.parquet"
         build_frame(FIRST, 28, 1).drop(columns="score").to_parquet(train)
         build_frame(FIRST + dt.timedelta(28), 28, 2).to_parquet(holdout)
-        reference = fit_reference(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+        reference = fit_reference(train, {"x": "number", "idle": "number", "g": "category"}, "late", BinPolicy())
         days = [count_days(reference, path, "date") for path in (train, holdout)]
         RECORDS["binary"] = ReferenceRecord(reference, *days)
     return RECORDS["binary"]
@@ -122,7 +122,7 @@ def test_the_estimated_auc_uses_the_probabilities_that_the_holdout_shows(folder:
     paths = [folder / f"certain-{name}.parquet" for name in ("train", "holdout", "now")]
     for n, (path, days) in enumerate(zip(paths, (28, 28, 7), strict=True)):
         build_frame(FIRST + dt.timedelta(28 * n), days, n + 1, exaggerate).to_parquet(path)
-    reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", BinPolicy())
     training, holdout, window_days = (count_days(reference, path, "date") for path in paths)
     (window,) = monitoring.compare_windows(
         ReferenceRecord(reference, training, holdout), window_days, 7, WEIGHTS, POLICY, 1
@@ -242,7 +242,7 @@ def test_a_window_is_compared_with_the_same_weeks_of_the_year_before(
     year["x"] += np.where(year["date"].isin(season), 1.0, 0.0)
     path = folder / "year.parquet"
     year.to_parquet(path)
-    reference = fit_reference(path, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    reference = fit_reference(path, {"x": "number", "idle": "number", "g": "category"}, "late", BinPolicy())
     path_of_window = folder / "window.parquet"
     build_frame(FIRST + dt.timedelta(56), 14, 3, lambda rows: rows.assign(x=rows["x"] + 1)).to_parquet(path_of_window)
     window_days = count_days(reference, path_of_window, "date")
@@ -273,7 +273,7 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
     paths = [tmp_path / f"{name}.parquet" for name in ("train", "holdout", "now")]
     for n, path in enumerate(paths):
         build_frame(FIRST + dt.timedelta(28 * n), 28, n + 1, set_idle).to_parquet(path)
-    reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", BinPolicy())
     training, holdout, window_days = (count_days(reference, path, "date") for path in paths)
     windows = list(
         monitoring.compare_windows(
@@ -324,7 +324,7 @@ def numeric_record(folder: Path) -> ReferenceRecord:
         train, holdout = folder / "numeric_train.parquet", folder / "numeric_holdout.parquet"
         build_frame(FIRST, 28, 1, make_numeric).drop(columns="score").to_parquet(train)
         build_frame(FIRST + dt.timedelta(28), 28, 2, make_numeric).to_parquet(holdout)
-        reference = fit_reference(train, {"x": "number", "g": "category"}, "late", Policy(), "regression")
+        reference = fit_reference(train, {"x": "number", "g": "category"}, "late", BinPolicy(), "regression")
         days = [count_days(reference, path, "date") for path in (train, holdout)]
         RECORDS["numeric"] = ReferenceRecord(reference, *days)
     return RECORDS["numeric"]

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from pipelines.errors import SpecError
+from pipelines.planning.accelerators import find_peak_flops
 from pipelines.planning.sizes import DecoderSize
 from pipelines.planning.training_time import (
     compute_utilization,
     count_attention_flops,
     count_token_flops,
     estimate_training_s,
-    find_peak_flops,
 )
 
 DAY_S = 86_400

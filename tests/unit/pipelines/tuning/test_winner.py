@@ -46,7 +46,7 @@ def test_a_file_without_the_section_gets_one(tmp_path: Path) -> None:
 def test_a_wrong_file_is_refused_and_stays(tmp_path: Path, text: str) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(text)
-    with pytest.raises(SpecError, match="is no mapping"):
+    with pytest.raises(SpecError, match="is not a mapping"):
         apply_winner(path, WINNER)
     assert path.read_text() == text
     with pytest.raises(SpecError, match="does not exist"):

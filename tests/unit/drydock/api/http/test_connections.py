@@ -16,8 +16,8 @@ from drydock.api.http.connections import ConnectionLimits, LimitedServer, Limite
 from tests.tools.waiting import wait_until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-SHORT = ConnectionLimits(max_connections=4, patience_s=0.3, min_bytes_per_s=1e6)
-PATIENT = ConnectionLimits(max_connections=4, min_silence_s=60.0, patience_s=600.0)
+SHORT = ConnectionLimits(max_connections=4, max_wait_s=0.3, min_bytes_per_s=1e6)
+PATIENT = ConnectionLimits(max_connections=4, min_silence_s=60.0, max_wait_s=600.0)
 
 
 class Application:
@@ -107,7 +107,7 @@ def test_client_may_take_its_time_if_it_sends_or_reads_much(
     monkeypatch: pytest.MonkeyPatch, part_bytes: int, limits_s: list[float]
 ) -> None:
     client: Any = SlowClient(monkeypatch)
-    stream = LimitedSocket(client, ConnectionLimits(patience_s=3.0, min_bytes_per_s=1000.0))
+    stream = LimitedSocket(client, ConnectionLimits(max_wait_s=3.0, min_bytes_per_s=1000.0))
     for _ in range(2):
         stream.readinto(bytearray(part_bytes))
         stream.write(bytes(part_bytes))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.execution_time.context import OutletEventAccessors
-from leeway.hooks.step.champion_events import build_champion_asset, remember_champion
+from leeway.hooks.step.champion_events import build_champion_asset, store_champion
 from leeway.operators.promote import PromoteOperator
 from leeway.operators.rollback import RollbackOperator
 
@@ -35,7 +35,7 @@ def execute(task: Any, store: Store) -> dict[str, Any] | None:
     }
     task.execute(context)
     extra = dict(events[ASSET].extra) if ASSET in task.outlets else None
-    remember_champion(context)
+    store_champion(context)
     return extra
 
 

@@ -235,7 +235,10 @@ def test_the_candidate_may_not_be_significantly_less_often_right_at_a_threshold(
 
 @pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
 def test_a_candidate_that_is_older_than_the_champion_fails(days: int, expected: str) -> None:
-    assert get_outcome(build_holdout(), "days that the window", Evidence(build_holdout(), days_newer=days)) == expected
+    assert (
+        get_outcome(build_holdout(), "days that the window", Evidence(build_holdout(), days_after_champion=days))
+        == expected
+    )
 
 
 def build_broken_holdout(origin: str) -> Holdout:

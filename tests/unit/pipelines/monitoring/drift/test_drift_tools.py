@@ -20,7 +20,7 @@ from pipelines.monitoring import drift
 from pipelines.monitoring.class_windows import estimate_class_days
 from pipelines.monitoring.drift import distances, performance, regression_errors
 from pipelines.monitoring.drift.counts import Array
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.class_scores import fit_classes
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.losses import fit_losses
@@ -140,7 +140,7 @@ def test_the_estimated_errors_are_near_those_of_nannyml(count_window: Callable[.
     first, window = (drift_tool_numbers.build_losses(side) for side in ("reference", "window"))
     first.to_parquet(tmp_path / "train.parquet")
     kinds = {"x": "number", "g": "category"}
-    reference = fit_reference(tmp_path / "train.parquet", kinds, "label", Policy(), "regression")
+    reference = fit_reference(tmp_path / "train.parquet", kinds, "label", BinPolicy(), "regression")
     profile = count_window(
         reference,
         lambda reference, path: reference.model_copy(update={"losses": fit_losses(reference, path)}),
@@ -173,7 +173,7 @@ def test_the_estimated_performance_of_classes_equals_that_of_nannyml(
 
     first, window = build("reference"), build("window")
     first.assign(x=0.0).to_parquet(tmp_path / "train.parquet")
-    reference = fit_reference(tmp_path / "train.parquet", {"x": "number"}, "is_right", Policy())
+    reference = fit_reference(tmp_path / "train.parquet", {"x": "number"}, "is_right", BinPolicy())
     profile = count_window(
         reference,
         lambda reference, path: reference.model_copy(update={"classes": fit_classes(path, "label")}),

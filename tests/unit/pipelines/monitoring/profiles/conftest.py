@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
 
 KINDS = {"x": "number", "rain": "number", "day": "number", "same": "number", "g": "category", "h": "category"}
@@ -39,7 +39,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     path = tmp_path_factory.mktemp("reference") / "train.parquet"
     frame = generate_rows(2_000, 1)
     frame[frame["g"] != "new1"].to_parquet(path)
-    return fit_reference(path, KINDS, "late", Policy(values=3))
+    return fit_reference(path, KINDS, "late", BinPolicy(values=3))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.column_plans import SCORE_BINS
 from pipelines.monitoring.profiles.counting import count_days, count_file
 from pipelines.monitoring.profiles.profile import sum_profiles
@@ -201,7 +201,7 @@ MOMENTS = [dt.datetime(2013, 1, day, 6, 30, tzinfo=dt.UTC) for day in (1, 2, 2)]
 def test_a_category_of_a_wider_type_has_the_same_values(training: pa.Array, day: pa.Array, tmp_path: Path) -> None:
     pq.write_table(pa.table({"c": training}), tmp_path / "training.parquet")
     pq.write_table(pa.table({"c": day}), tmp_path / "day.parquet")
-    reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", Policy())
+    reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", BinPolicy())
     for path in ("training.parquet", "day.parquet"):
         assert count_file(reference, tmp_path / path)["c"].counts == (2, 1, 0, 0)
 
@@ -209,7 +209,7 @@ def test_a_category_of_a_wider_type_has_the_same_values(training: pa.Array, day:
 def test_a_category_that_changes_from_true_to_1_has_another_type(tmp_path: Path) -> None:
     pq.write_table(pa.table({"c": [True, False]}), tmp_path / "training.parquet")
     pq.write_table(pa.table({"c": [1, 0]}), tmp_path / "day.parquet")
-    reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", Policy())
+    reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", BinPolicy())
     assert count_file(reference, tmp_path / "day.parquet")["c"].actual_types == ("int64",)
 
 
@@ -217,7 +217,7 @@ def test_a_category_that_changes_from_true_to_1_has_another_type(tmp_path: Path)
 def test_any_type_of_a_number_is_counted(kind: pa.DataType, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "training.parquet")
     pq.write_table(pa.table({"x": pa.array([1, 2, 2, None]).cast(kind)}), tmp_path / "day.parquet")
-    reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", Policy())
+    reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", BinPolicy())
     column = count_file(reference, tmp_path / "day.parquet")["x"]
     assert (column.counts, column.missing, column.maximum) == ((0, 1, 2, 0, 0), 1, 2.0)
 
@@ -225,7 +225,7 @@ def test_any_type_of_a_number_is_counted(kind: pa.DataType, tmp_path: Path) -> N
 def test_a_number_that_changes_to_lists_has_another_type(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1.0], "c": [dt.date(2013, 1, 1)]}), tmp_path / "training.parquet")
     pq.write_table(pa.table({"x": [[1.0]], "c": [dt.timedelta(1)]}), tmp_path / "day.parquet")
-    reference = fit_reference(tmp_path / "training.parquet", {"x": "number", "c": "category"}, "late", Policy())
+    reference = fit_reference(tmp_path / "training.parquet", {"x": "number", "c": "category"}, "late", BinPolicy())
     profile = count_file(reference, tmp_path / "day.parquet")
     assert [profile[name].actual_types for name in "xc"] == [("list<element: double>",), ("duration[us]",)]
 
@@ -234,7 +234,7 @@ def test_a_number_that_changes_to_lists_has_another_type(tmp_path: Path) -> None
 def test_refuses_columns_whose_names_differ_only_in_case(names: list[str], tmp_path: Path) -> None:
     # DuckDB always reads the first of them: here 1000, which would look like drift.
     pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "training.parquet")
-    reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", Policy())
+    reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", BinPolicy())
     columns = [pa.array([1000.0, 1000.0]), pa.array([1.0, 2.0])]
     pq.write_table(pa.Table.from_arrays(columns, names), tmp_path / "day.parquet")
     with pytest.raises(DataError, match="the column 'x' twice"):

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.errors import DataError
-from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.reference import MAX_OTHER_VALUES, Reference, compute_edges, fit_reference
 
 RANDOM = np.random.default_rng(3)
@@ -48,48 +48,50 @@ def test_a_value_with_a_large_share_has_a_bin_of_its_own() -> None:
 def test_a_column_without_finite_values_has_no_edges(tmp_path: Path) -> None:
     assert compute_edges(np.array([]), 10) == ()
     pd.DataFrame({"x": [np.nan, np.inf, -np.inf]}).to_parquet(tmp_path / "rows.parquet")
-    reference = fit_reference(tmp_path / "rows.parquet", {"x": "number"}, "y", Policy())
+    reference = fit_reference(tmp_path / "rows.parquet", {"x": "number"}, "y", BinPolicy())
     assert (reference.numbers[0].edges, reference.numbers[0].center) == ((), 0.0)
 
 
 def test_frequent_values_have_bins_and_the_others_are_listed(tmp_path: Path) -> None:
     pd.DataFrame({"g": ["b"] * 3 + ["a"] * 3 + ["d", "c", None]}).to_parquet(tmp_path / "rows.parquet")
-    reference = fit_reference(tmp_path / "rows.parquet", {"g": "category"}, "y", Policy(values=2)).categories[0]
+    reference = fit_reference(tmp_path / "rows.parquet", {"g": "category"}, "y", BinPolicy(values=2)).categories[0]
     assert (reference.values, reference.rest) == (("a", "b"), ("c", "d"))
 
 
 def test_too_many_other_values_are_not_listed(tmp_path: Path) -> None:
     pd.DataFrame({"g": [f"{n}" for n in range(MAX_OTHER_VALUES + 2)]}).to_parquet(tmp_path / "rows.parquet")
-    assert fit_reference(tmp_path / "rows.parquet", {"g": "category"}, "y", Policy(values=1)).categories[0].rest is None
+    assert (
+        fit_reference(tmp_path / "rows.parquet", {"g": "category"}, "y", BinPolicy(values=1)).categories[0].rest is None
+    )
 
 
 def test_a_reference_is_rebuilt_from_its_json_and_another_has_another_digest(tmp_path: Path) -> None:
     pd.DataFrame({"x": RANDOM.normal(size=99), "g": list("abc") * 33}).to_parquet(tmp_path / "rows.parquet")
     kinds = {"x": "number", "g": "category"}
-    reference = fit_reference(tmp_path / "rows.parquet", kinds, "y", Policy())
+    reference = fit_reference(tmp_path / "rows.parquet", kinds, "y", BinPolicy())
     rebuilt_reference = Reference.model_validate_json(reference.model_dump_json())
     assert rebuilt_reference == reference and rebuilt_reference.digest == reference.digest
-    assert fit_reference(tmp_path / "rows.parquet", kinds, "y", Policy(bins=9)).digest != reference.digest
+    assert fit_reference(tmp_path / "rows.parquet", kinds, "y", BinPolicy(bins=9)).digest != reference.digest
 
 
 def test_refuses_missing_features_and_text_as_numbers(tmp_path: Path) -> None:
     pd.DataFrame({"x": ["a"]}).to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(DataError, match="lacks the features z"):
-        fit_reference(tmp_path / "rows.parquet", {"x": "category", "z": "number"}, "y", Policy())
+        fit_reference(tmp_path / "rows.parquet", {"x": "category", "z": "number"}, "y", BinPolicy())
     with pytest.raises(DataError, match=r"x is .*string, not a number"):
-        fit_reference(tmp_path / "rows.parquet", {"x": "number"}, "y", Policy())
+        fit_reference(tmp_path / "rows.parquet", {"x": "number"}, "y", BinPolicy())
 
 
 @pytest.mark.parametrize("fields", [{"bins": 1}, {"values": 0}, {"nonsense": 3}])
 def test_refuses_an_invalid_policy(fields: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
-        Policy.model_validate(fields)
+        BinPolicy.model_validate(fields)
 
 
 @pytest.mark.parametrize("values", [pa.array([2**53 + 1, 2**62]), pa.array([2**63 + 1, 2**64 - 1], pa.uint64())])
 def test_integers_beyond_the_precision_of_a_double_have_bins(values: pa.Array, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": values}), tmp_path / "train.parquet")
-    (column,) = fit_reference(tmp_path / "train.parquet", {"x": "number"}, "late", Policy()).numbers
+    (column,) = fit_reference(tmp_path / "train.parquet", {"x": "number"}, "late", BinPolicy()).numbers
     assert column.edges[0] == float(values[0].as_py())
 
 
@@ -100,4 +102,4 @@ def test_refuses_values_that_are_neither_numbers_nor_categories(
 ) -> None:
     pq.write_table(pa.table({"x": values}), tmp_path / "train.parquet")
     with pytest.raises(DataError, match=f"not a {kind}"):
-        fit_reference(tmp_path / "train.parquet", {"x": kind}, "late", Policy())
+        fit_reference(tmp_path / "train.parquet", {"x": kind}, "late", BinPolicy())

@@ -1,4 +1,4 @@
-"""Write a few rows to one file, whose name has the digest of its content."""
+"""Write a few rows to one file whose name contains the digest of its content."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pyiceberg.table import Table
 from pipelines.lake.commits import DATE_COLUMN
 from pipelines.lake.new_files import NewFiles, remove_unused_files
 
-NAMED_FILE = re.compile(r"-([0-9a-f]{64})\.parquet$")
-"""End of the name of a file that `write_named_file` wrote."""
+DIGEST_IN_NAME = re.compile(r"-([0-9a-f]{64})\.parquet$")
+"""End of the name of a file that `write_file_with_digest` wrote."""
 
 
 @contextmanager
-def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[NewFiles]:
+def write_file_with_digest(table: Table, day: dt.date, rows: pa.Table) -> Iterator[NewFiles]:
     """Write a few rows to one file in the table's folder; remove it when the block ends, unless it is committed.
 
-    The digest of the content is in the file's name, so it remains known when the snapshot that wrote the file expires.
+    The digest of the content is in the file's name, so it is known after the snapshot that wrote the file has expired.
     """
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, rows.schema, compression="zstd") as writer:
@@ -42,6 +42,6 @@ def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[New
 
 
 def read_digest_in_name(location: str) -> str:
-    """Return the SHA-256 in the name of a file that `write_named_file` wrote; empty for other files."""
-    match = NAMED_FILE.search(location)
+    """Return the SHA-256 in the name of a file that `write_file_with_digest` wrote; empty for other files."""
+    match = DIGEST_IN_NAME.search(location)
     return match[1] if match else ""
