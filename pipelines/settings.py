@@ -60,6 +60,12 @@ class Settings(BaseSettings):
     """Airflow connection of AWS that gives every step its credentials. Empty: the step inherits variables."""
     lake_conn_id: str = ""
     """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
+    team: str = ""
+    """Team that pays for jobs, for the reports of costs. Empty: the one that params.yaml gives their project."""
+    environment: str = ""
+    """Environment of this installation, such as production, for the reports of costs. Empty: as for the team."""
+    user: str = ""
+    """Person for whom jobs run, for the reports of costs. Empty: the person who started the DAG run."""
     run: str = ""
     """DAG run for which this process works, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")

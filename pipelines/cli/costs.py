@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines import params
+from pipelines.cli.cost_reports.key_figures import show_key_figures
 from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_range
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
@@ -28,6 +29,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Report what jobs and endpoints cost, and forecast what a backfill or a deployment would cost.",
 )
+
+app.command("kpi")(show_key_figures)
 
 ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
 Rows = Sequence[Mapping[str, Any]]
