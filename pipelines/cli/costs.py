@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines import params
+from pipelines.cli.cost_reports import showback
 from pipelines.cli.cost_reports.key_figures import show_key_figures
 from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_range
 from pipelines.cli.terminal import make_console, write_json, write_line
@@ -42,38 +42,54 @@ def report_costs(
         str, typer.Option(metavar="YYYY-MM", help="Only jobs created, and hours of endpoints, in this month.")
     ] = "",
     project: ProjectOption = "",
-    by: Annotated[str, typer.Option(help="Group by: month, project, model, instance_type, dag_id.")] = (
-        "month,model,instance_type"
-    ),
+    by: Annotated[
+        str,
+        typer.Option(help="Group by: month, team, project, model, dataset, environment, user, instance_type, dag_id."),
+    ] = "month,model,instance_type",
     png: Annotated[str, typer.Option(metavar="FILE", help="Also draw a chart of the months.")] = "",
+    csv: Annotated[str, typer.Option(metavar="FILE", help="Also write the groups to a CSV file.")] = "",
+    html: Annotated[str, typer.Option(metavar="FILE", help="Also write a page with charts of the groups.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
 
-    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue.
+    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue. A last one
+    has who pays, the shares of spot, on demand and endpoints, what idled, and the days that are anomalies.
     """
-    from pipelines.costs import report as cost_report
-    from pipelines.costs.endpoints import report as endpoint_report
-    from pipelines.costs.endpoints.ledger import EndpointLedger
-    from pipelines.costs.ledger import Ledger
+    from pipelines.costs.periods import parse_month
+    from pipelines.costs.report import parse_keys
 
-    keys = cost_report.parse_keys(by)
-    if month and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
-        raise SpecError(f"--month {month!r} is not a month.", "Write it as YYYY-MM.")
-    rows, endpoint_rows = Ledger.open().read_rows(month, project), EndpointLedger.open().read_rows(month, project)
+    keys = parse_keys(by)
+    parse_month(month, dt.datetime.now(dt.UTC))
+    all_jobs, all_endpoint_rows = showback.read_allocated_rows()
+    rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
+    all_rows = [*all_jobs, *all_endpoint_rows]
+    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows)
     if as_json:
-        write_json(_build_report(rows, endpoint_rows, keys))
+        anomalies = payers.list_anomalies()
+        write_json({**_build_report(rows, endpoint_rows, keys), "payers": payers.to_record(), "anomalies": anomalies})
     elif not rows and not endpoint_rows:
         filters = " ".join(filter(None, [month, project]))
         write_line(f"Nothing was charged yet{f' ({filters})' if filters else ''}: no job, and no endpoint.")
     else:
         _print_tables(rows, endpoint_rows, keys)
-    if png and (rows or endpoint_rows):
-        label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
-        cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
-        log.info("chart written to %s", png)
-    elif png:
+        showback.print_showback(payers)
+    showback.write_files(payers, csv, html, ", ".join(["Costs", *filter(None, (project, month))]), all_rows)
+    if png:
+        _draw_chart(png, rows, endpoint_rows)
+
+
+def _draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
+    """Draw the chart of the months to a file, if there is any cost."""
+    from pipelines.costs import report as cost_report
+    from pipelines.costs.endpoints import report as endpoint_report
+
+    if not rows and not endpoint_rows:
         log.warning("no chart was written to %s: there is no cost to draw", png)
+        return
+    label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
+    cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
+    log.info("chart written to %s", png)
 
 
 def _build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[str, Any]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines import params
-from pipelines.costs.budgets import find_paying_project
+from pipelines.costs.budgets import find_budgets
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.ledger import Ledger, get_current_month
 from pipelines.costs.report import describe_price_dates
-from pipelines.errors import LeewayError
 from pipelines.lake import DATE_COLUMN
-from pipelines.settings import settings
 from pipelines.status.advice import list_advice
 from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, ProjectBudget
 from pipelines.status.jobs.use import describe_use_of_row
@@ -98,7 +95,7 @@ def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row
 
 def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
     """List the projects that have a model, a running endpoint or costs in the current month, sorted by name."""
-    budgets, month = _find_budgets(data.models), get_current_month()
+    budgets, month = find_budgets(data.models), get_current_month()
     spent_usd: dict[str, float] = {}
     for row in rows:
         if f"{row[DATE_COLUMN]:%Y-%m}" == month:
@@ -117,20 +114,3 @@ def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningF
         )
         for project in sorted({*budgets, *spent_usd, *running_usd})
     ]
-
-
-def _find_budgets(models: Iterable[str]) -> dict[str, float | None]:
-    """Map each project of the models to its monthly budget, USD; None if it has none.
-
-    If the parameters of several models give a project different budgets, the smallest one counts.
-    """
-    budgets: dict[str, float | None] = {}
-    for model in models:
-        try:
-            project = find_paying_project("", model)
-            budget = params.load_section(settings().project, "budget", model).get("month_usd")
-        except LeewayError:  # it is reported where the model's document is built
-            continue
-        known_budgets = [value for value in (budget, budgets.get(project)) if value is not None]
-        budgets[project] = min(known_budgets, default=None)
-    return budgets

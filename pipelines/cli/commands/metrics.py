@@ -37,7 +37,7 @@ def run_command(
         typer.Option("--interval", min=1, help="Seconds between two readings of the lake (default: 60)."),
     ] = None,
 ) -> None:
-    """Print the state of each model, and the key figures, as metrics in Prometheus' text format, or serve them until SIGTERM.
+    """Print the state of each model, and key figures, as metrics in Prometheus' format, or serve them until SIGTERM.
 
     It reads the lake only: MLflow and AWS need not answer.
     """
