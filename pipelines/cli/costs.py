@@ -8,19 +8,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines import params
-from pipelines.cli.cost_reports import showback
+from pipelines.cli.cost_reports import showback, tables
+from pipelines.cli.cost_reports.commitment import find_best_commitment
 from pipelines.cli.cost_reports.key_figures import show_key_figures
 from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_range
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.settings import settings
-from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.costs.forecast import RunCost
@@ -31,6 +30,7 @@ app = typer.Typer(
 )
 
 app.command("kpi")(show_key_figures)
+app.command("commitment")(find_best_commitment)
 
 ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
 Rows = Sequence[Mapping[str, Any]]
@@ -67,62 +67,18 @@ def report_costs(
     payers = showback.build_showback(rows, endpoint_rows, keys, all_rows)
     if as_json:
         anomalies = payers.list_anomalies()
-        write_json({**_build_report(rows, endpoint_rows, keys), "payers": payers.to_record(), "anomalies": anomalies})
+        write_json(
+            {**tables.build_report(rows, endpoint_rows, keys), "payers": payers.to_record(), "anomalies": anomalies}
+        )
     elif not rows and not endpoint_rows:
         filters = " ".join(filter(None, [month, project]))
         write_line(f"Nothing was charged yet{f' ({filters})' if filters else ''}: no job, and no endpoint.")
     else:
-        _print_tables(rows, endpoint_rows, keys)
+        tables.print_tables(rows, endpoint_rows, keys)
         showback.print_showback(payers)
     showback.write_files(payers, csv, html, ", ".join(["Costs", *filter(None, (project, month))]), all_rows)
     if png:
-        _draw_chart(png, rows, endpoint_rows)
-
-
-def _draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
-    """Draw the chart of the months to a file, if there is any cost."""
-    from pipelines.costs import report as cost_report
-    from pipelines.costs.endpoints import report as endpoint_report
-
-    if not rows and not endpoint_rows:
-        log.warning("no chart was written to %s: there is no cost to draw", png)
-        return
-    label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
-    cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
-    log.info("chart written to %s", png)
-
-
-def _build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the groups and totals of jobs and of endpoints, as JSON values."""
-    from pipelines.costs.endpoints.report import group_endpoint_rows, sum_endpoint_rows
-    from pipelines.costs.report import group_rows, sum_rows
-    from pipelines.costs.usage.report import summarize_usage
-
-    total, endpoint_total = sum_rows(rows), sum_endpoint_rows(endpoint_rows)
-    return {
-        "groups": group_rows(rows, keys),
-        "total": total,
-        "usage": {"groups": group_rows(rows, keys, summarize_usage), "total": summarize_usage(rows)},
-        "endpoints": {"groups": group_endpoint_rows(endpoint_rows, keys), "total": endpoint_total},
-        "total_usd": total["cost_usd"] + endpoint_total["cost_usd"],
-    }
-
-
-def _print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
-    """Print two tables of jobs and one of endpoints, where there are any, and the sum if there are both."""
-    from pipelines.costs.charges import format_usd
-    from pipelines.costs.endpoints.report import build_endpoint_table
-    from pipelines.costs.report import build_table, describe_price_dates, group_rows, sum_rows
-    from pipelines.costs.usage.report import build_usage_table, summarize_usage
-
-    console = make_console()
-    if rows:
-        console.print(build_table(group_rows(rows, keys), keys, sum_rows(rows), describe_price_dates(rows)))
-        console.print(build_usage_table(group_rows(rows, keys, summarize_usage), keys, summarize_usage(rows)))
-    if endpoint_rows:
-        console.print(build_endpoint_table(endpoint_rows, keys))
-    if rows and endpoint_rows:
-        console.print(f"Jobs and endpoints: {format_usd(sum(row['cost_usd'] for row in (*rows, *endpoint_rows)))}.")
+        tables.draw_chart(png, rows, endpoint_rows)
 
 
 @app.command("forecast")

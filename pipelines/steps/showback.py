@@ -1,6 +1,7 @@
 """Check budgets and daily costs, and list what nobody was notified of: thresholds, forecasts, anomalies. Once each.
 
-A retry of the same DAG run gets the same list again, so a killed task loses no notice.
+A retry of the same DAG run gets the same list again, so a killed task loses no notice. Outside of a DAG run, the
+list is only shown.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ def run(spec: ShowbackSpec) -> ShowbackResult:
         ConflictError: other writers kept changing the table of notices. A retry can help.
     """
     import datetime as dt
-    import uuid
 
     from pipelines import params
     from pipelines.costs.budgets import find_budgets
@@ -52,8 +52,7 @@ def run(spec: ShowbackSpec) -> ShowbackResult:
     now = dt.datetime.now(dt.UTC)
     budgets = find_budgets(params.list_model_names(settings().project) or [""])
     review = review_costs(spec, budgets, list_running_fleets(), now)
-    # A person who calls the step has no DAG run. Then nothing is reported a second time.
-    notices = NoticeTable.open().claim(review.notices, settings().run or uuid.uuid4().hex, now)
+    notices = NoticeTable.open().claim(review.notices, settings().run, now)
     for notice in notices:
         log.warning("%s", notice.text)
     return ShowbackResult(

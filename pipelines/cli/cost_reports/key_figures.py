@@ -35,5 +35,8 @@ def show_key_figures(
         write_json(result.model_dump(mode="json"))
         return
     make_console().print(build_key_figure_table(result.figures, result.period))
-    missed = len(result.missed)
-    write_line(f"{missed} target(s) not met." if missed else "No target is missed.")
+    unknown = sum(figure.target is not None and figure.value is None for figure in result.figures)
+    ending = f", {unknown} of unknown figures" if unknown else ""
+    write_line(
+        f"Targets: {sum(figure.is_met is True for figure in result.figures)} met, {len(result.missed)} not met{ending}."
+    )

@@ -120,7 +120,8 @@ class NoticeTable:
 
         Args:
             notices: what could be reported.
-            run: DAG run that reports them, DAG/RUN.
+            run: DAG run that reports them, DAG/RUN. If it is empty, a person only looks: nothing is written, and the
+                next run reports the notices.
             now: the current moment.
 
         Raises:
@@ -134,11 +135,11 @@ class NoticeTable:
             earlier_rows = [row for row in reported_rows if row[DATE_COLUMN] != month]
             stored_rows = [*earlier_rows, *month_table.to_pylist()]
             new_notices = [item for item in notices if not any(map(item.is_covered_by, stored_rows))]
-            if new_notices:
+            if new_notices and run:
                 rows = [{**item.model_dump(), DATE_COLUMN: month, "at": now, "run": run} for item in new_notices]
                 new_table = pa.Table.from_pylist(rows, schema=SCHEMA)
                 version.replace_month(month, pa.concat_tables([month_table, new_table]))
-            own_notices = [_to_notice(row) for row in stored_rows if row["run"] == run]
+            own_notices = [_to_notice(row) for row in stored_rows if run and row["run"] == run]
             return [*own_notices, *new_notices]
 
         return self._months.update(add)

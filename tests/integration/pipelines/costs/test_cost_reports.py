@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.ledger import Ledger
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, SpecError
 from pipelines.steps import showback
 from tests.unit.pipelines.costs.ledger_rows import make_endpoint_row, make_row
 
@@ -79,11 +79,35 @@ def test_key_figures_have_values_targets_and_reasons(ledgers: list[dict[str, Any
         (("kpi", "--month", "9999-01"), "is in the future"),
         (("report", "--month", "9999-01"), "is in the future"),
         (("report", "--by", "colour"), "unknown key colour"),
+        (("commitment",), "the discount of the savings plan is not known"),
+        (("commitment", "--discount", "30"), "--discount 30 is no share"),
+        (("commitment", "--discount", "nan"), "--discount nan is no share"),
+        (("commitment", "--discount", "0.3", "--fall", "-1"), "--fall -1 is no share"),
     ],
 )
 def test_wrong_options_give_one_line(home: Path, arguments: tuple[str, ...], text: str) -> None:
     with pytest.raises(SpecError, match=text):
         run_costs(*arguments)
+
+
+def test_commitment_says_what_it_saves_and_risks(ledgers: list[dict[str, Any]], home: Path) -> None:
+    assert "No commitment pays off" in run_costs("commitment", "--discount", "0.3"), "all jobs ran on spot"
+    rows = [
+        make_endpoint_row(NOW - dt.timedelta(days=n + 1), 24, project="flights", endpoint="big", cost_usd=240.0)
+        for n in range(60)
+    ]
+    EndpointLedger.open().add([{**row, "variant": f"v{n}"} for n, row in enumerate(rows)])
+    output = run_costs("commitment", "--discount", "0.3")
+    assert "Last 60 whole days (the ledgers have no more of the 90 days)" in output
+    assert "Best commitment: 7.0000 USD an hour" in output and "if use falls by 33%, it costs " in output
+    record = json.loads(run_costs("commitment", "--discount", "0.3", "--days", "30", "--json"))
+    assert (record["days"], record["usd_h"]) == (30, pytest.approx(7, abs=0.01))
+    assert record["backtest"]["saved_usd"] > 0
+
+
+def test_commitment_needs_a_week(home: Path) -> None:
+    with pytest.raises(DataError, match="the ledgers have 0 whole day"):
+        run_costs("commitment", "--discount", "0.3")
 
 
 def test_wrong_target_of_params_yaml_gives_one_line_and_exit_code_2(commands: Any, tmp_path: Path) -> None:

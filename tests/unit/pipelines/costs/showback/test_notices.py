@@ -80,6 +80,10 @@ class TestNoticeTable:
         assert self.claim("r1", make_state(85.0), now=next_month) == first
         assert self.claim("r2", make_state(85.0, forecast_usd=130.0), now=next_month) == []
 
+    def test_person_who_looks_takes_no_notice_from_the_next_run(self):
+        assert self.claim("", make_state(85.0)) == self.claim("", make_state(85.0)) == [("p", "threshold", 80)]
+        assert self.claim("r1", make_state(85.0)) == [("p", "threshold", 80)]
+
     def test_kill_before_the_write_loses_nothing(self, monkeypatch):
         def kill(*_):
             raise SystemExit
