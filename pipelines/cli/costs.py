@@ -66,10 +66,7 @@ def report_costs(
     all_rows = [*all_jobs, *all_endpoint_rows]
     payers = showback.build_showback(rows, endpoint_rows, keys, all_rows)
     if as_json:
-        anomalies = payers.list_anomalies()
-        write_json(
-            {**tables.build_report(rows, endpoint_rows, keys), "payers": payers.to_record(), "anomalies": anomalies}
-        )
+        write_json(tables.build_report(rows, endpoint_rows, keys) | payers.to_record())
     elif not rows and not endpoint_rows:
         filters = " ".join(filter(None, [month, project]))
         write_line(f"Nothing was charged yet{f' ({filters})' if filters else ''}: no job, and no endpoint.")

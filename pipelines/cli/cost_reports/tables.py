@@ -1,4 +1,4 @@
-"""The part of `python -m pipelines costs report` about jobs and endpoints: tables, JSON, and the chart of the months."""
+"""The part of `python -m pipelines costs report` about jobs and endpoints: tables, JSON, and a chart of the months."""
 
 from __future__ import annotations
 

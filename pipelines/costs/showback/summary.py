@@ -48,8 +48,9 @@ class Showback:
     anomalies: Mapping[str, Sequence[JudgedDay]]
 
     def to_record(self) -> dict[str, Any]:
-        """Return the groups and the total as JSON values."""
-        return {"groups": list(self.groups), "total": self.total}
+        """Return the groups, the total and the anomalies as JSON values."""
+        groups = {"groups": list(self.groups), "total": self.total}
+        return {"payers": groups, "anomalies": self.list_anomalies()}
 
     def list_anomalies(self) -> list[str]:
         """Describe each anomaly in a sentence, the oldest day first."""
