@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pipelines.contract import Result
 from pipelines.costs.showback.budget_states import BudgetState
-from pipelines.costs.showback.notices import Notice
+from pipelines.costs.showback.notice import Notice
 from pipelines.costs.showback.policy import ShowbackPolicy
 from pipelines.system.log import log
 
@@ -44,7 +44,7 @@ def run(spec: ShowbackSpec) -> ShowbackResult:
 
     from pipelines import params
     from pipelines.costs.budgets import find_budgets
-    from pipelines.costs.showback.notices import NoticeTable
+    from pipelines.costs.showback.notice_table import NoticeTable
     from pipelines.costs.showback.review import review_costs
     from pipelines.serving.metering.running import list_running_fleets
     from pipelines.settings import settings

@@ -35,6 +35,8 @@ def show_key_figures(
         write_json(result.model_dump(mode="json"))
         return
     make_console().print(build_key_figure_table(result.figures, result.period))
+    for line in result.anomalies:
+        write_line(f"Anomaly: {line}.")
     unknown = sum(figure.target is not None and figure.value is None for figure in result.figures)
     ending = f", {unknown} of unknown figures" if unknown else ""
     write_line(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from calendar import monthrange
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.costs.daily.days import get_day
-from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.showback.policy import ShowbackPolicy
+
+if TYPE_CHECKING:
+    from pipelines.costs.endpoints.running import RunningFleet
 
 RATE_DAYS = 28
 """Whole days whose jobs give the expected cost of a day."""

@@ -14,7 +14,8 @@ from pipelines.costs.ledger import Ledger
 from pipelines.costs.row_checks import check_rows
 from pipelines.costs.showback.allocation import allocate_rows
 from pipelines.costs.showback.budget_states import BudgetState, build_states, choose_budgets
-from pipelines.costs.showback.notices import Notice, list_anomaly_notices, list_budget_notices
+from pipelines.costs.showback.notice import Notice
+from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_notices
 from pipelines.costs.showback.policy import ShowbackPolicy
 
 JUDGED_DAYS = 8

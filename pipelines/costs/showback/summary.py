@@ -54,13 +54,7 @@ class Showback:
 
     def list_anomalies(self) -> list[str]:
         """Describe each anomaly in a sentence, the oldest day first."""
-        return [
-            describe_anomaly(project, day)
-            for project, day in sorted(
-                ((project, day) for project, days in self.anomalies.items() for day in days),
-                key=lambda item: (item[1].day, item[0]),
-            )
-        ]
+        return describe_anomalies(self.anomalies)
 
 
 def summarize(rows: Sequence[Row], keys: Sequence[str]) -> Showback:
@@ -90,6 +84,12 @@ def find_anomalies(rows: Iterable[Row], now: dt.datetime) -> dict[str, list[Judg
         for project, costs in sum_days_by_project(rows, yesterday).items()
     }
     return {project: days for project, days in judged_days.items() if days}
+
+
+def describe_anomalies(anomalies: Mapping[str, Sequence[JudgedDay]]) -> list[str]:
+    """Describe each anomaly in a sentence, the oldest day first."""
+    days = ((project, day) for project, days in anomalies.items() for day in days)
+    return [describe_anomaly(*item) for item in sorted(days, key=lambda item: (item[1].day, item[0]))]
 
 
 def describe_anomaly(project: str, day: JudgedDay) -> str:

@@ -65,6 +65,8 @@ def test_team_of_a_project_is_in_params_yaml(
 def test_key_figures_have_values_targets_and_reasons(ledgers: list[dict[str, Any]], home: Path) -> None:
     output = run_costs("kpi")
     assert "100.0 %" in output and ">= 95.0 %" in output and "not known" in output
+    assert "Anomaly: flights cost 100.00 USD" in output
+    assert "Anomaly" not in run_costs("kpi", "--month", f"{NOW:%Y-%m}")
     record = json.loads(run_costs("kpi", "--json"))
     figures = {figure["name"]: figure for figure in record["figures"]}
     assert (figures["job_success"]["jobs"], figures["job_success"]["is_met"]) == (30, True)

@@ -6,7 +6,8 @@ import pytest
 
 from pipelines.costs.daily.anomalies import Expectation, JudgedDay
 from pipelines.costs.showback.budget_states import BudgetState, build_states, choose_budgets, forecast_rest_usd
-from pipelines.costs.showback.notices import NoticeTable, list_anomaly_notices, list_budget_notices
+from pipelines.costs.showback.notice_table import NoticeTable
+from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_notices
 from pipelines.costs.showback.policy import ShowbackPolicy
 from tests.unit.pipelines.costs.ledger_rows import BEGIN, make_endpoint_row, make_row
 
