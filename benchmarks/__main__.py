@@ -32,6 +32,7 @@ from benchmarks import (
     validation,
     year,
 )
+from benchmarks.costs import jumps
 from benchmarks.decisions import (
     ab,
     alarms,
@@ -81,6 +82,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "losses": losses.run,
     "unlabelled": unlabelled.run,
     "alarms": alarms.run,
+    "cost_jumps": jumps.run,
     "ab": ab.run,
     "decide": decide.run,
     "planner": planner.run,

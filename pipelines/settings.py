@@ -65,6 +65,12 @@ class Settings(BaseSettings):
     """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
     job_pool: str = ""
     """Airflow pool of the tasks that start jobs of SageMaker. Empty: the pool of all other tasks."""
+    team: str = ""
+    """Team that pays for jobs, for the reports of costs. Empty: the one that params.yaml gives their project."""
+    environment: str = ""
+    """Environment of this installation, such as production, for the reports of costs. Empty: as for the team."""
+    user: str = ""
+    """Person for whom jobs run, for the reports of costs. Empty: the person who started the DAG run."""
     run: str = ""
     """DAG run for which this process works, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")

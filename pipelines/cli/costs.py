@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines import params
+from pipelines.cli.cost_reports import showback, tables
+from pipelines.cli.cost_reports.commitment import find_best_commitment
+from pipelines.cli.cost_reports.key_figures import show_key_figures
 from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_range
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.settings import settings
-from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.costs.forecast import RunCost
@@ -28,6 +28,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Report what jobs and endpoints cost, and forecast what a backfill or a deployment would cost.",
 )
+
+app.command("kpi")(show_key_figures)
+app.command("commitment")(find_best_commitment)
 
 ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
 Rows = Sequence[Mapping[str, Any]]
@@ -39,71 +42,40 @@ def report_costs(
         str, typer.Option(metavar="YYYY-MM", help="Only jobs created, and hours of endpoints, in this month.")
     ] = "",
     project: ProjectOption = "",
-    by: Annotated[str, typer.Option(help="Group by: month, project, model, instance_type, dag_id.")] = (
-        "month,model,instance_type"
-    ),
+    by: Annotated[
+        str,
+        typer.Option(help="Group by: month, team, project, model, dataset, environment, user, instance_type, dag_id."),
+    ] = "month,model,instance_type",
     png: Annotated[str, typer.Option(metavar="FILE", help="Also draw a chart of the months.")] = "",
+    csv: Annotated[str, typer.Option(metavar="FILE", help="Also write the groups to a CSV file.")] = "",
+    html: Annotated[str, typer.Option(metavar="FILE", help="Also write a page with charts of the groups.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
 
-    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue.
+    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue. A last one
+    has who pays, the shares of spot, on demand and endpoints, what idled, and the days that are anomalies.
     """
-    from pipelines.costs import report as cost_report
-    from pipelines.costs.endpoints import report as endpoint_report
-    from pipelines.costs.endpoints.ledger import EndpointLedger
-    from pipelines.costs.ledger import Ledger
+    from pipelines.costs.periods import parse_month
+    from pipelines.costs.report import parse_keys
 
-    keys = cost_report.parse_keys(by)
-    if month and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
-        raise SpecError(f"--month {month!r} is not a month.", "Write it as YYYY-MM.")
-    rows, endpoint_rows = Ledger.open().read_rows(month, project), EndpointLedger.open().read_rows(month, project)
+    keys = parse_keys(by)
+    parse_month(month, dt.datetime.now(dt.UTC))
+    all_jobs, all_endpoint_rows = showback.read_allocated_rows()
+    rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
+    all_rows = [*all_jobs, *all_endpoint_rows]
+    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows)
     if as_json:
-        write_json(_build_report(rows, endpoint_rows, keys))
+        write_json(tables.build_report(rows, endpoint_rows, keys) | payers.to_record())
     elif not rows and not endpoint_rows:
         filters = " ".join(filter(None, [month, project]))
         write_line(f"Nothing was charged yet{f' ({filters})' if filters else ''}: no job, and no endpoint.")
     else:
-        _print_tables(rows, endpoint_rows, keys)
-    if png and (rows or endpoint_rows):
-        label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
-        cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
-        log.info("chart written to %s", png)
-    elif png:
-        log.warning("no chart was written to %s: there is no cost to draw", png)
-
-
-def _build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the groups and totals of jobs and of endpoints, as JSON values."""
-    from pipelines.costs.endpoints.report import group_endpoint_rows, sum_endpoint_rows
-    from pipelines.costs.report import group_rows, sum_rows
-    from pipelines.costs.usage.report import summarize_usage
-
-    total, endpoint_total = sum_rows(rows), sum_endpoint_rows(endpoint_rows)
-    return {
-        "groups": group_rows(rows, keys),
-        "total": total,
-        "usage": {"groups": group_rows(rows, keys, summarize_usage), "total": summarize_usage(rows)},
-        "endpoints": {"groups": group_endpoint_rows(endpoint_rows, keys), "total": endpoint_total},
-        "total_usd": total["cost_usd"] + endpoint_total["cost_usd"],
-    }
-
-
-def _print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
-    """Print two tables of jobs and one of endpoints, where there are any, and the sum if there are both."""
-    from pipelines.costs.charges import format_usd
-    from pipelines.costs.endpoints.report import build_endpoint_table
-    from pipelines.costs.report import build_table, describe_price_dates, group_rows, sum_rows
-    from pipelines.costs.usage.report import build_usage_table, summarize_usage
-
-    console = make_console()
-    if rows:
-        console.print(build_table(group_rows(rows, keys), keys, sum_rows(rows), describe_price_dates(rows)))
-        console.print(build_usage_table(group_rows(rows, keys, summarize_usage), keys, summarize_usage(rows)))
-    if endpoint_rows:
-        console.print(build_endpoint_table(endpoint_rows, keys))
-    if rows and endpoint_rows:
-        console.print(f"Jobs and endpoints: {format_usd(sum(row['cost_usd'] for row in (*rows, *endpoint_rows)))}.")
+        tables.print_tables(rows, endpoint_rows, keys)
+        showback.print_showback(payers)
+    showback.write_files(payers, csv, html, ", ".join(["Costs", *filter(None, (project, month))]), all_rows)
+    if png:
+        tables.draw_chart(png, rows, endpoint_rows)
 
 
 @app.command("forecast")

@@ -6,7 +6,7 @@ runs is not in the ledger yet, so trainings that start at the same time see the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints
@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints
 from pipelines import params
 from pipelines.contract import Result, Spec
 from pipelines.costs.charges import compute_worst_case_usd, format_usd
+from pipelines.errors import LeewayError
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
@@ -81,6 +82,23 @@ def find_paying_project(project: str, model: str = "") -> str:
         SpecError: the parameters are not valid. A retry cannot help.
     """
     return project or str(params.load_section(settings().project, "budget", model).get("project", ""))
+
+
+def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
+    """Map each project of the models to its monthly budget, USD; None if it has none.
+
+    If the parameters of several models give a project different budgets, the smallest one counts.
+    """
+    budgets: dict[str, float | None] = {}
+    for model in models:
+        try:
+            project = find_paying_project("", model)
+            budget = params.load_section(settings().project, "budget", model).get("month_usd")
+        except LeewayError:  # `status` reports it where it builds the document of the model
+            continue
+        known_budgets = [value for value in (budget, budgets.get(project)) if value is not None]
+        budgets[project] = min(known_budgets, default=None)
+    return budgets
 
 
 def check_budget(

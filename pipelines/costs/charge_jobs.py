@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from pipelines.costs.budgets import find_paying_project
 from pipelines.costs.charges import Charge, Job, compute_charge, format_usd, sum_charges
 from pipelines.costs.ledger import Ledger
+from pipelines.costs.payers import Payer, find_dataset
 from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.prices import find_price
+from pipelines.costs.restored_checkpoints import count_restores
 from pipelines.costs.usage.columns import flatten_usage
 from pipelines.system.log import log
 
@@ -22,10 +22,8 @@ JOB_COLUMNS = {
 """Columns of the ledger that are fields of a job, besides those of its charge."""
 
 
-class JobPurpose(BaseModel):
+class JobPurpose(Payer):
     """What a job ran for: the columns of the ledger that do not come from SageMaker's description of the job."""
-
-    model_config = ConfigDict(frozen=True)
 
     region: str
     """AWS region, such as us-east-1."""
@@ -53,11 +51,15 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
     prices = {name: find_price(name, purpose.region) for name in sorted({job.instance_type for job in jobs})}
-    purpose_fields = purpose.model_dump() | {"project": find_paying_project(purpose.project, purpose.model)}
+    purpose_fields = purpose.model_dump() | {
+        "project": find_paying_project(purpose.project, purpose.model),
+        "dataset": purpose.dataset or find_dataset(purpose.model),
+    }
     rows = [
         job.model_dump(include=JOB_COLUMNS)
         | compute_charge(job, prices[job.instance_type]).model_dump()
         | flatten_usage(job)
+        | count_restores(job)
         | {"price_source": prices[job.instance_type].source}
         | purpose_fields
         for job in jobs

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
+from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.predictions import PREDICTIONS
+from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
@@ -43,6 +45,10 @@ SCHEMA = pa.schema(
         # Why the instance type was chosen, and the prediction then. Null if the task named the type itself.
         *((name, _TEXT) for name in ("instance_choice", "prediction_basis")),
         *((name, pa.float64()) for name in PREDICTIONS),
+        # Interruptions after which the script restored a checkpoint, and after which it began anew. Null of old rows.
+        *((name, pa.int64()) for name in RESTORE_COLUMNS),
+        # Who the job ran for, and its priority. Null or empty if it is not known.
+        *((name, _TEXT) for name in PAYER_COLUMNS),
     ]
 )
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from pydantic import ValidationError as PydanticError
 
 from pipelines.costs.charges import HOUR_S, Price
-from pipelines.costs.price_list import request_instance_price, request_serverless_price
-from pipelines.costs.price_tables import (
+from pipelines.costs.price_sources.price_list import request_instance_price, request_serverless_price
+from pipelines.costs.price_sources.price_tables import (
     API_VALUE,
     DEFAULT_TABLE,
     PRICES_VARIABLE,

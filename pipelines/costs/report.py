@@ -15,8 +15,11 @@ from pipelines.errors import SpecError
 from pipelines.escaping import escape
 from pipelines.lake import DATE_COLUMN
 
-KEYS = ("month", "project", "model", "instance_type", "dag_id")
+PAYER_KEYS = ("team", "project", "model", "dataset", "environment", "user")
+"""Columns that say who pays. Where one is empty, the report shows `UNALLOCATED`."""
+KEYS = ("month", *PAYER_KEYS, "instance_type", "dag_id")
 """Columns by which the report can be grouped."""
+UNALLOCATED = "unallocated"
 HEADINGS = (
     *("jobs", "inter-\nruptions", "training\nh", "billable\nh"),
     *("cost\nUSD", "on demand\nUSD", "saved\nUSD", "saved\n%", "lost\ns"),
@@ -192,7 +195,9 @@ def _sum_by_month_and_type(rows: Iterable[Row]) -> tuple[dict[str, dict[str, flo
 
 
 def _get_key_value(row: Row, key: str) -> str:
-    return f"{row[DATE_COLUMN]:%Y-%m}" if key == "month" else str(row[key])
+    if key == "month":
+        return f"{row[DATE_COLUMN]:%Y-%m}"
+    return str(row[key] or (UNALLOCATED if key in PAYER_KEYS else ""))
 
 
 def _format_cells(figures: Row, digits: int) -> list[str]:

@@ -18,6 +18,7 @@ from pipelines.costs import job_records
 from pipelines.costs.charge_jobs import JobPurpose, charge_jobs
 from pipelines.costs.charges import FINAL_STATUSES, Charge, Job
 from pipelines.costs.ledger import Ledger
+from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.usage.job_metrics import read_usage
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.system.log import log
@@ -129,4 +130,5 @@ def _build_purpose(tags: Mapping[str, str], region: str) -> JobPurpose:
         run_id=tags.get("leeway:run", ""),
         task_id=tags.get("leeway:task", ""),
         map_index=int(tags.get("leeway:map-index", "-1")),
+        **{name: tags.get(f"leeway:{name}", "") for name in PAYER_COLUMNS},
     )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from pipelines import params
-from pipelines.costs.budgets import find_paying_project
+from pipelines.costs.budgets import find_budgets
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.ledger import Ledger, get_current_month
-from pipelines.costs.report import describe_price_dates
+from pipelines.costs.report import PAYER_KEYS, describe_price_dates
+from pipelines.costs.showback.allocation import allocate_rows
+from pipelines.costs.showback.policy import ShowbackPolicy, load_policy
+from pipelines.costs.showback.shares import sum_shares
+from pipelines.costs.showback.summary import describe_anomalies, find_anomalies
 from pipelines.errors import LeewayError
 from pipelines.lake import DATE_COLUMN
-from pipelines.settings import settings
 from pipelines.status.advice import list_advice
-from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, ProjectBudget
+from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, PayerCost, ProjectBudget
 from pipelines.status.jobs.use import describe_use_of_row
 from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
@@ -47,6 +50,8 @@ def build_cost_document(data: PassData) -> CostDocument:
         endpoints=[_describe_endpoint(item) for item in fleets],
         budgets=_list_budgets(data, [*jobs, *endpoint_rows], fleets),
         price_dates=describe_price_dates(priced_rows) if priced_rows else "",
+        payers=_list_payers(data, jobs, endpoint_rows),
+        anomalies=[shorten(text) for text in describe_anomalies(find_anomalies([*jobs, *endpoint_rows], data.now))],
         advice=[shorten(sentence) for sentence in list_advice(jobs, endpoint_rows, fleets, data.now)],
     )
 
@@ -96,9 +101,41 @@ def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row
     ]
 
 
+def _list_payers(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[PayerCost]:
+    """Sum the costs of the last `MONTHS` months by month and who pays, the oldest month first."""
+    first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
+    rows = [
+        {**row, "month": f"{row[DATE_COLUMN]:%Y-%m}"}
+        for row in allocate_rows((*jobs, *endpoint_rows), _load_policy())
+        if row[DATE_COLUMN] >= first
+    ]
+    keys = ("month", *PAYER_KEYS)
+
+    def get_key(row: Row) -> tuple[str, ...]:
+        return tuple(row[name] or "" for name in keys)
+
+    groups = [(values, sum_shares(list(group))) for values, group in groupby(sorted(rows, key=get_key), get_key)]
+    return [
+        PayerCost(
+            **dict(zip(keys, map(shorten, values), strict=True)),
+            cost_usd=sums["cost_usd"],
+            idle_usd=sums["idle_usd"],
+        )
+        for values, sums in groups
+    ]
+
+
+def _load_policy() -> ShowbackPolicy:
+    """Load section `showback`; an empty one if params.yaml is not valid, which the documents of the models report."""
+    try:
+        return load_policy()
+    except LeewayError:
+        return ShowbackPolicy()
+
+
 def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
     """List the projects that have a model, a running endpoint or costs in the current month, sorted by name."""
-    budgets, month = _find_budgets(data.models), get_current_month()
+    budgets, month = find_budgets(data.models), get_current_month()
     spent_usd: dict[str, float] = {}
     for row in rows:
         if f"{row[DATE_COLUMN]:%Y-%m}" == month:
@@ -117,20 +154,3 @@ def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningF
         )
         for project in sorted({*budgets, *spent_usd, *running_usd})
     ]
-
-
-def _find_budgets(models: Iterable[str]) -> dict[str, float | None]:
-    """Map each project of the models to its monthly budget, USD; None if it has none.
-
-    If the parameters of several models give a project different budgets, the smallest one counts.
-    """
-    budgets: dict[str, float | None] = {}
-    for model in models:
-        try:
-            project = find_paying_project("", model)
-            budget = params.load_section(settings().project, "budget", model).get("month_usd")
-        except LeewayError:  # it is reported where the model's document is built
-            continue
-        known_budgets = [value for value in (budget, budgets.get(project)) if value is not None]
-        budgets[project] = min(known_budgets, default=None)
-    return budgets

@@ -16,7 +16,7 @@ STEPS = (
     *("serving", "shadow", "record_deployment", "undeploy", "stop_idle", "sweep_idle"),
     *("forecast_deployment", "meter_endpoints"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "choose_instance", "budget", "charge"),
-    *("record_tuning", "check_lake"),
+    *("record_tuning", "check_lake", "key_figures", "showback"),
 )
 """The steps in the order of use: first from ingestion to rollback, then before and after a training, then for each day
 that the champion scores, then those of endpoints, then the others."""

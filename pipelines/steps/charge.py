@@ -35,6 +35,16 @@ class ChargeSpec(Spec):
     """Task of the DAG."""
     map_index: int = -1
     """Map index of the task; -1 if it is not mapped."""
+    team: str = ""
+    """Team that pays; empty: LEEWAY_TEAM."""
+    environment: str = ""
+    """Environment in which the jobs ran, such as production; empty: LEEWAY_ENVIRONMENT."""
+    user: str = ""
+    """Person for whom the jobs ran; empty: LEEWAY_USER, else the person who started the DAG run."""
+    dataset: str = ""
+    """Dataset of the jobs; empty: the one that the parameters of the model name."""
+    priority: str = ""
+    """Priority of the jobs, such as high; empty if they have none."""
 
 
 class ChargeResult(Result):
@@ -79,6 +89,7 @@ def run(spec: ChargeSpec) -> ChargeResult:
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
     from pipelines.costs.charge_jobs import JobPurpose, charge_jobs
+    from pipelines.costs.payers import add_settings
 
-    charges = charge_jobs(spec.jobs, JobPurpose(**spec.model_dump(exclude={"jobs"})))
+    charges = charge_jobs(spec.jobs, add_settings(JobPurpose(**spec.model_dump(exclude={"jobs"}))))
     return ChargeResult(jobs=charges, **sum_charges(charges))

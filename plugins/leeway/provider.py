@@ -12,7 +12,7 @@ OPERATORS = (
     *("approval", "backfill", "batch_score", "cheap_hours", "check_lake", "collect", "deploy", "drift", "dvc_repro"),
     *("endpoint_rollback", "evaluate", "gate", "guard", "ingest", "list_versions", "materialize", "meter_endpoints"),
     *("mirror", "outcomes", "profile", "promote", "record_outcome", "reset_breaker", "rollback"),
-    *("score", "shadow", "skew"),
+    *("score", "shadow", "showback", "skew"),
     *("spark_preprocess", "spot_training", "step", "stop_idle", "sweep_idle", "sync", "tuning", "undeploy", "validate"),
     "withdraw",
 )

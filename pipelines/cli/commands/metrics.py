@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipelines import params
 from pipelines.cli.commands.status import list_models
 from pipelines.errors import SpecError
+from pipelines.settings import settings
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from pipelines.status.metrics import StatusCollector
+    from pipelines.lake.cached import CachedLake
+    from pipelines.status.metrics.costs import CostCollector
+    from pipelines.status.metrics.models import StatusCollector
 
 
 def run_command(
@@ -33,14 +37,15 @@ def run_command(
         typer.Option("--interval", min=1, help="Seconds between two readings of the lake (default: 60)."),
     ] = None,
 ) -> None:
-    """Print the state of each model as metrics in Prometheus' text format, or serve them until SIGTERM.
+    """Print the state of each model, and key figures, as metrics in Prometheus' format, or serve them until SIGTERM.
 
     It reads the lake only: MLflow and AWS need not answer.
     """
     from pipelines.lake.cached import CachedLake
-    from pipelines.status.metrics import StatusCollector, format_metrics
+    from pipelines.status.metrics.models import StatusCollector, format_metrics
 
-    collector = StatusCollector(list_models(models), CachedLake.open())
+    lake = CachedLake.open()
+    collector = StatusCollector(list_models(models), lake, costs=_make_cost_collector(lake))
     if port is not None:
         _serve(collector, host or "127.0.0.1", port, interval_s or 60)
         return
@@ -48,6 +53,16 @@ def run_command(
         raise SpecError("--host and --interval are for a server.", "Give its --port, too.")
     collector.refresh()
     sys.stdout.write(format_metrics(collector))
+
+
+def _make_cost_collector(lake: CachedLake) -> CostCollector:
+    """Return the collector of the costs, with the targets of params.yaml."""
+    from pipelines.costs.figures.targets import Targets
+    from pipelines.status.metrics.costs import CostCollector
+
+    section = params.load_section(settings().project, "key_figures")
+    targets = {name: value for name, value in section.items() if name in Targets.model_fields}
+    return CostCollector(lake, Targets.parse(targets, "section key_figures"))
 
 
 def _serve(collector: StatusCollector, host: str, port: int, interval_s: float) -> None:

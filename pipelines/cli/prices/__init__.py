@@ -35,7 +35,7 @@ def refresh(
 
     It needs pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
     """
-    from pipelines.costs.price_refresh import refresh_prices, write_prices
+    from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
 
     table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
     path = write_prices(table, Path(out) if out else None)

@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any
 
 from pipelines.costs.charges import HOUR_S, Price
-from pipelines.costs.price_list import SOURCE, request_type_prices
-from pipelines.costs.price_tables import API_VALUE, PRICES_VARIABLE, PlanTerm, require_no_api
+from pipelines.costs.price_sources.price_list import SOURCE, request_type_prices
+from pipelines.costs.price_sources.price_tables import API_VALUE, PRICES_VARIABLE, PlanTerm, require_no_api
 from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
 
 Row = Mapping[str, Any]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from pydantic import Field
+
 from pipelines.status.documents.message import Document, Message
 
 
@@ -93,6 +95,29 @@ class MonthCost(Message):
     """Amount that spot instances and scaling to zero saved, USD."""
 
 
+class PayerCost(Message):
+    """Costs of jobs and endpoints in a month, by who pays. A field is empty where nothing says it."""
+
+    month: str
+    """Month, YYYY-MM."""
+    team: str
+    """Team."""
+    project: str
+    """Project."""
+    model: str
+    """Model."""
+    dataset: str
+    """Dataset."""
+    environment: str
+    """Environment, such as production."""
+    user: str
+    """Person for whom the jobs ran."""
+    cost_usd: float
+    """Cost, USD."""
+    idle_usd: float
+    """Cost of what the instances did not use, as far as their use is known, USD."""
+
+
 class EndpointCost(Message):
     """An endpoint that runs, according to the lake."""
 
@@ -138,3 +163,7 @@ class CostDocument(Document):
     """Dates of the prices, in words; empty if there are no costs."""
     advice: list[str]
     """Sentences about costs that could be avoided; empty if nothing was found."""
+    payers: list[PayerCost] = Field(default_factory=list)
+    """Costs of the last 12 months by month and who pays; empty in a document of an earlier version of Leeway."""
+    anomalies: list[str] = Field(default_factory=list)
+    """Sentences about the days of the last four weeks on which a project cost far more than usual."""

@@ -26,7 +26,8 @@ def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url:
     message = MESSAGE_BUILDERS[step](result) if may_have_message else None
     if message is None or not log_url:
         return message
-    return message.add_links({"Model": _build_page_url(log_url, result["model_name"]), "Log": log_url})
+    model = result.get("model_name")
+    return message.add_links({"Model": _build_page_url(log_url, model) if model else "", "Log": log_url})
 
 
 def _build_page_url(log_url: str, model: str) -> str:
@@ -120,6 +121,17 @@ def _build_shadow_message(result: Result) -> Message | None:
     return Message.create(title, facts, result["reason"].split("; "), {"Report": result["page"]})
 
 
+def _build_showback_message(result: Result) -> Message | None:
+    notices = result["notices"]
+    if not notices:
+        return None
+    projects = sorted({notice["project"] or "unallocated" for notice in notices})
+    titles = {notice["kind"]: NOTICE_PHRASES[notice["kind"]] for notice in notices}
+    facts = {"project": ", ".join(projects), "month": f"{result['month']}: {result['month_usd']:,.2f} USD so far"}
+    title = f"{', '.join(projects)}: {', '.join(titles.values())}"
+    return Message.create(title, facts, [notice["text"] for notice in notices])
+
+
 def _build_guard_message(decision: Result) -> Message | None:
     if decision["outcome"] != "held_back":
         return None
@@ -139,6 +151,7 @@ MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
     "promote": _build_promote_message,
     "rollback": _build_rollback_message,
     "serving": _build_deployment_message,
+    "showback": _build_showback_message,
     "skew": _build_skew_message,
     "shadow": _build_shadow_message,
 }
@@ -149,5 +162,11 @@ OUTCOME_PHRASES = {
     "undecided": "is undecided: too little data",
 }
 """Last words of the title of a message about a verdict, by the verdict's outcome."""
+NOTICE_PHRASES = {
+    "threshold": "a budget reached a threshold",
+    "forecast": "a budget will be exceeded",
+    "anomaly": "the costs jumped",
+}
+"""Part of the title of a message about costs, by the kind of the notice."""
 CHAMPION_STEPS = ("promote", "rollback")
 """Steps that can change the champion."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,7 +18,7 @@ from airflow.triggers.base import BaseTrigger
 from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.priority import Priority, build_priority_fields
-from leeway.hooks.sagemaker.task import AwsTask, Wait
+from leeway.hooks.sagemaker.task import USER_VARIABLE, AwsTask, Wait
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
 from leeway.hooks.sagemaker.wait_for_job import start_and_wait_for_job
 from leeway.hooks.step.hook import StepHook
@@ -144,11 +145,20 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
             self.job_fields_class(**{name: getattr(self, name) for name in names}),
             identity,
             AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config),
-            StepHook(self.log, self.python, {**self.build_step_variables(), **(self.env or {})}),
+            StepHook(self.log, self.python, {**find_user(context), **self.build_step_variables(), **(self.env or {})}),
             self.log,
             task_instance.try_number > 1,
         )
         return self._job_task
+
+
+def find_user(context: Context) -> dict[str, str]:
+    """Return the variable with the person who started the DAG run, for the reports of costs.
+
+    It is empty if a schedule started the run, or if LEEWAY_USER is set for all runs.
+    """
+    user = getattr(context.get("dag_run"), "triggering_user_name", "")
+    return {USER_VARIABLE: user} if user and not os.environ.get(USER_VARIABLE) else {}
 
 
 class SageMakerJobOperator(SageMakerOperator):

@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipelines.status.metrics import READ_AT, StatusCollector
+from pipelines.costs.figures.targets import Targets
+from pipelines.status.metrics.costs import CostCollector
+from pipelines.status.metrics.models import READ_AT, StatusCollector
 from tests.tools.imports import ROOT
 
 MONITORING = ROOT / "docker" / "monitoring"
 TESTS = Path(__file__).with_name("alerts_test.yaml")
-RULES = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"][0]["rules"]
-NAMES = {metric.name for metric in StatusCollector([], lambda _: None).collect()}
+GROUPS = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]
+RULES = [rule for group in GROUPS for rule in group["rules"]]
+COSTS = CostCollector(None, Targets())
+NAMES = {metric.name for metric in StatusCollector([], None, costs=COSTS).collect()}
 
 
 def find_unknown_metrics(text: str) -> set[str]:
-    """Return the metrics about models that a text names and `python -m pipelines metrics` does not export."""
-    return set(re.findall(r"(?<!airflow_)\bleeway_models?_\w+", text)) - NAMES
+    """Return the metrics about models and costs that a text names and `python -m pipelines metrics` does not export."""
+    return set(re.findall(r"(?<!airflow_)\bleeway_(?:models?|key_figure|costs?)_\w+", text)) - NAMES
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian's package prometheus)")
@@ -48,7 +52,8 @@ def test_each_alert_is_tested_and_has_a_runbook():
 
 def test_alerts_and_dashboard_name_exported_metrics():
     assert READ_AT in NAMES
-    assert find_unknown_metrics("leeway_model_mood > 1") == {"leeway_model_mood"}, "a wrong name must be found"
+    wrong_names = {"leeway_model_mood", "leeway_cost_mood", "leeway_key_figure_mood"}
+    assert find_unknown_metrics(" + ".join(wrong_names)) == wrong_names, "a wrong name must be found"
     assert find_unknown_metrics("\n".join(rule["expr"] for rule in RULES)) == set()
     dashboard = json.loads((MONITORING / "grafana/dashboards/leeway.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]

@@ -698,6 +698,14 @@ export interface CostDocument {
    * Sentences about costs that could be avoided; empty if nothing was found.
    */
   advice: string[];
+  /**
+   * Costs of the last 12 months by month and who pays; empty in a document of an earlier version of Leeway.
+   */
+  payers?: PayerCost[];
+  /**
+   * Sentences about the days of the last four weeks on which a project cost far more than usual.
+   */
+  anomalies?: string[];
 }
 /**
  * A job that has ended.
@@ -896,6 +904,47 @@ export interface ProjectBudget {
    * Budget of the month, USD; null if there is none.
    */
   budget_usd: number | null;
+}
+/**
+ * Costs of jobs and endpoints in a month, by who pays. A field is empty where nothing says it.
+ */
+export interface PayerCost {
+  /**
+   * Month, YYYY-MM.
+   */
+  month: string;
+  /**
+   * Team.
+   */
+  team: string;
+  /**
+   * Project.
+   */
+  project: string;
+  /**
+   * Model.
+   */
+  model: string;
+  /**
+   * Dataset.
+   */
+  dataset: string;
+  /**
+   * Environment, such as production.
+   */
+  environment: string;
+  /**
+   * Person for whom the jobs ran.
+   */
+  user: string;
+  /**
+   * Cost, USD.
+   */
+  cost_usd: number;
+  /**
+   * Cost of what the instances did not use, as far as their use is known, USD.
+   */
+  idle_usd: number;
 }
 /**
  * File jobs.json: jobs that run.

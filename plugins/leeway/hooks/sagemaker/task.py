@@ -22,6 +22,10 @@ from leeway.hooks.step.hook import Logger, StepHook
 
 INVALID_TAG_CHARS = re.compile(r"[^\w\s.:/=+\-@]")
 """Characters that SageMaker does not allow in the value of a tag."""
+USER_VARIABLE = "LEEWAY_USER"
+"""Environment variable with the person for whom jobs run."""
+PAYER_VARIABLES = {"team": "LEEWAY_TEAM", "environment": "LEEWAY_ENVIRONMENT", "user": USER_VARIABLE}
+"""Tag of a job, after `leeway:`, to the environment variable with its value."""
 
 
 class Wait(Protocol):
@@ -113,7 +117,7 @@ class AwsTask(ABC):
         return str(value)
 
     def build_tags(self, **cost_fields: str) -> list[dict[str, str]]:
-        """Return the tags of a job: task, project and model.
+        """Return the tags of a job: task, project and model, and team, environment and user if they are set.
 
         `costs sweep` reads them to charge a job that no task has charged.
 
@@ -122,6 +126,8 @@ class AwsTask(ABC):
         """
         fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
         tags = {name: str(self.identity[field]) for name, field in fields.items()} | cost_fields
+        variables = {**os.environ, **self.step_hook.env}
+        tags |= {name: str(variables.get(variable, "")) for name, variable in PAYER_VARIABLES.items()}
         return [
             {"Key": f"leeway:{name}", "Value": INVALID_TAG_CHARS.sub("-", value)[:256]}
             for name, value in tags.items()

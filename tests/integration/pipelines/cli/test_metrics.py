@@ -38,6 +38,7 @@ def test_metrics_have_the_values_of_the_lake(home: Any, source: Any) -> None:
     assert values["leeway_model_newest_partition_timestamp_seconds", "flights"] == day.timestamp()
     assert values["leeway_model_last_publication_timestamp_seconds", "flights"] >= before - 1
     assert ("leeway_model_drifted", "flights") not in values, "drift was never decided"
+    assert values["leeway_costs_read_timestamp_seconds",] >= before - 1
 
 
 def test_server_answers_until_sigterm_and_its_port_is_refused_to_another(home: Any) -> None:

@@ -15,10 +15,13 @@ import pyarrow as pa
 import pytest
 
 from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, get_current_month
+from pipelines.costs.payers import PAYER_COLUMNS
+from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.lake.month_table import MonthTable, TableVersion
+from pipelines.settings import settings
 from pipelines.steps import budget, charge
 
 ROOT = Path(__file__).parents[4]
@@ -131,8 +134,8 @@ def test_use_of_the_instances_is_stored_and_what_is_not_known_is_null(home: Path
 
 
 def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Path) -> None:
-    """Earlier versions stored no use of the instances, and no share of waits for data."""
-    new_names = (*COLUMNS, DATA_WAIT_COLUMN)
+    """Earlier versions stored no use of the instances, no waits for data, no restores, and nobody who pays."""
+    new_names = (*COLUMNS, DATA_WAIT_COLUMN, *RESTORE_COLUMNS, *PAYER_COLUMNS)
     old_schema = pa.schema([column for column in SCHEMA if column.name not in new_names])
     charge.run(make_spec(make_job("j-1")))
     (row,) = Ledger.open().read_rows()
@@ -142,12 +145,29 @@ def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Pat
     months.update(
         lambda version: version.replace_month(row["date"], pa.Table.from_pylist([old_row], schema=old_schema))
     )
+    row |= dict.fromkeys(new_names)
     assert Ledger.open().read_rows() == [row], "before the first new row"
     charge.run(make_spec(make_job("j-2", usage={"cpu": {"peak": 5.0, "mean": 1.0}}, data_wait_share=0.25)))
     rows = Ledger.open().read_rows()
     assert rows[0] == row
     assert [item["cpu_peak"] for item in rows] == [None, 5.0]
     assert [item["data_wait_share"] for item in rows] == [None, 0.25]
+
+
+def test_row_says_for_whom_a_job_ran_and_how_often_it_resumed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("team", "environment", "user", "dataset", "priority", "resumes", "cold_starts")
+    charge.run(make_spec(make_job("j-1"), team="a", environment="prod", user="ada", dataset="d", priority="high"))
+    monkeypatch.setenv("LEEWAY_TEAM", "b")
+    monkeypatch.setenv("LEEWAY_ACTOR", "flights_train/scheduled__1")
+    settings.cache_clear()
+    charge.run(make_spec(make_job("j-2")))
+    monkeypatch.setenv("LEEWAY_ACTOR", "bob")
+    settings.cache_clear()
+    charge.run(make_spec(make_job("j-3", restored=[]), model="flights"))
+    rows = {row["name"]: tuple(row[name] for name in names) for row in Ledger.open().read_rows()}
+    assert rows["j-1"] == ("a", "prod", "ada", "d", "high", 1, 0)
+    assert rows["j-2"] == ("b", "", "", "flights", "", 1, 0), "a schedule is no person"
+    assert rows["j-3"] == ("b", "", "bob", "flights", "", 0, 0)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])

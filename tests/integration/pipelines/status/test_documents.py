@@ -272,6 +272,8 @@ def test_costs(home: Any) -> None:
     ], "of the last 12 months"
     assert {budget.project: budget.month_usd for budget in costs.budgets} == {"": 1.0, "flights": 0.0, "p": 0.5}
     assert costs.price_dates == "On-demand prices as of 2026-01-02."
+    assert [(payer.project, payer.team, payer.cost_usd) for payer in costs.payers] == [("", "", 1.0), ("p", "", 0.5)]
+    assert costs.anomalies == []
 
 
 @pytest.fixture

@@ -35,6 +35,13 @@ RESULTS: dict[str, dict[str, Any]] = {
         "rows": 1_234, "outcome": "skew", "fail": False,
         "reason": "more than 1.00% of the rows differ in departures_hour (2.40%)",
     },
+    "showback": {
+        "month": "2026-11", "month_usd": 1234.5, "unallocated_usd": 0.0, "budgets": [],
+        "notices": [
+            {"kind": "threshold", "project": "flights", "text": "flights has spent 85.00 USD, 85 % of its 100.00 USD"},
+            {"kind": "anomaly", "project": "", "text": "unallocated cost 50.00 USD on 2026-11-02"},
+        ],
+    },
     "rollback": {
         "model_name": "flights", "version": "2", "previous": "3", "changed": True,
         "reason": "version 3 was rolled back: late flights are missed at EWR",

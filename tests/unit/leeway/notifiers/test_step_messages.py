@@ -211,3 +211,13 @@ def test_shadow_has_a_message_only_if_its_requests_decide_nothing():
     assert message.facts["compared"] == "7 requests"
     assert build_step_message("shadow", {**result, "outcome": "passed"}, is_backfill=False, log_url="") is None
     assert build_step_message("shadow", {"outcome": "skipped"}, is_backfill=False, log_url="") is None
+
+
+def test_notices_about_costs_have_a_line_each_and_no_notice_has_no_message(make_result):
+    message = build("showback", make_result("showback"))
+    assert message.title == "flights, unallocated: a budget reached a threshold, the costs jumped"
+    assert message.facts["month"] == "2026-11: 1,234.50 USD so far"
+    assert message.lines[0] == "flights has spent 85.00 USD, 85 % of its 100.00 USD" and len(message.lines) == 2
+    assert list(message.links) == ["Log"]
+    nothing = make_result("showback", notices=[])
+    assert build_step_message("showback", nothing, is_backfill=False, log_url="x") is None

@@ -36,6 +36,7 @@ from leeway.operators.reset_breaker import ResetBreakerOperator
 from leeway.operators.rollback import RollbackOperator
 from leeway.operators.score import ScoreOperator
 from leeway.operators.shadow import ShadowOperator
+from leeway.operators.showback import ShowbackOperator
 from leeway.operators.skew import SkewOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
@@ -104,6 +105,7 @@ ARGUMENTS = {
     IdleSweepOperator: {},
     StopIdleOperator: {"hours": "24", "delete": "False"},
     MeterEndpointsOperator: {},
+    ShowbackOperator: {},
 }
 NOT_ARGUMENTS = {
     "evaluate": {"reference", "tuning"},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs.price_tables import DEFAULT_TABLE, read_table
+from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
 from pipelines.costs.prices import PRICES_VARIABLE, find_price, find_serverless_price
 from pipelines.errors import DataError, InvalidError, ServiceError
 

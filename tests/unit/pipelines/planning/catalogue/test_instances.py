@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pipelines.costs.price_tables import DEFAULT_TABLE, read_table
+from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
 from pipelines.errors import SpecError
 from pipelines.planning.catalogue import RetiredTypeError, find_instance, list_instances, read_date, read_sources
 from pipelines.planning.catalogue.instances import FILE, RETIRED

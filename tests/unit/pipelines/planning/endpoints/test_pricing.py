@@ -22,7 +22,7 @@ from pipelines.planning.endpoints.pricing import (
 )
 
 PRICES = Prices(0.23, usd_per_gb_s=2e-5, memory_gb=2)
-"""ml.m5.xlarge, and serverless with 2 GB, in us-east-1 (pipelines/costs/prices.json)."""
+"""ml.m5.xlarge, and serverless with 2 GB, in us-east-1 (pipelines/costs/price_sources/prices.json)."""
 TRAFFIC = Traffic(1e6, 0.1, bursts=200, runs=30)
 
 

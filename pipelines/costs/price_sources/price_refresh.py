@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from pipelines.costs.price_list import API_REGION, request_ec2_prices, request_type_prices
-from pipelines.costs.price_tables import FOLDER, PlanTerm, PriceTable, RegionGroup
+from pipelines.costs.price_sources.price_list import API_REGION, request_ec2_prices, request_type_prices
+from pipelines.costs.price_sources.price_tables import FOLDER, PlanTerm, PriceTable, RegionGroup
 from pipelines.errors import DataError, InvalidError, ServiceError
 from pipelines.settings import settings
 from pipelines.system.files import replace_file

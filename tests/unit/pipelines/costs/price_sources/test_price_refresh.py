@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.cli.app import build_app
-from pipelines.costs.price_refresh import refresh_prices, write_prices
-from pipelines.costs.price_tables import PRICES_VARIABLE
+from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
+from pipelines.costs.price_sources.price_tables import PRICES_VARIABLE
 from pipelines.costs.prices import find_price, list_plan_prices, list_spot_savings
 from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
 from pipelines.settings import settings

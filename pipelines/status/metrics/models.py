@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from pipelines.lake.cached import CachedLake
 from pipelines.partitions import get_date, parse_partition
 from pipelines.status.documents.models import ModelSummary, Performance
+from pipelines.status.metrics.costs import CostCollector
 from pipelines.status.model_documents import build_summary
 from pipelines.status.model_status import HEALTHS
 from pipelines.status.pass_data import PassData
@@ -31,6 +32,8 @@ class StatusCollector(Collector):
         lake: lake to read.
         read: reads the state of a model. If it raises an error, the error is logged, and the model has only the metric
             `leeway_model_status_readable`, with the value 0.
+        costs: collector of the costs of the same lake, which is refreshed after the models; None: there are no metrics
+            of costs.
     """
 
     def __init__(
@@ -38,8 +41,9 @@ class StatusCollector(Collector):
         models: Iterable[str],
         lake: CachedLake,
         read: Callable[[PassData, str], ModelSummary] = build_summary,
+        costs: CostCollector | None = None,
     ) -> None:
-        self._models, self._lake, self._read = list(models), lake, read
+        self._models, self._lake, self._read, self._costs = list(models), lake, read, costs
         self._statuses: Mapping[str, ModelSummary | None] = {}
         self._read_at: dt.datetime | None = None
 
@@ -50,10 +54,14 @@ class StatusCollector(Collector):
         except Exception as error:
             log.error("the states of the models cannot be read: %s", translate_error(error))
             self._statuses = dict.fromkeys(self._models)
+            if self._costs:
+                self._costs.clear()
             return
         data = PassData(self._lake)
         self._statuses = {model: self._read_or_report(data, model) for model in self._models}
         self._read_at = dt.datetime.now(dt.UTC)
+        if self._costs:
+            self._costs.refresh()
 
     def refresh_forever(self, interval_s: float) -> None:
         """Wait for `interval_s` seconds and read the states again, until the process ends."""
@@ -70,7 +78,7 @@ class StatusCollector(Collector):
             metrics["leeway_model_status_readable"].add_metric([model], float(status is not None))
             if status:
                 _add_status(metrics, status)
-        return metrics.values()
+        return [*metrics.values(), *(self._costs.collect() if self._costs else ())]
 
     def _read_or_report(self, data: PassData, model: str) -> ModelSummary | None:
         try:

@@ -7,7 +7,7 @@ import pytest
 from pipelines.errors import ServiceError
 from pipelines.lake.cached import CachedLake
 from pipelines.status.documents.models import DriftDecision, ModelSummary, Performance, WeekPerformance
-from pipelines.status.metrics import StatusCollector, format_metrics
+from pipelines.status.metrics.models import StatusCollector, format_metrics
 
 pytestmark = pytest.mark.usefixtures("home")
 

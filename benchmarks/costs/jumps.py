@@ -1,0 +1,34 @@
+"""Count the false alarms of the daily costs in simulated years without anomalies, and the jumps that are found."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pipelines.costs.daily.simulation import WORKLOADS, Workload, count_false_alarms, measure_power
+
+YEARS = 100
+"""Simulated years of each workload."""
+TRIALS = 500
+"""Simulated days of each jump."""
+FACTORS = (2, 3, 5)
+"""Cost of a day as a multiple of what it would have been."""
+SEED = 20
+
+
+def run() -> dict[str, Any]:
+    """Return the false alarms a year of each workload, and the share of jumps that are found, as facts."""
+    facts = {}
+    for workload in WORKLOADS:
+        facts[f"false alarms a year, {workload.name}"] = _describe_rate(workload)
+        shares = [f"{measure_power(workload, factor, TRIALS, SEED):.0%} of {factor} times" for factor in FACTORS]
+        facts[f"days found that cost a multiple, {workload.name}"] = ", ".join(shares)
+    return {"facts": facts, "seconds": {}}
+
+
+def _describe_rate(workload: Workload) -> str:
+    """Describe the alarms a year with their standard error, as of a Poisson count."""
+    rate = count_false_alarms(workload, YEARS, SEED)
+    if not rate:
+        return f"0 in {YEARS} years (below {3 / YEARS:.2f} at 95 %)"
+    return f"{rate:.2f} +- {math.sqrt(rate / YEARS):.2f}, {YEARS} years"

@@ -1,0 +1,1 @@
+"""Commands of `python -m pipelines costs` that need more than the ledgers' sums: key figures, showback, commitments."""

@@ -1,0 +1,90 @@
+"""The part of `python -m pipelines costs report` that says who pays: table, CSV file, and HTML page."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.cli.terminal import make_console, write_line
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.costs.showback.summary import Showback
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def read_allocated_rows() -> tuple[Rows, Rows]:
+    """Read all rows of the ledgers of jobs and of endpoints, with who pays for them.
+
+    Raises:
+        SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
+        ServiceError, ConflictError: the lake does not answer. A retry can help.
+    """
+    from pipelines.costs.endpoints.ledger import EndpointLedger
+    from pipelines.costs.ledger import Ledger
+    from pipelines.costs.showback.allocation import allocate_rows
+    from pipelines.costs.showback.policy import load_policy
+
+    policy = load_policy()
+    return allocate_rows(Ledger.open().read_rows(), policy), allocate_rows(EndpointLedger.open().read_rows(), policy)
+
+
+def select_rows(rows: Rows, month: str, project: str) -> Rows:
+    """Return the rows of a month and of a project; an empty argument selects all."""
+    return [row for row in rows if month in ("", f"{row['date']:%Y-%m}") and project in ("", row["project"])]
+
+
+def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows) -> Showback:
+    """Summarize who pays for the rows, and find the anomalies of their projects.
+
+    Args:
+        rows: rows of jobs to report.
+        endpoint_rows: rows of endpoints to report.
+        keys: grouping keys.
+        all_rows: all rows of both ledgers.
+
+    Raises:
+        DataError: a row of a ledger is damaged. A retry cannot help.
+    """
+    from pipelines.costs.row_checks import check_rows
+    from pipelines.costs.showback.allocation import name_endpoint_rows
+    from pipelines.costs.showback.summary import find_anomalies, summarize
+
+    check_rows(all_rows)
+    reported_rows = [*rows, *name_endpoint_rows(endpoint_rows)]
+    projects = {row["project"] for row in reported_rows}
+    anomalies = find_anomalies((row for row in all_rows if row["project"] in projects), dt.datetime.now(dt.UTC))
+    return replace(summarize(reported_rows, keys), anomalies=anomalies)
+
+
+def print_showback(showback: Showback) -> None:
+    """Print the table of the groups, and a line for each anomaly of the last weeks."""
+    from pipelines.costs.showback.summary import build_showback_table
+
+    make_console().print(build_showback_table(showback))
+    for line in showback.list_anomalies():
+        write_line(f"Anomaly: {line}.")
+
+
+def write_files(showback: Showback, csv_file: str, html_file: str, title: str, all_rows: Rows) -> None:
+    """Write the CSV file and the HTML page, each if its name is not empty.
+
+    Raises:
+        SpecError: a file cannot be written. A retry cannot help.
+    """
+    if csv_file:
+        from pipelines.costs.showback.summary import write_csv
+
+        write_csv(Path(csv_file), showback)
+        log.info("table written to %s", csv_file)
+    if html_file:
+        from pipelines.costs.daily.days import sum_days_by_project
+        from pipelines.costs.showback.page import write_showback_page
+
+        yesterday = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+        write_showback_page(Path(html_file), title, showback, sum_days_by_project(all_rows, yesterday))
+        log.info("page written to %s", html_file)

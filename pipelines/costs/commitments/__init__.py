@@ -1,0 +1,1 @@
+"""Compute which commitment of a savings plan would have been best for the costs in the ledger, and its risk."""

@@ -1,0 +1,108 @@
+"""Find days that cost far more than their weekday usually does.
+
+A day is compared with the same weekday of the twelve weeks before it: with the median of the logarithms of their costs.
+The spread is the median absolute deviation (MAD) of all days of these weeks from the median of their own weekday. One
+expensive day, or a holiday, hardly changes a median. Logarithms, because costs are skewed: a busy day costs a multiple,
+and no day costs less than 0. 1.4826 MAD is the standard deviation of normal errors (Rousseeuw & Croux 1993, JASA 88).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from pipelines.costs.daily.days import DailyCosts
+
+WEEK = 7
+WEEKS = 12
+"""Number of weeks with which a day is compared."""
+MIN_WEEKS = 4
+"""Smallest number of weeks: without them a day is not judged."""
+FACTOR = 4.0
+"""Number of standard deviations from which on a day is an anomaly. `simulation.py` measures the false alarms."""
+MIN_SPREAD = 0.15
+"""Smallest standard deviation of the logarithms. Endpoints cost the same each day, and 15 % more is not an alarm."""
+MIN_EXCESS_USD = 1.0
+"""Smallest difference between a day's cost and the expectation, USD."""
+MIN_DAYS = 5
+"""Smallest number of days with a cost: with fewer, it is not known what a day costs."""
+NORMAL = 1.4826
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a day may cost.
+
+    Attributes:
+        usd: the expected cost, USD.
+        limit_usd: the cost from which on the day is an anomaly, USD.
+    """
+
+    usd: float
+    limit_usd: float
+
+
+@dataclass(frozen=True)
+class JudgedDay:
+    """The cost of a day, and what was expected.
+
+    Attributes:
+        day: the day, YYYY-MM-DD.
+        usd: its cost, USD.
+        expectation: what was expected; None if too few days before it are known.
+    """
+
+    day: str
+    usd: float
+    expectation: Expectation | None
+
+    @property
+    def is_anomaly(self) -> bool:
+        """Whether the day cost more than it may."""
+        return self.expectation is not None and self.usd > self.expectation.limit_usd
+
+
+def judge_days(costs: DailyCosts, count: int) -> list[JudgedDay]:
+    """Judge the last days of a series, each by the days before it.
+
+    Args:
+        costs: the costs of all days.
+        count: number of days to judge.
+    """
+    begin = max(len(costs.usd) - count, 0)
+    return [
+        JudgedDay(costs.days[index].isoformat(), costs.usd[index], expect(costs.usd[:index]))
+        for index in range(begin, len(costs.usd))
+    ]
+
+
+def expect(history: Sequence[float]) -> Expectation | None:
+    """Return what the next day may cost; None if too little is known.
+
+    Args:
+        history: costs of the days before it, USD, oldest first, without gaps.
+    """
+    weeks = min(WEEKS, len(history) // WEEK)
+    window = list(history[len(history) - weeks * WEEK :])
+    positive_costs = [cost for cost in window if cost > 0]
+    if weeks < MIN_WEEKS or len(positive_costs) < MIN_DAYS:
+        return None
+    same_weekday = window[::WEEK]  # the window has whole weeks, so it begins with the weekday of the day to judge
+    if median(same_weekday) > 0:
+        weekdays = [window[number::WEEK] for number in range(WEEK)]
+        groups = [[cost for cost in costs if cost > 0] for costs in weekdays if median(costs) > 0]
+        level = _get_level(same_weekday)
+    else:  # usually nothing runs on this weekday: any working day of the project is the measure
+        groups, level = [positive_costs], _get_level(positive_costs)
+    deviations = [abs(math.log(cost) - _get_level(costs)) for costs in groups for cost in costs]
+    spread = max(NORMAL * median(deviations), MIN_SPREAD)
+    expected_usd = math.exp(level)
+    limit_usd = max(math.exp(level + FACTOR * spread), expected_usd + MIN_EXCESS_USD)
+    return Expectation(expected_usd, limit_usd)
+
+
+def _get_level(costs: Sequence[float]) -> float:
+    """Return the median of the logarithms of the costs above 0."""
+    return median(math.log(cost) for cost in costs if cost > 0)

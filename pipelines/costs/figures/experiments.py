@@ -1,0 +1,54 @@
+"""Measure experiments: what one costs, how many a person makes in a week, and how long a result takes.
+
+An experiment is a DAG run with training jobs. All of its attempts and trials belong to it. A training job that no DAG
+run started is an experiment of its own.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from statistics import median
+
+from pipelines.costs.figures.measurement import Evidence, Measurement, Row, measure_share
+
+NO_EXPERIMENT = "no training completed in this time"
+
+
+def list_experiments(evidence: Evidence) -> list[list[Row]]:
+    """Return the rows of each experiment."""
+    return [list(rows) for _, rows in groupby(sorted(evidence.trainings, key=_get_key), _get_key)]
+
+
+def list_completed_experiments(evidence: Evidence) -> list[list[Row]]:
+    """Return the rows of each experiment that has a completed training."""
+    return [rows for rows in list_experiments(evidence) if any(row["status"] == "Completed" for row in rows)]
+
+
+def measure_experiment_usd(evidence: Evidence) -> Measurement:
+    """Measure the cost of all trainings, divided by the number of completed experiments, USD."""
+    completed = len(list_completed_experiments(evidence))
+    return measure_share(sum(row["cost_usd"] for row in evidence.trainings), completed, completed, NO_EXPERIMENT)
+
+
+def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
+    """Measure the completed experiments of persons, divided by the persons and by the weeks."""
+    completed_experiments = list_completed_experiments(evidence)
+    users = [user for rows in completed_experiments if (user := next((row["user"] for row in rows if row["user"]), ""))]
+    reason = "no training in the ledger has a user (LEEWAY_USER, or a DAG run that a person started)"
+    reason = reason if completed_experiments else NO_EXPERIMENT
+    return measure_share(len(users), len(set(users)) * evidence.period.weeks, len(users), reason)
+
+
+def measure_result_time(evidence: Evidence) -> Measurement:
+    """Measure the median time from the creation of an experiment's first job to the end of its last one, seconds."""
+    times = [
+        (max(row["ended"] for row in rows) - min(row["created"] for row in rows)).total_seconds()
+        for rows in list_completed_experiments(evidence)
+        if all(row["ended"] for row in rows)
+    ]
+    return Measurement(median(times), len(times)) if times else Measurement(None, 0, NO_EXPERIMENT)
+
+
+def _get_key(row: Row) -> tuple[str, str, str]:
+    has_run = row["dag_id"] and row["run_id"]
+    return (row["dag_id"], row["run_id"], "") if has_run else ("", "", row["arn"])

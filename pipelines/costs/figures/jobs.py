@@ -1,0 +1,90 @@
+"""Measure how jobs ran: their success, their wait in the queue, restored checkpoints, spot, and the use of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipelines.costs.figures.measurement import (
+    Evidence,
+    Measurement,
+    Row,
+    compute_instance_h,
+    find_percentile,
+    measure_share,
+)
+from pipelines.costs.usage.gpu_counts import find_gpu_count
+
+WAIT_SHARE = 0.95
+"""Share of the jobs that must not wait longer than the wait that is reported."""
+HIGH_PRIORITY = "high"
+NO_JOB = "no job ended in this time"
+
+
+def measure_job_success(evidence: Evidence) -> Measurement:
+    """Measure the share of ended jobs that completed, without jobs that were stopped on request."""
+    ended_rows = [row for row in evidence.rows if not _is_stopped_on_request(row)]
+    completed = sum(row["status"] == "Completed" for row in ended_rows)
+    return measure_share(completed, len(ended_rows), len(ended_rows), NO_JOB)
+
+
+def measure_queue_wait(evidence: Evidence) -> Measurement:
+    """Measure how long jobs waited for their first instances, seconds: the 95th percentile."""
+    return _measure_wait(evidence.rows, NO_JOB)
+
+
+def measure_priority_queue_wait(evidence: Evidence) -> Measurement:
+    """Measure the same of the jobs of high priority."""
+    rows = [row for row in evidence.rows if row["priority"] == HIGH_PRIORITY]
+    return _measure_wait(rows, f"no job has the priority {HIGH_PRIORITY} in the ledger" if evidence.rows else NO_JOB)
+
+
+def measure_restored_checkpoints(evidence: Evidence) -> Measurement:
+    """Measure the share of interrupted trainings that restored a checkpoint after each interruption."""
+    interrupted_rows = [row for row in evidence.trainings if row["interruptions"]]
+    known_rows = [row for row in interrupted_rows if (row["resumes"] or 0) + (row["cold_starts"] or 0)]
+    restored = sum(not row["cold_starts"] for row in known_rows)
+    reason = "no job was interrupted"
+    if interrupted_rows:
+        reason = f"none of the {len(interrupted_rows)} interrupted jobs reported a start of its script afterwards"
+    return measure_share(restored, len(known_rows), len(known_rows), reason)
+
+
+def measure_spot_share(evidence: Evidence) -> Measurement:
+    """Measure the share of the instance hours of trainings that ran on spot."""
+    rows = evidence.trainings
+    hours = sum(map(compute_instance_h, rows))
+    spot_hours = sum(compute_instance_h(row) for row in rows if row["spot"])
+    return measure_share(spot_hours, hours, len(rows), "no training ran in this time")
+
+
+def measure_spot_saving(evidence: Evidence) -> Measurement:
+    """Measure the share of their on-demand cost that the trainings on spot saved."""
+    rows = [row for row in evidence.trainings if row["spot"]]
+    on_demand_usd = sum(row["on_demand_usd"] for row in rows)
+    saved_usd = on_demand_usd - sum(row["cost_usd"] for row in rows)
+    return measure_share(saved_usd, on_demand_usd, len(rows), "no training ran on spot in this time")
+
+
+def measure_gpu_use(evidence: Evidence) -> Measurement:
+    """Measure the mean use of the GPUs, weighted by the GPU hours of the jobs."""
+    used, gpu_hours, jobs = 0.0, 0.0, 0
+    counts = [(row, find_gpu_count(row["instance_type"] or "")) for row in evidence.rows]
+    for row, count in counts:
+        hours = compute_instance_h(row) * (count or 0)
+        if hours and row["gpu_mean"] is not None:
+            jobs, gpu_hours = jobs + 1, gpu_hours + hours
+            # CloudWatch adds up the GPUs of an instance: 100 percent is one of them.
+            used += row["gpu_mean"] / 100 / (count or 1) * hours
+    has_gpus = any(count for _, count in counts)
+    reason = "CloudWatch had no use of the GPUs" if has_gpus else "no job ran on an instance type with known GPUs"
+    return measure_share(used, gpu_hours, jobs, reason)
+
+
+def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:
+    waits = [row["first_capacity_s"] for row in rows]
+    return Measurement(find_percentile(waits, WAIT_SHARE), len(waits)) if waits else Measurement(None, 0, reason)
+
+
+def _is_stopped_on_request(row: Row) -> bool:
+    # A job that reached MaxRuntime or MaxWaitTime is Stopped, too, and counts as one without success.
+    return row["status"] == "Stopped" and row["secondary_status"] in ("Stopped", "", None)

@@ -1,0 +1,61 @@
+"""Define the result of a computation from rows of the ledger: a value, or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.costs.charges import HOUR_S
+from pipelines.costs.periods import Period
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A value that was computed from rows of the ledger.
+
+    Attributes:
+        value: the value; None if it is not known.
+        jobs: number of jobs from which it was computed.
+        reason: why it is not known; empty if it is.
+    """
+
+    value: float | None
+    jobs: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the key figures are computed from.
+
+    Attributes:
+        rows: rows of the ledger of jobs.
+        period: the time that the rows cover.
+    """
+
+    rows: Sequence[Row]
+    period: Period
+
+    @property
+    def trainings(self) -> list[Row]:
+        """The training jobs among the rows."""
+        return [row for row in self.rows if ":training-job/" in row["arn"]]
+
+
+def measure_share(part: float, whole: float, jobs: int, reason: str) -> Measurement:
+    """Return part / whole; not known, for a reason, if the whole is 0."""
+    return Measurement(part / whole, jobs) if whole else Measurement(None, jobs, reason)
+
+
+def find_percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least a share of the values do not exceed (nearest rank)."""
+    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
+
+
+def compute_instance_h(row: Row) -> float:
+    """Return the hours of a job times its instances."""
+    return float(row["training_s"] * row["instance_count"] / HOUR_S)

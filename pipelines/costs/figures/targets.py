@@ -1,0 +1,37 @@
+"""Define the targets of the key figures: section `key_figures` of params.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pipelines.contract import Spec
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Amount = Annotated[float, Field(ge=0)]
+
+
+class Targets(Spec):
+    """The targets that the key figures are compared with. A figure whose target is null is only reported."""
+
+    min_job_success: Share | None = 0.95
+    """Smallest share of the ended jobs that succeeded, 0 to 1."""
+    max_queue_wait_s: Amount | None = 1_800.0
+    """Longest wait of a job for its first instances, seconds; 95 % of the jobs must wait less."""
+    max_priority_queue_wait_s: Amount | None = 300.0
+    """The same for jobs of high priority, seconds."""
+    min_spot_share: Share | None = 0.5
+    """Smallest share of the instance hours of trainings that ran on spot, 0 to 1."""
+    min_spot_saving: Share | None = None
+    """Smallest share of their on-demand cost that trainings on spot saved, 0 to 1."""
+    min_restored_checkpoints: Share | None = 1.0
+    """Smallest share of the interrupted jobs that restored a checkpoint after each interruption, 0 to 1."""
+    min_gpu_use: Share | None = 0.7
+    """Smallest mean use of the GPUs of jobs, 0 to 1."""
+    max_experiment_usd: Amount | None = None
+    """Highest mean cost of an experiment, USD."""
+    min_experiments_per_person_week: Amount | None = None
+    """Smallest number of experiments of a person in a week."""
+    max_result_time_s: Amount | None = None
+    """Longest median time from the request of an experiment to its result, seconds."""

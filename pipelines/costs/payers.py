@@ -1,0 +1,54 @@
+"""Say for whom a job ran: team, environment, person and dataset, besides the project that pays."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from pipelines import params
+from pipelines.errors import LeewayError
+from pipelines.settings import settings
+
+
+class Payer(BaseModel):
+    """For whom a job ran. What is empty is not known."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    team: str = ""
+    """Team that pays."""
+    environment: str = ""
+    """Environment in which the job ran, such as production."""
+    user: str = ""
+    """Person for whom the job ran."""
+    dataset: str = ""
+    """Dataset of the job."""
+    priority: str = ""
+    """Priority of the job, such as high."""
+
+
+P = TypeVar("P", bound=Payer)
+PAYER_COLUMNS = tuple(Payer.model_fields)
+"""Columns of the ledger, and names of the jobs' tags after `leeway:`."""
+
+
+def add_settings(payer: P) -> P:
+    """Return the payer with team, environment and person from the settings, where it has none.
+
+    Without a person in the settings, it is the person who started the DAG run. A schedule is no person.
+    """
+    values = settings()
+    actor = "" if "/" in values.actor else values.actor  # of a run that nobody started it is DAG/RUN
+    defaults = {"team": values.team, "environment": values.environment, "user": values.user or actor}
+    return payer.model_copy(update={name: getattr(payer, name) or value for name, value in defaults.items()})
+
+
+def find_dataset(model: str) -> str:
+    """Return the dataset that the parameters of a model name; empty if they name none, or there are none."""
+    if not model:
+        return ""
+    try:
+        return params.choose_dataset(params.load(settings().project, model), model)
+    except LeewayError:  # a job may train a model that has no parameters here
+        return ""

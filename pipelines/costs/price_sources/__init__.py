@@ -1,0 +1,1 @@
+"""Read prices: from dated tables of the package and the project, and from AWS."""

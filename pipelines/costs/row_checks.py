@@ -1,0 +1,47 @@
+"""Check rows of the ledgers before sums are computed from them, so that a damaged row gives one clear line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipelines.errors import DataError
+
+AMOUNTS = (
+    *("cost_usd", "on_demand_usd", "saved_usd", "training_s", "billable_s", "first_capacity_s", "capacity_s"),
+    *("lost_s", "instance_h", "zero_h", "busy_s"),
+)
+"""Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
+TIMES = (("created", "ended"), ("started", "ended"), ("begin", "end"))
+"""Pairs of columns of which the first must not be later than the second."""
+
+Row = Mapping[str, Any]
+
+
+def check_rows(rows: Iterable[Row]) -> None:
+    """Refuse rows whose amounts or durations are negative, missing or no numbers.
+
+    Args:
+        rows: rows of the ledger of jobs or of endpoints.
+
+    Raises:
+        DataError: a row is damaged. The message names the first one. A retry cannot help.
+    """
+    for row in rows:
+        if problem := _find_problem(row):
+            name = row.get("name") or row.get("endpoint") or "?"
+            hint = "The ledger is append-only, so another program changed it: restore its table from the backup."
+            raise DataError(f"the ledger's row of {str(name)[:100]} is damaged: {problem}.", hint)
+
+
+def _find_problem(row: Row) -> str:
+    """Return what is wrong with a row; empty if nothing is."""
+    for name in AMOUNTS:
+        value = row.get(name, 0)
+        if value is None or not math.isfinite(value) or value < 0:
+            return f"{name} is {value}"
+    for begin, end in TIMES:
+        if row.get(begin) and row.get(end) and row[begin] > row[end]:
+            return f"{end} ({row[end]:%Y-%m-%d %H:%M:%S}) is before {begin} ({row[begin]:%Y-%m-%d %H:%M:%S})"
+    return ""

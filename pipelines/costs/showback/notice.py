@@ -1,0 +1,33 @@
+"""Define a notice: something about the costs of a project of which people are notified once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Notice(BaseModel):
+    """Something about the costs of a project of which people are notified once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    kind: Literal["threshold", "forecast", "anomaly"]
+    """What happened."""
+    project: str
+    """Project that pays."""
+    subject: str
+    """Month, YYYY-MM, or day of the anomaly, YYYY-MM-DD."""
+    budget_usd: float | None = None
+    """Budget, USD; null of an anomaly. If it is changed, its thresholds begin anew."""
+    threshold_percent: int = 0
+    """Threshold that was reached, percent; 0 of a forecast and of an anomaly."""
+    text: str
+    """The notice in a sentence."""
+
+    def is_covered_by(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a stored notice says the same: of the same budget, the same or a higher threshold."""
+        names = ("kind", "project", "subject", "budget_usd")
+        is_same = all(getattr(self, name) == row[name] for name in names)
+        return bool(is_same and row["threshold_percent"] >= self.threshold_percent)

@@ -1,0 +1,49 @@
+"""Find what people have to be notified of: thresholds of budgets, forecasts beyond a budget, and anomalies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pipelines.costs.charges import format_usd
+from pipelines.costs.daily.anomalies import JudgedDay
+from pipelines.costs.showback.budget_states import BudgetState
+from pipelines.costs.showback.notice import Notice
+from pipelines.costs.showback.summary import describe_anomaly
+
+
+def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Sequence[int]) -> list[Notice]:
+    """List a notice for the highest threshold that each project has reached, and for each forecast beyond a budget.
+
+    Of a project that has spent its budget, there is no forecast.
+    """
+    notices = []
+    for state in states:
+        fields: dict[str, Any] = {"project": state.project, "subject": state.month, "budget_usd": state.budget_usd}
+        budget = f"its {format_usd(state.budget_usd)} for {state.month}"
+        reached = [percent for percent in thresholds_percent if state.used_percent >= percent and state.spent_usd]
+        if reached:
+            text = f"{state.project} has spent {format_usd(state.spent_usd)}, {state.used_percent:.0f} % of {budget}"
+            notices.append(Notice(kind="threshold", threshold_percent=max(reached), text=text, **fields))
+        if state.forecast_usd is not None and state.forecast_usd > state.budget_usd >= state.spent_usd:
+            text = (
+                f"{state.project} will have spent about {format_usd(state.forecast_usd)} of {budget}, if it goes on so"
+            )
+            notices.append(Notice(kind="forecast", text=text, **fields))
+    return notices
+
+
+def list_anomaly_notices(judged_days: Mapping[str, Sequence[JudgedDay]]) -> list[Notice]:
+    """List a notice for each day that is an anomaly and follows one that is none: a jump that lasts gives one notice.
+
+    Args:
+        judged_days: project to its last days, oldest first. Of the first day there is no notice, since the day before
+            it is not known.
+    """
+    return [
+        Notice(kind="anomaly", project=project, subject=day.day, text=describe_anomaly(project, day))
+        for project, days in judged_days.items()
+        for previous_day, day in pairwise(days)
+        if day.is_anomaly and not previous_day.is_anomaly
+    ]

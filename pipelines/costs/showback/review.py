@@ -1,0 +1,71 @@
+"""Review the costs of the current month and of the last days: budgets, and what people have to be notified of."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipelines.costs.daily.anomalies import judge_days
+from pipelines.costs.daily.days import sum_days_by_project
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.costs.ledger import Ledger
+from pipelines.costs.row_checks import check_rows
+from pipelines.costs.showback.allocation import allocate_rows
+from pipelines.costs.showback.budget_states import BudgetState, build_states, choose_budgets
+from pipelines.costs.showback.notice import Notice
+from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_notices
+from pipelines.costs.showback.policy import ShowbackPolicy
+
+JUDGED_DAYS = 8
+"""Whole days that are judged: a week of missed runs loses no anomaly."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """What was found.
+
+    Attributes:
+        month: current month, YYYY-MM.
+        month_usd: cost of the month so far, USD.
+        unallocated_usd: part of it without a team, USD.
+        states: budgets of the month.
+        notices: what people could be notified of, whether they were or not.
+    """
+
+    month: str
+    month_usd: float
+    unallocated_usd: float
+    states: Sequence[BudgetState]
+    notices: Sequence[Notice]
+
+
+def review_costs(
+    policy: ShowbackPolicy, budgets: Mapping[str, float | None], fleets: Iterable[RunningFleet], now: dt.datetime
+) -> Review:
+    """Review the ledgers of the configured lake.
+
+    Args:
+        policy: section `showback`.
+        budgets: project to month_usd of section `budget`.
+        fleets: endpoints that run.
+        now: the current moment.
+
+    Raises:
+        DataError: a row of a ledger is damaged. A retry cannot help.
+        ServiceError, ConflictError: the lake does not answer. A retry can help.
+    """
+    rows = allocate_rows([*Ledger.open().read_rows(), *EndpointLedger.open().read_rows()], policy)
+    check_rows(rows)
+    month, yesterday = f"{now:%Y-%m}", now.date() - dt.timedelta(days=1)
+    states = build_states(choose_budgets(budgets, policy, month), rows, fleets, now)
+    days = {project: judge_days(costs, JUDGED_DAYS) for project, costs in sum_days_by_project(rows, yesterday).items()}
+    month_rows = [row for row in rows if f"{row['date']:%Y-%m}" == month]
+    return Review(
+        month=month,
+        month_usd=round(sum(row["cost_usd"] for row in month_rows), 6),
+        unallocated_usd=round(sum(row["cost_usd"] for row in month_rows if not row["team"]), 6),
+        states=states,
+        notices=[*list_budget_notices(states, policy.thresholds_percent), *list_anomaly_notices(days)],
+    )

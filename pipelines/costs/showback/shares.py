@@ -1,0 +1,63 @@
+"""Sum the costs of jobs and endpoints, and split them into spot, on demand, endpoints, and what idled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.costs.usage.gpu_counts import find_gpu_count
+from pipelines.costs.usage.instance_sizes import parse_instance_size
+
+Row = Mapping[str, Any]
+
+
+def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
+    """Sum the costs of rows of both ledgers.
+
+    Returns:
+        `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of what the
+        instances did not use, and `known_usd`, the cost of the rows whose use is known; the shares `spot`, `on_demand`
+        and `endpoints` of the cost, and `idle` of `known_usd`. A share of 0 USD is None.
+    """
+    costs = {"spot_usd": 0.0, "on_demand_jobs_usd": 0.0, "endpoints_usd": 0.0, "idle_usd": 0.0, "known_usd": 0.0}
+    for row in rows:
+        costs[_find_part(row)] += row["cost_usd"]
+        use = find_use(row)
+        if use is not None:
+            costs["idle_usd"] += (1 - use) * row["cost_usd"]
+            costs["known_usd"] += row["cost_usd"]
+    total = sum(row["cost_usd"] for row in rows)
+    return {
+        "cost_usd": total,
+        **costs,
+        "spot": _divide(costs["spot_usd"], total),
+        "on_demand": _divide(costs["on_demand_jobs_usd"], total),
+        "endpoints": _divide(costs["endpoints_usd"], total),
+        "idle": _divide(costs["idle_usd"], costs["known_usd"]),
+    }
+
+
+def find_use(row: Row) -> float | None:
+    """Return the used share of what a row paid for, 0 to 1; None if it is not known.
+
+    Of a job, it is the mean use of its GPUs, or of its vCPUs if its instances have no GPUs. Of an endpoint with
+    instances, the ledger does not have it. A serverless endpoint costs nothing while it idles.
+    """
+    if "begin" in row:
+        return 1.0 if row["memory_mb"] else None
+    instance_type = row["instance_type"] or ""
+    gpus, size = find_gpu_count(instance_type), parse_instance_size(instance_type)
+    percent, count = (row["gpu_mean"], gpus) if gpus else (row["cpu_mean"], size.cores if size else None)
+    if percent is None or not count:
+        return None
+    return float(min(percent / 100 / count, 1.0))
+
+
+def _find_part(row: Row) -> str:
+    if "begin" in row:
+        return "endpoints_usd"
+    return "spot_usd" if row["spot"] else "on_demand_jobs_usd"
+
+
+def _divide(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,148 @@
+"""Summarize who pays for what: groups with their shares, anomalies of the last days, a table, and a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from pipelines.costs.charges import format_usd
+from pipelines.costs.daily.anomalies import JudgedDay, judge_days
+from pipelines.costs.daily.days import sum_days_by_project
+from pipelines.costs.report import UNALLOCATED, group_rows
+from pipelines.costs.row_checks import check_rows
+from pipelines.costs.showback.shares import sum_shares
+from pipelines.errors import SpecError
+from pipelines.escaping import escape
+from pipelines.system.files import replace_file
+
+SHARES = ("spot", "on_demand", "endpoints", "idle")
+ANOMALY_DAYS = 28
+"""Number of whole days in which anomalies are listed."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a text that a spreadsheet would run as a formula."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Showback:
+    """Who pays for what.
+
+    Attributes:
+        keys: grouping keys.
+        groups: groups of both ledgers, the most expensive one first: the keys, `share` of the total, and what
+            `sum_shares` returns.
+        total: the sums of all rows.
+        anomalies: project to its anomalies in the last days.
+    """
+
+    keys: Sequence[str]
+    groups: Sequence[dict[str, Any]]
+    total: dict[str, Any]
+    anomalies: Mapping[str, Sequence[JudgedDay]]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the groups, the total and the anomalies as JSON values."""
+        groups = {"groups": list(self.groups), "total": self.total}
+        return {"payers": groups, "anomalies": self.list_anomalies()}
+
+    def list_anomalies(self) -> list[str]:
+        """Describe each anomaly in a sentence, the oldest day first."""
+        return describe_anomalies(self.anomalies)
+
+
+def summarize(rows: Sequence[Row], keys: Sequence[str]) -> Showback:
+    """Group the allocated rows of both ledgers, and sum each group.
+
+    Raises:
+        DataError: a row of a ledger is damaged. A retry cannot help.
+    """
+    check_rows(rows)
+    total = sum_shares(rows)
+    groups = group_rows(rows, keys, sum_shares)
+    for group in groups:
+        group["share"] = group["cost_usd"] / total["cost_usd"] if total["cost_usd"] else None
+    return Showback(keys, sorted(groups, key=lambda group: -group["cost_usd"]), total, {})
+
+
+def find_anomalies(rows: Iterable[Row], now: dt.datetime) -> dict[str, list[JudgedDay]]:
+    """Find the anomalies of each project in the last whole days.
+
+    Args:
+        rows: all rows of both ledgers, since a day is judged by the weeks before it.
+        now: the current moment.
+    """
+    yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
+    judged_days = {
+        project: [day for day in judge_days(costs, ANOMALY_DAYS) if day.is_anomaly]
+        for project, costs in sum_days_by_project(rows, yesterday).items()
+    }
+    return {project: days for project, days in judged_days.items() if days}
+
+
+def describe_anomalies(anomalies: Mapping[str, Sequence[JudgedDay]]) -> list[str]:
+    """Describe each anomaly in a sentence, the oldest day first."""
+    days = ((project, day) for project, days in anomalies.items() for day in days)
+    return [describe_anomaly(*item) for item in sorted(days, key=lambda item: (item[1].day, item[0]))]
+
+
+def describe_anomaly(project: str, day: JudgedDay) -> str:
+    """Describe a day that cost far more than usual."""
+    if day.expectation is None:
+        raise ValueError("a day that was not judged is no anomaly")
+    return (
+        f"{project or UNALLOCATED} cost {format_usd(day.usd)} on {day.day}; usual for this weekday is "
+        f"{format_usd(day.expectation.usd)}, and more than {format_usd(day.expectation.limit_usd)} is an anomaly"
+    )
+
+
+def build_showback_table(showback: Showback) -> Table:
+    """Build the table of the groups and their total."""
+    caption = "idle: unused GPUs, or vCPUs where there are none, as a share of the costs whose use is known."
+    table = Table(title="Who pays", caption=caption, caption_justify="left")
+    for name in showback.keys:
+        table.add_column(name.replace("_", " "))
+    for name in ("cost\nUSD", "share\n%", "spot\n%", "on demand\n%", "endpoints\n%", "idle\n%"):
+        table.add_column(name, justify="right")
+    digits = 2 if showback.total["cost_usd"] >= 10 else 4
+    for group in showback.groups:
+        table.add_row(*(escape(group[name] or "-") for name in showback.keys), *_format_cells(group, digits))
+    table.add_section()
+    cells = _format_cells({**showback.total, "share": 1.0}, digits)
+    table.add_row("all", *([""] * (len(showback.keys) - 1)), *cells, style="bold")
+    return table
+
+
+def write_csv(path: Path, showback: Showback) -> None:
+    """Write the groups to a CSV file, replacing what was there. A share that is not known is empty.
+
+    Raises:
+        SpecError: the file cannot be written. A retry cannot help.
+    """
+    names = [*showback.keys, *(name for name in showback.total if name not in SHARES), "share", *SHARES]
+    try:
+        with replace_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows({name: _format_value(group[name]) for name in names} for group in showback.groups)
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}.", "Give a file that can be written.") from None
+
+
+def _format_value(value: Any) -> Any:
+    """Escape a text. A spreadsheet would run one that begins as a formula does, so it gets an apostrophe."""
+    if not isinstance(value, str):
+        return value
+    text = escape(value)
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def _format_cells(figures: Row, digits: int) -> list[str]:
+    shares = ("-" if figures[name] is None else f"{100 * figures[name]:.1f}" for name in ("share", *SHARES))
+    return [f"{figures['cost_usd']:,.{digits}f}", *shares]

@@ -1,0 +1,135 @@
+"""Describe the key figures and the daily costs of projects as metrics in Prometheus' text format."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from pipelines.costs.daily.anomalies import JudgedDay, judge_days
+from pipelines.costs.daily.days import sum_days_by_project
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.figures.build import DEFINITIONS, build_key_figures
+from pipelines.costs.figures.key_figure import KeyFigure, Unit
+from pipelines.costs.figures.targets import Targets
+from pipelines.costs.ledger import Ledger
+from pipelines.costs.periods import build_last_days
+from pipelines.lake.cached import CachedLake
+from pipelines.system.error_translation import translate_error
+from pipelines.system.log import log
+
+DAYS = 7
+"""Number of days whose jobs count in the metrics of the key figures."""
+SUFFIXES: Mapping[Unit, str] = {"share": "_ratio", "seconds": "_seconds", "usd": "", "per week": ""}
+"""Unit of a key figure to the end of its metric's name."""
+READ_AT = "leeway_costs_read_timestamp_seconds"
+"""Name of the metric with the time at which the ledgers were read."""
+
+
+@dataclass(frozen=True)
+class ProjectCosts:
+    """The key figures of a project in the last days, and its last whole day."""
+
+    figures: Sequence[KeyFigure]
+    day: JudgedDay | None
+
+
+class CostCollector(Collector):
+    """Collect metrics from the ledgers that were read last.
+
+    Args:
+        lake: lake to read; another reader refreshes it.
+        targets: targets of the key figures.
+    """
+
+    def __init__(self, lake: CachedLake, targets: Targets) -> None:
+        self._lake, self._targets = lake, targets
+        self._projects: Mapping[str, ProjectCosts] = {}
+        self._read_at: dt.datetime | None = None
+
+    def refresh(self) -> None:
+        """Read the ledgers again. If they cannot be read, there are no values until the next reading."""
+        now = dt.datetime.now(dt.UTC)
+        try:
+            self._projects = read_projects(self._lake, self._targets, now)
+            self._read_at = now
+        except Exception as error:  # a lake that does not answer must not end the server of the metrics
+            log.error("the costs cannot be read: %s", translate_error(error))
+            self.clear()
+
+    def clear(self) -> None:
+        """Remove all values, because the lake does not answer."""
+        self._projects = {}
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the metrics of all projects."""
+        metrics = _create_metrics()
+        if self._read_at:
+            metrics[READ_AT].add_metric([], self._read_at.timestamp())
+        for project, costs in self._projects.items():
+            for figure in costs.figures:
+                _add_figure(metrics, project, figure)
+            if costs.day:
+                _add_day(metrics, project, costs.day)
+        return metrics.values()
+
+
+def read_projects(lake: CachedLake, targets: Targets, now: dt.datetime) -> dict[str, ProjectCosts]:
+    """Read the key figures and the last whole day of each project in the ledgers.
+
+    Raises:
+        DataError: a row of a ledger is damaged. A retry cannot help.
+        ServiceError, ConflictError: the lake does not answer. A retry can help.
+    """
+    rows, endpoint_rows = Ledger.open(lake).read_rows(), EndpointLedger.open(lake).read_rows()
+    yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
+    days = sum_days_by_project((*rows, *endpoint_rows), yesterday)
+    return {
+        project: ProjectCosts(
+            build_key_figures([row for row in rows if row["project"] == project], build_last_days(DAYS, now), targets),
+            next(iter(judge_days(costs, 1)), None),
+        )
+        for project, costs in days.items()
+    }
+
+
+def _create_metrics() -> dict[str, GaugeMetricFamily]:
+    """Create all metrics, without values."""
+    metrics = [
+        GaugeMetricFamily(READ_AT, "When the ledgers of costs were read."),
+        *(_create(build_metric_name(item.name, item.unit), f"{item.title}: {item.method}.") for item in DEFINITIONS),
+        _create("leeway_key_figure_jobs", "Number of jobs or experiments of a key figure.", "figure"),
+        _create("leeway_key_figure_met", "1 if a key figure meets its target, else 0.", "figure"),
+        _create("leeway_cost_day_usd", "Cost of the last whole day, UTC, in USD."),
+        _create("leeway_cost_day_expected_usd", "Usual cost of this weekday, USD."),
+        _create("leeway_cost_day_limit_usd", "Cost from which on the day is an anomaly, USD."),
+    ]
+    return {metric.name: metric for metric in metrics}
+
+
+def build_metric_name(name: str, unit: Unit) -> str:
+    """Build the name of the metric of a key figure."""
+    return f"leeway_key_figure_{name}{SUFFIXES[unit]}"
+
+
+def _create(name: str, description: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, description, labels=("project", *labels))
+
+
+def _add_figure(metrics: Mapping[str, GaugeMetricFamily], project: str, figure: KeyFigure) -> None:
+    """Add the values of a key figure. What is not known is left out, because 0 would have a meaning."""
+    if figure.value is not None:
+        metrics[build_metric_name(figure.name, figure.unit)].add_metric([project], figure.value)
+        metrics["leeway_key_figure_jobs"].add_metric([project, figure.name], figure.jobs)
+    if figure.is_met is not None:
+        metrics["leeway_key_figure_met"].add_metric([project, figure.name], float(figure.is_met))
+
+
+def _add_day(metrics: Mapping[str, GaugeMetricFamily], project: str, day: JudgedDay) -> None:
+    metrics["leeway_cost_day_usd"].add_metric([project], day.usd)
+    if day.expectation:
+        metrics["leeway_cost_day_expected_usd"].add_metric([project], day.expectation.usd)
+        metrics["leeway_cost_day_limit_usd"].add_metric([project], day.expectation.limit_usd)

@@ -1,0 +1,42 @@
+"""The operator that runs the step `showback`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leeway.operators.step import StepOperator
+
+
+class ShowbackOperator(StepOperator):
+    """Check the budgets of projects and the costs of the last days, and notify people of what is new. Once each.
+
+    The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. A retry of the
+    task reports the same notices again, and no other run does. Without an argument, section `showback` of params.yaml
+    is used.
+
+    Args:
+        teams: project to the team that pays (templated).
+        environments: project to its environment (templated).
+        budgets_usd: PROJECT or PROJECT/YYYY-MM to the budget of a month, USD (templated).
+        thresholds_percent: shares of a budget, percent, of which people are notified (templated).
+
+    Returns:
+        `ShowbackResult`: month, month_usd, unallocated_usd, budgets, notices.
+    """
+
+    step = "showback"
+    fields = ("teams", "environments", "budgets_usd", "thresholds_percent")
+
+    def __init__(
+        self,
+        *,
+        teams: Mapping[str, str] | None = None,
+        environments: Mapping[str, str] | None = None,
+        budgets_usd: Mapping[str, float | str] | None = None,
+        thresholds_percent: Sequence[int | str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.teams, self.environments = teams, environments
+        self.budgets_usd, self.thresholds_percent = budgets_usd, thresholds_percent

@@ -1,0 +1,138 @@
+"""Test the commands of `costs` about key figures, showback and commitments, and the step `showback`, on a real lake."""
+
+import csv
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.ledger import Ledger
+from pipelines.errors import DataError, SpecError
+from pipelines.steps import showback
+from tests.unit.pipelines.costs.ledger_rows import make_endpoint_row, make_row
+
+NOW = dt.datetime.now(dt.UTC)
+
+
+def run_costs(*arguments: str) -> str:
+    """Run `python -m pipelines costs` in this process, and return its output."""
+    result = CliRunner().invoke(app.build_app("costs"), ["costs", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def ledgers(home: Path) -> list[dict[str, Any]]:
+    """Fill both ledgers: a job on each of the last 60 days, yesterday's ten times as expensive, and one endpoint."""
+    days = [NOW - dt.timedelta(days=n, minutes=1) for n in range(60)]
+    rows = [
+        make_row(f"j{n}", day, team="red" if n % 2 else "", cost_usd=100.0 if n == 1 else 10.0, project="flights")
+        for n, day in enumerate(days)
+    ]
+    Ledger.open().add([{name: value for name, value in row.items() if name != "date"} for row in rows])
+    EndpointLedger.open().add([make_endpoint_row(NOW - dt.timedelta(hours=3), project="flights", running=False)])
+    return rows
+
+
+def test_report_by_team_writes_table_csv_and_page(ledgers: list[dict[str, Any]], home: Path) -> None:
+    output = run_costs("report", "--by", "team", "--csv", "out/costs.csv", "--html", "out/costs.html")
+    assert "Who pays" in output and "unallocated" in output and "red" in output
+    assert "Anomaly: flights cost 100.00 USD" in output
+    with Path("out/costs.csv").open(newline="") as file:
+        costs = {record["team"]: float(record["cost_usd"]) for record in csv.DictReader(file)}
+    assert costs == {"red": pytest.approx(390), "unallocated": pytest.approx(301)}
+    assert "data:image/png" in Path("out/costs.html").read_text()
+    report = json.loads(run_costs("report", "--by", "team", "--json"))
+    assert report["payers"]["total"]["cost_usd"] == pytest.approx(report["total_usd"])
+    assert len(report["anomalies"]) == 1
+
+
+def test_team_of_a_project_is_in_params_yaml(
+    ledgers: list[dict[str, Any]], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
+) -> None:
+    (tmp_path / "params.yaml").write_text("showback: {teams: {flights: blue}}\n")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+    groups = json.loads(run_costs("report", "--by", "team", "--json"))["payers"]["groups"]
+    assert {group["team"] for group in groups} == {"red", "blue"}
+
+
+def test_key_figures_have_values_targets_and_reasons(ledgers: list[dict[str, Any]], home: Path) -> None:
+    output = run_costs("kpi")
+    assert "100.0 %" in output and ">= 95.0 %" in output and "not known" in output
+    assert "Anomaly: flights cost 100.00 USD" in output
+    assert "Anomaly" not in run_costs("kpi", "--month", f"{NOW:%Y-%m}")
+    record = json.loads(run_costs("kpi", "--json"))
+    figures = {figure["name"]: figure for figure in record["figures"]}
+    assert (figures["job_success"]["jobs"], figures["job_success"]["is_met"]) == (30, True)
+    assert record["missed"] == []
+    assert json.loads(run_costs("kpi", "--model", "other", "--json"))["figures"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("kpi", "--month", "2026-13"), "is not a month"),
+        (("kpi", "--month", "9999-01"), "is in the future"),
+        (("report", "--month", "9999-01"), "is in the future"),
+        (("report", "--by", "colour"), "unknown key colour"),
+        (("commitment",), "the discount of the savings plan is not known"),
+        (("commitment", "--discount", "30"), "--discount 30 is no share"),
+        (("commitment", "--discount", "nan"), "--discount nan is no share"),
+        (("commitment", "--discount", "0.3", "--fall", "-1"), "--fall -1 is no share"),
+    ],
+)
+def test_wrong_options_give_one_line(home: Path, arguments: tuple[str, ...], text: str) -> None:
+    with pytest.raises(SpecError, match=text):
+        run_costs(*arguments)
+
+
+def test_commitment_says_what_it_saves_and_risks(ledgers: list[dict[str, Any]], home: Path) -> None:
+    assert "No commitment pays off" in run_costs("commitment", "--discount", "0.3"), "all jobs ran on spot"
+    rows = [
+        make_endpoint_row(NOW - dt.timedelta(days=n + 1), 24, project="flights", endpoint="big", cost_usd=240.0)
+        for n in range(60)
+    ]
+    EndpointLedger.open().add([{**row, "variant": f"v{n}"} for n, row in enumerate(rows)])
+    output = run_costs("commitment", "--discount", "0.3")
+    assert "Last 60 whole days (the ledgers have no more of the 90 days)" in output
+    assert "Best commitment: 7.0000 USD an hour" in output and "if use falls by 33%, it costs " in output
+    record = json.loads(run_costs("commitment", "--discount", "0.3", "--days", "30", "--json"))
+    assert (record["days"], record["usd_h"]) == (30, pytest.approx(7, abs=0.01))
+    assert record["backtest"]["saved_usd"] > 0
+
+
+def test_commitment_needs_a_week(home: Path) -> None:
+    with pytest.raises(DataError, match="the ledgers have 0 whole day"):
+        run_costs("commitment", "--discount", "0.3")
+
+
+def test_wrong_target_of_params_yaml_gives_one_line_and_exit_code_2(commands: Any, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("key_figures: {min_gpu_use: 70}\n")
+    process = commands.run_step("costs", "kpi", env={"LEEWAY_PROJECT": str(tmp_path)})
+    assert (process.code, process.err.count("\n")) == (2, 1)
+    assert "min_gpu_use" in process.err and "less than or equal to 1" in process.err
+
+
+def test_step_reports_budgets_and_jumps_once(
+    ledgers: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
+) -> None:
+    spec = showback.ShowbackSpec.parse({"budgets_usd": {"flights": 1.0}}, "showback")
+
+    def list_kinds(run: str) -> list[str]:
+        monkeypatch.setenv("LEEWAY_RUN", run)
+        fresh_settings()
+        return [notice.kind for notice in showback.run(spec).notices]
+
+    result = showback.run(showback.ShowbackSpec())
+    assert "anomaly" in {notice.kind for notice in result.notices}
+    assert result.unallocated_usd > 0
+    first = list_kinds("showback/r1")
+    assert "threshold" in first
+    assert list_kinds("showback/r1") == first, "a retry"
+    assert list_kinds("showback/r2") == []
