@@ -63,7 +63,7 @@ class Usage:
     count: int = 0
     """Number of instances at the end."""
     requests: int = 0
-    """Requests of a serverless variant."""
+    """Requests that the fleet answered."""
     busy_s: float = 0.0
     """Seconds in which a serverless variant worked on requests; two requests at once count twice."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipelines.costs.endpoints.fleets import Usage, measure_instances, split_by_day
 from pipelines.costs.endpoints.ledger import EndpointLedger, Row, build_row, find_last_rows
@@ -67,6 +68,10 @@ def _build_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -
     changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
         usage = measure_instances(begin, end, count, changes)
+        # The requests of the last hour, which is not over, are counted with the next row.
+        hours = _floor_hour(begin), _floor_hour(end)
+        requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
+        usage = replace(usage, requests=requests)
         yield build_row(fleet, (begin, end), usage, price, is_running=period.is_running or end < period.end)
         count = usage.count
 

@@ -103,10 +103,10 @@ class Observer:
         return min(end, last_minute + dt.timedelta(seconds=MINUTE_S) if last_minute else hour_end)
 
     def read_requests(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> Usage:
-        """Read how many requests a serverless variant answered, and the seconds that its model worked on them.
+        """Read how many requests a fleet answered, and the seconds that its model worked on them.
 
         Args:
-            fleet: the serverless variant.
+            fleet: instances or a serverless variant.
             begin: a whole hour.
             end: a whole hour, at most 60 days later.
 

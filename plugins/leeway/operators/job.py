@@ -171,6 +171,7 @@ class SageMakerJobOperator(SageMakerOperator):
 
     def __init__(self, *, priority: Priority = "", **kwargs: Any) -> None:
         super().__init__(**{**build_priority_fields(priority), **kwargs})
+        self.priority = priority
 
     def build_trigger(self, wait: JobWait) -> BaseTrigger:
         """Return the trigger that starts the job and waits for its end."""

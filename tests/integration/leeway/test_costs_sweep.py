@@ -36,10 +36,12 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
     script = (project / "train.py").read_text()
     (project / "train.py").write_text(f"print('data_wait_share=0.250;', flush=True)\n{script}")
-    finish(make_spot_task(), start(make_spot_task(), context))  # its task charges this job
+    task = make_spot_task(priority="low")
+    finish(task, start(task, context))  # its task charges this job
+    assert Ledger.open().read_rows()[-1]["priority"] == "low"
     context["ti"].run_id = "marked"
     payer = {"LEEWAY_TEAM": "blue", "LEEWAY_USER": "ada"}
-    task = make_spot_task("crash", project="tagged", model="boat", env=payer)
+    task = make_spot_task("crash", project="tagged", model="boat", env=payer, priority="high")
     uncharged_job = start(task, context).trigger.wait.job_name
     drydock.client("sagemaker").create_training_job(TrainingJobName="foreign-job", **FOREIGN)
     for name in (uncharged_job, "foreign-job"):
@@ -52,7 +54,7 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     row = next(row for row in Ledger.open().read_rows() if row["name"] == uncharged_job)
     assert (row["status"], row["project"], row["model"]) == ("Failed", "tagged", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
-    assert (row["team"], row["user"], row["environment"]) == ("blue", "ada", "")
+    assert (row["team"], row["user"], row["environment"], row["priority"]) == ("blue", "ada", "", "high")
     assert row["data_wait_share"] == 0.25
     assert not {charge.name for charge in charge_uncharged_jobs(since)} & set(charged_jobs), "no job is charged twice"
 

@@ -209,6 +209,18 @@ def test_a_serverless_variant_is_charged_by_its_requests_in_whole_hours(drydock,
     assert sum_column(rows, "instance_h") == sum_column(rows, "saved_usd") == 0
 
 
+def test_requests_of_instances_are_counted_once(drydock, until):
+    create_endpoint(drydock, until, "gauge-busy")
+    for _ in range(2):
+        drydock.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="gauge-busy", ContentType="text/csv", Body=b"1"
+        )
+    for end in (get_now(), get_now() + HOUR, get_now() + 2 * HOUR):
+        meter_endpoints(end)
+    assert sum_column(read_rows("gauge-busy"), "requests") == 2
+    drydock.client("sagemaker").delete_endpoint(EndpointName="gauge-busy")
+
+
 KILLED = textwrap.dedent("""
     import datetime as dt, os, signal, sys
     from pipelines.lake import month_table

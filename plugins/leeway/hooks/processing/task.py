@@ -52,6 +52,7 @@ class ProcessingFields:
     environment: Mapping[str, str] | None
     config: Mapping[str, Any] | None
     check_interval_s: int | str
+    priority: str
 
 
 class ProcessingTask(JobTask):
@@ -65,9 +66,8 @@ class ProcessingTask(JobTask):
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
-        allocation = CostAllocation(
-            self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model, None, self.identity
-        )
+        region, fields = self.hook.conn_region_name or "us-east-1", self.fields
+        allocation = CostAllocation(region, fields.project, fields.model, None, self.identity, fields.priority)
         costs = Costs(self.step_hook, allocation)
         return ProcessingAttempts(
             s3,
@@ -98,7 +98,7 @@ class ProcessingTask(JobTask):
             "ProcessingResources": {"ClusterConfig": machine},
             "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", MAX_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
-            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
+            "Tags": self.build_tags(**self.list_cost_fields()),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 

@@ -32,6 +32,7 @@ class CostAllocation:
         model: name of the model; empty if there is none.
         budget_usd: highest cost of all attempts of the task together, US dollars; None: no limit.
         task: dag_id, run_id, task_id and map_index.
+        priority: priority of the jobs; empty if they have none.
     """
 
     region: str
@@ -39,6 +40,7 @@ class CostAllocation:
     model: str
     budget_usd: float | None
     task: Mapping[str, Any]
+    priority: str = ""
 
 
 class Costs:
@@ -118,7 +120,8 @@ class Costs:
         Args:
             jobs: records of the jobs, oldest first; see `pipelines.costs.job_records`.
         """
-        fields = {"region": self.allocation.region, "project": self.allocation.project, "model": self.allocation.model}
+        names = ("region", "project", "model", "priority")
+        fields = {name: getattr(self.allocation, name) for name in names}
         return self.step_hook.run("charge", {"jobs": list(jobs), **fields, **self.allocation.task})
 
 

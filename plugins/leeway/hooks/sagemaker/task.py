@@ -122,7 +122,7 @@ class AwsTask(ABC):
         `costs sweep` reads them to charge a job that no task has charged.
 
         Args:
-            cost_fields: project, and model if there is one.
+            cost_fields: project, and model and priority if there are any.
         """
         fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
         tags = {name: str(self.identity[field]) for name, field in fields.items()} | cost_fields
@@ -133,6 +133,10 @@ class AwsTask(ABC):
             for name, value in tags.items()
             if value
         ]
+
+    def list_cost_fields(self) -> dict[str, str]:
+        """Return project, model and priority of the fields of a job, for its tags."""
+        return {name: getattr(self.fields, name) for name in ("project", "model", "priority")}
 
     @property
     def project_folder(self) -> Path:

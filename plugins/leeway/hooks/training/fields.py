@@ -36,6 +36,7 @@ class ScriptFields:
     environment: Mapping[str, str] | None
     config: Mapping[str, Any] | None
     check_interval_s: int | str
+    priority: str
 
 
 @dataclass(frozen=True)

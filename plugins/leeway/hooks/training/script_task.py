@@ -71,7 +71,8 @@ class ScriptTask(JobTask):
         """Return what checks the budgets of the task, and charges its jobs."""
         budget_usd = request_checks.parse_usd(self.describe_field("budget_usd"), self.fields.budget_usd)
         region = self.hook.conn_region_name or "us-east-1"
-        allocation = CostAllocation(region, self.fields.project, self.fields.model, budget_usd, self.identity)
+        fields = self.fields
+        allocation = CostAllocation(region, fields.project, fields.model, budget_usd, self.identity, fields.priority)
         return Costs(self.step_hook, allocation)
 
     def build_request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +86,7 @@ class ScriptTask(JobTask):
             # interrupted, and no other run writes there at the same time.
             "CheckpointConfig": {"S3Uri": f"{root_uri}/checkpoints/{self.jobs.base}/{compute_digest(inputs)}"},
             "Environment": self._build_environment(),
-            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
+            "Tags": self.build_tags(**self.list_cost_fields()),
         }
 
     def upload_inputs(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class TransformFields:
     project: str
     config: Mapping[str, Any] | None
     check_interval_s: int | str
+    priority: str
 
 
 class TransformTask(JobTask):
@@ -66,9 +67,8 @@ class TransformTask(JobTask):
             inputs = self._upload_inputs()
         if not inputs:
             return self._finish_in_process(self._run_score({}))  # the result says why no version scores
-        allocation = CostAllocation(
-            self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model, None, self.identity
-        )
+        region, fields = self.hook.conn_region_name or "us-east-1", self.fields
+        allocation = CostAllocation(region, fields.project, fields.model, None, self.identity, fields.priority)
         return TransformAttempts(
             self.connection.create_hook(S3Hook),
             self._build_model_request(inputs),
@@ -155,7 +155,7 @@ class TransformTask(JobTask):
                 "InstanceType": self._instance_type,
                 "InstanceCount": self.parse_count_field("instance_count"),
             },
-            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
+            "Tags": self.build_tags(**self.list_cost_fields()),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 
