@@ -24,4 +24,4 @@ class Prediction(BaseModel):
     uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None
-    """Source of the prediction: `formula`, or past jobs: `measured` on the same machines, `scaled` from others."""
+    """Origin of the prediction: `formula`, or past jobs `measured` on the same machines or `scaled` from others."""

@@ -59,7 +59,7 @@ class ChooseInstanceResult(Result):
     uncorrected_usd: float | None = None
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None
-    """Source of the prediction: `formula`, or past jobs: `measured` on the same machines, `scaled` from others."""
+    """Origin of the prediction: `formula`, or past jobs `measured` on the same machines or `scaled` from others."""
 
 
 def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:

@@ -108,8 +108,8 @@ def learn_correction(
 ) -> Correction:
     """Learn the correction for a model on a family of instances.
 
-    It is the median of the logarithms of actual / predicted of the same model and family, shrunk to that of all jobs of
-    the model, and this to that of all jobs, and this to 0: with `n` jobs, a group's own median has the weight
+    It is the median of the logarithms of actual / predicted of the same model and family, shrunk to that of the model's
+    other jobs, and this to that of all other models, and this to 0: with `n` jobs, a group's own median has the weight
     `n / (n + PRIOR_JOBS)`. The median ignores a few jobs that went wrong.
 
     Args:
@@ -119,10 +119,11 @@ def learn_correction(
         basis: what the prediction comes from; only jobs whose prediction came from the same count.
     """
     newest = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
-    of_model = [entry for entry in newest if entry.model == model]
-    of_both = [entry for entry in of_model if entry.family == family]
+    of_both = [entry for entry in newest if (entry.model, entry.family) == (model, family)]
+    of_model = [entry for entry in newest if entry.model == model and entry.family != family]
+    others = [entry for entry in newest if entry.model != model]
     shift = 0.0
-    for group in (newest, of_model, of_both):
+    for group in (others, of_model, of_both):
         weight = len(group) / (len(group) + PRIOR_JOBS)
         shift = weight * median([entry.log_ratio for entry in group]) + (1 - weight) * shift if group else shift
     if len(of_both) < MIN_FOR_BAND:

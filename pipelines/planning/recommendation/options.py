@@ -144,9 +144,8 @@ class Recommendation:
             return f"{begin} cheapest is {best.describe()}."
         if in_budget:
             best = min(in_budget, key=lambda option: option.finish_s)
-            return (
-                f"{'The' if self.limits.budget_usd is None else 'Within the budget, the'} fastest is {best.describe()}."
-            )
+            begin = "The" if self.limits.budget_usd is None else "Within the budget, the"
+            return f"{begin} fastest is {best.describe()}."
         if nearest:
             best = min(nearest, key=lambda option: option.finish_s)
             return f"The fastest is {best.describe()}."

@@ -70,7 +70,7 @@ def test_a_retry_keeps_the_type_of_the_running_job(
     add_rows()
     first = start(make_spot_task("wait", **AUTO), context)
     # Meanwhile, jobs on ml.m5.large were fast: a new choice would be another one.
-    fast = {"instance_type": "ml.m5.large", "training_s": 600, "cpu_mean": 150, "memory_peak": 5}
+    fast = {"instance_type": "ml.m5.large", "training_s": 3_000, "cpu_mean": 150, "memory_peak": 5}
     add_rows(*(make_row(n, **fast) for n in range(10, 16)))
     retry = make_spot_task("wait", **AUTO | {"deadline": "2020-01-01"})
     second = start(retry, context)
@@ -84,7 +84,7 @@ def test_a_retry_keeps_the_type_of_the_running_job(
 
 def test_a_new_run_chooses_again(drydock, project, make_spot_task, context, start, add_rows):
     add_rows()
-    fast = {"instance_type": "ml.m5.large", "training_s": 600, "cpu_mean": 150, "memory_peak": 5}
+    fast = {"instance_type": "ml.m5.large", "training_s": 3_000, "cpu_mean": 150, "memory_peak": 5}
     add_rows(*(make_row(n, **fast) for n in range(10, 16)))
     assert read_choice(drydock, start(make_spot_task(**AUTO), context))[0] == "ml.m5.large"
 
