@@ -42,12 +42,13 @@ from benchmarks.decisions import (
     gates,
     losses,
     multiclass,
+    planner,
     regression,
     unlabelled,
 )
 from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
-from benchmarks.spot import hosts, interruptions
+from benchmarks.spot import cheap_hours, hosts, interruptions
 from benchmarks.training import language_model, loader, torch_hosts, tuning
 
 RESULTS = Path(__file__).parent / "results"
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "drydock": drydock.run,
     "interruptions": interruptions.run,
     "hosts": hosts.run,
+    "cheap_hours": cheap_hours.run,
     "sources": sources.run,
     "validation": validation.run,
     "completeness": completeness.run,
@@ -81,6 +83,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "alarms": alarms.run,
     "ab": ab.run,
     "decide": decide.run,
+    "planner": planner.run,
     "profile": profile.run,
     "serving": serving.run,
     "release": release.run,

@@ -50,6 +50,9 @@ class Settings(BaseSettings):
     """Days without use after which a DVC workspace is removed."""
     memory_mib: int = Field(default=768, ge=16, le=1 << 30)
     """Largest memory, MiB, of one DuckDB query; what does not fit is spilled to LEEWAY_HOME/tmp."""
+    status_copy: str = Field(default="", pattern=r"^(s3://[^/]+/.+)?$")
+    """Where `status --write` copies the documents of Leeway's page, for an API server that cannot read LEEWAY_HOME:
+    s3://BUCKET/KEY.zip. Empty: no copy."""
     dvc_remote: str = ""
     """Second copy of DVC's data, outside of LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
     actor: str = ""
@@ -60,6 +63,8 @@ class Settings(BaseSettings):
     """Airflow connection of AWS that gives every step its credentials. Empty: the step inherits variables."""
     lake_conn_id: str = ""
     """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
+    job_pool: str = ""
+    """Airflow pool of the tasks that start jobs of SageMaker. Empty: the pool of all other tasks."""
     run: str = ""
     """DAG run for which this process works, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")

@@ -20,6 +20,7 @@ TEST_FOLDER = ROOT / "tests" / "integration" / "leeway"
 # Together, these tests make all kinds of calls. Other tests that call AWS start whole stacks, and make no other kind.
 TEST_NAMES = [
     "batch_score",
+    "cheap_hours",
     "costs_sweep",
     "dag_runs",
     "deploy",
@@ -27,7 +28,9 @@ TEST_NAMES = [
     "endpoints",
     "flights_job",
     "glue",
+    "idle_sweep",
     "mirror",
+    "page_documents",
     "secrets",
     "shadow",
     "spark_preprocess",
@@ -42,7 +45,9 @@ def main() -> int:
     """Run the tests, and rewrite calls.json if they pass. Return pytest's exit code."""
     with tempfile.TemporaryDirectory() as folder:
         recorded_file = Path(folder) / "calls"
-        command = [sys.executable, "-m", "pytest", "-q", *(str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)]
+        files = (str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)
+        # With the cases that `make test` leaves out: three calls are only theirs.
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "soak or not soak", *files]
         result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recorded_file)}, check=False)
         if result.returncode == 0:
             write_calls(recorded_file.read_text().splitlines())

@@ -1,7 +1,9 @@
 """Measure the default training script on 1, 2 and 4 hosts, each with one thread, and what the hosts send each other.
 
 The hosts are processes of this machine with loopback addresses, so the machine needs a core for each, and the network
-costs nothing. The seconds of the rounds are those of a job with all rounds less those of a job with one round: reading
+costs nothing. What the hosts send is measured, so the facts have the seconds that are expected on real networks: those
+of one host, divided by the number of hosts, and those of the network after them (pipelines/planning/step_time.py).
+The seconds of the rounds are those of a job with all rounds less those of a job with one round: reading
 the data and making the bins takes each host as long as one host. The rows are synthetic, because flights has too few:
 there, a round takes milliseconds on one host.
 """
@@ -10,10 +12,12 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.planning.step_time import estimate_step
+
 PROJECT = Path(__file__).parents[2]
 HOST_COUNTS = (1, 2, 4)
 REPEATS = 3
@@ -30,7 +36,11 @@ ROWS = int(os.environ.get("LEEWAY_BENCH_ROWS", "2000000"))
 VALIDATION_ROWS = 20_000
 FEATURES = 20
 ROUNDS = 101
-HYPERPARAMETERS = {"early_stopping_rounds": 1_000, "nthread": 1, "checkpoint_s": 1_000, "max_depth": 6}
+NETWORKS_GB_S = {"1 Gbit/s": 0.125, "10 Gbit/s": 1.25, "25 Gbit/s": 3.125}
+HOP_S = 100e-6
+"""Assumed time of a message between two instances of one availability zone, seconds."""
+DEPTH = 6
+HYPERPARAMETERS = {"early_stopping_rounds": 1_000, "nthread": 1, "checkpoint_s": 1_000, "max_depth": DEPTH}
 
 
 def run() -> dict[str, Any]:
@@ -52,7 +62,23 @@ def run() -> dict[str, Any]:
                 seconds.setdefault(f"{name}, {ROUNDS - 1} rounds", []).append(all_rounds_s - one_round_s)
                 sent_mib = (all_rounds_bytes - one_round_bytes) / (ROUNDS - 1) / 2**20
                 facts[f"{name}, MiB sent in a round"] = round(sent_mib, 3)
-    return {"seconds": seconds, "facts": facts}
+    return {"seconds": seconds, "facts": facts | estimate_networks(seconds, facts)}
+
+
+def estimate_networks(seconds: Mapping[str, list[float]], facts: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of all rounds that are expected on real networks, by number of hosts and network."""
+    rounds = ROUNDS - 1
+    one_host_s = statistics.median(seconds[f"1 host, {rounds} rounds"])
+    estimates: dict[str, float] = {}
+    for count in HOST_COUNTS[1:]:
+        sent_bytes = facts[f"{count} hosts, MiB sent in a round"] * 2**20 * rounds / count
+        # Each depth of a tree is one all-reduce, whose messages pass the ring twice.
+        hops = rounds * DEPTH * 2 * (count - 1)
+        for name, bandwidth_gb_s in NETWORKS_GB_S.items():
+            network_s = sent_bytes / (bandwidth_gb_s * 1e9) + hops * HOP_S
+            step = estimate_step(one_host_s / count, network_s, overlap=0)
+            estimates[f"{count} hosts, {rounds} rounds expected on {name}, s"] = round(step.total_s, 2)
+    return estimates
 
 
 def _write_channels(base: Path) -> None:

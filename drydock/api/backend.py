@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException
 from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, FakeTransformJob, Model
 
-from drydock.api.tuning.backend import TuningBackend
+from drydock.api.notebooks.backend import NotebooksBackend
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.registry import Endpoints
@@ -24,16 +24,18 @@ from drydock.jobs.training import rules as training_rules
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.transform import rules as transform_rules
 from drydock.jobs.transform.job import TransformJob
+from drydock.notebooks.registry import Notebooks
+from drydock.notebooks.workspace import Workspace
 from drydock.store import Store
 from drydock.tuning.job import TuningJob
 from drydock.tuning.registry import TuningJobs
 
 J = TypeVar("J", bound=Job)
-STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model)
+STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model, Workspace)
 """The resources that drydock stores with their tags; moto keeps those of all others in memory."""
 
 
-class DrydockBackend(TuningBackend):
+class DrydockBackend(NotebooksBackend):
     """The SageMaker backend of one account and region. moto implements the operations that are not defined here.
 
     Args:
@@ -42,6 +44,7 @@ class DrydockBackend(TuningBackend):
         endpoints: The endpoints of all accounts and regions.
         feature_groups: The feature groups of all accounts and regions.
         tuning_jobs: The tuning jobs of all accounts and regions.
+        notebooks: The notebook instances and Studio apps of all accounts and regions.
         region_name: The region.
         account_id: The account.
     """
@@ -53,10 +56,11 @@ class DrydockBackend(TuningBackend):
         endpoints: Endpoints,
         feature_groups: FeatureGroups,
         tuning_jobs: TuningJobs,
+        notebooks: Notebooks,
         region_name: str,
         account_id: str,
     ) -> None:
-        super().__init__(endpoints, feature_groups, tuning_jobs, region_name, account_id)
+        super().__init__(notebooks, endpoints, feature_groups, tuning_jobs, region_name, account_id)
         self.queue, self.store = queue, store
         self.gives_invented_answers = queue.settings.gives_invented_answers
         self.jobs: dict[type[Job], dict[str, Any]] = {kind: {} for kind in KINDS}
@@ -76,7 +80,8 @@ class DrydockBackend(TuningBackend):
             db.execute("DELETE FROM jobs WHERE account = ? AND region = ?", (self.account_id, self.region_name))
         self.delete_stored_resources()
         owner = (self.region_name, self.account_id)
-        arguments = (self.queue, self.store, self._registry, self._feature_groups, self._tuning_jobs, *owner)
+        registries = (self._registry, self._feature_groups, self._tuning_jobs, self._notebooks)
+        arguments = (self.queue, self.store, *registries, *owner)
         self.__dict__.clear()
         DrydockBackend.__init__(self, *arguments)
 
@@ -152,6 +157,10 @@ class DrydockBackend(TuningBackend):
         if isinstance(resource, Job | Endpoint):
             resource.record.tags = tags
             resource.save()
+            return
+        if isinstance(resource, Workspace):
+            resource.tags = tags
+            self.save_workspace(resource)
             return
         if isinstance(resource, TuningJob):
             resource.set_tags(tags)

@@ -13,15 +13,18 @@ from werkzeug.wrappers import Request, Response
 
 from drydock import __version__
 from drydock.api import sagemaker
+from drydock.ec2.spot_prices import InvalidPrice, SpotPrices
 from drydock.endpoints.faults import VariantFault
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outage, Outages
 from drydock.faults.spot_market import Interruption
 from drydock.jobs.job import Job
+from drydock.notebooks.registry import Notebooks
+from drydock.notebooks.workspace import APP, NOTEBOOK
 
 CONTROL_PREFIX = "/drydock/"
-MAX_BODY_BYTES = 64 * 1024
+MAX_BODY_BYTES = 4 << 20
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
 
@@ -30,8 +33,12 @@ FIELDS = {
     "capacity": ("instance_type", "available", "for_s"),
     "outage": ("service", "operation", "status", "code", "for_s", "times"),
     "variant": ("endpoint", "variant", "config", "error_rate", "status", "latency_s", "for_s"),
+    "use": ("notebook", "app", "cpu"),
+    "spot-prices": ("instance_type", "region", "zone", "prices"),
 }
-"""The fields of each request that simulates a failure."""
+"""The fields of each request that simulates a failure, or sets prices."""
+
+_USED = {NOTEBOOK: "notebook", APP: "app"}
 
 Body = Mapping[str, Any]
 Endpoint = Callable[[Body], dict[str, Any]]
@@ -45,10 +52,20 @@ class ControlEndpoints:
         queue: Runs the jobs.
         outages: The simulated outages, to which clients add.
         endpoints: The endpoints of all accounts and regions.
+        spot_prices: The spot prices of all regions.
+        notebooks: The notebook instances and Studio apps of all accounts and regions.
     """
 
-    def __init__(self, queue: JobQueue, outages: Outages, endpoints: Endpoints) -> None:
+    def __init__(
+        self,
+        queue: JobQueue,
+        outages: Outages,
+        endpoints: Endpoints,
+        spot_prices: SpotPrices,
+        notebooks: Notebooks,
+    ) -> None:
         self._queue, self._outages, self._sagemaker_endpoints = queue, outages, endpoints
+        self._spot_prices, self._notebooks = spot_prices, notebooks
         self._endpoints: dict[tuple[str, str], Endpoint] = {
             ("GET", "health"): self._describe_health,
             ("GET", "spot"): lambda _: queue.market.describe(),
@@ -56,6 +73,8 @@ class ControlEndpoints:
             ("POST", "capacity"): self._set_capacity,
             ("POST", "outage"): self._begin_outage,
             ("POST", "variant"): self._break_variant,
+            ("POST", "spot-prices"): self._set_spot_prices,
+            ("POST", "use"): self._use,
         }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -166,6 +185,26 @@ class ControlEndpoints:
         for endpoint in endpoints:
             endpoint.faults.add(fault)
         return {"endpoint": name, "variant": fault.variant, "config": fault.config_name, "serving": bool(plans)}
+
+    def _set_spot_prices(self, body: Body) -> dict[str, Any]:
+        instance_type, region, prices = _get_text(body, "instance_type"), _get_text(body, "region"), body.get("prices")
+        zone = _get_text(body, "zone", f"{region}a")
+        if not isinstance(prices, list) or not all(isinstance(item, list) and len(item) == 2 for item in prices):
+            raise BadRequest("prices must be a list of lists: a time, and a price in US dollars an hour")
+        try:
+            self._spot_prices.write(region, instance_type, zone, [(at, usd_h) for at, usd_h in prices])
+        except InvalidPrice as error:
+            raise BadRequest(str(error)) from None
+        return {"instance_type": instance_type, "zone": zone, "prices": len(prices)}
+
+    def _use(self, body: Body) -> dict[str, Any]:
+        names = {kind: _get_text(body, member) for kind, member in _USED.items() if member in body}
+        if len(names) != 1:
+            raise BadRequest(f"give one of {', '.join(_USED.values())}")
+        ((kind, name),) = names.items()
+        if not self._notebooks.record_use(kind, name, _get_number(body, "cpu", 50.0)):
+            raise NotFound(f"no {_USED[kind]} {name} is InService")
+        return {_USED[kind]: name}
 
 
 def _read_body(request: Request) -> Body:

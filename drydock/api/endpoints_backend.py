@@ -4,13 +4,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig
 
 from drydock.api.models.backend import ModelsBackend
-from drydock.autoscaling.backend import DIMENSION
+from drydock.autoscaling.targets import list_resource_ids
 from drydock.cloudwatch.alarm_rules import find_evaluation_problem
 from drydock.endpoints import rules
 from drydock.endpoints.config import EndpointConfig
@@ -184,7 +183,7 @@ class EndpointsBackend(ModelsBackend):
 
     def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
         """Check that each variant with a scalable target is also in the plan, with the same instance type."""
-        targets = applicationautoscaling_backends[self.account_id][self.region_name].targets.get(DIMENSION, {})
+        targets = list_resource_ids(self._registry.store, self._owner)
         present_variants = {(variant.name, variant.instance_type) for variant in plan.variants}
         names = [
             variant.name

@@ -86,6 +86,12 @@ OPERATION_GROUPS = (
             *("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord"),
         ),
     ),
+    OperationGroup(
+        "notebook instances, without Jupyter",
+        Handling.STORED,
+        _build_operation_names("Create Describe Start Stop Delete List", "NotebookInstance"),
+    ),
+    OperationGroup("Studio apps, without Jupyter", Handling.STORED, _build_operation_names(_DEFINITION_VERBS, "App")),
     OperationGroup("tags and searches", Handling.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
     OperationGroup("models", Handling.STORED, _build_operation_names(_DEFINITION_VERBS, "Model")),
     OperationGroup(
@@ -145,11 +151,6 @@ OPERATION_GROUPS = (
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
     OperationGroup("compilation jobs", Handling.REFUSED, _build_operation_names(_DEFINITION_VERBS, "CompilationJob")),
-    OperationGroup(
-        "notebook instances",
-        Handling.REFUSED,
-        _build_operation_names("Create Describe Start Stop Delete List", "NotebookInstance"),
-    ),
     OperationGroup(
         "clusters",
         Handling.REFUSED,

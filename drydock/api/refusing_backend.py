@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from moto.sagemaker.models import SageMakerModelBackend
 
-from drydock.api.operations import check_operation, refuse_operation
+from drydock.api.operations import refuse_operation
 from drydock.jobs.rules import refuse
 
 
@@ -31,15 +31,6 @@ class RefusingBackend(SageMakerModelBackend):
         raise NotImplementedError(
             "Endpoint configurations of CloudFormation stacks are not supported by drydock: use CreateEndpointConfig."
         )
-
-    def create_notebook_instance(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a notebook instance. Nothing runs in it: moto invents the answers.
-
-        Raises:
-            NotImplementedError: `gives_invented_answers` is false. A retry cannot help.
-        """
-        self._check_operation("CreateNotebookInstance")
-        return super().create_notebook_instance(*args, **kwargs)
 
     def create_auto_ml_job_v2(self, *args: Any, **kwargs: Any) -> str:
         """Create an AutoML job, and return its ARN. Nothing is trained: moto invents the answers.
@@ -71,7 +62,3 @@ class RefusingBackend(SageMakerModelBackend):
         arn = str(super().create_model_package(*args, **kwargs))
         self.model_packages[arn].model_package_status_details = {"ValidationStatuses": [], "ImageScanStatuses": []}
         return arn
-
-    def _check_operation(self, name: str) -> None:
-        if not self.gives_invented_answers:
-            check_operation(name)

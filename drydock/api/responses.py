@@ -13,8 +13,9 @@ from drydock.api.backend import DrydockBackend
 from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS
 from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS
 from drydock.api.models.responses import MODEL_OPERATIONS
+from drydock.api.notebooks.responses import NOTEBOOK_OPERATIONS, NotebookResponse
 from drydock.api.operations import check_operation
-from drydock.api.tuning.responses import TUNING_OPERATIONS, TuningResponse
+from drydock.api.tuning.responses import TUNING_OPERATIONS
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS
 from drydock.jobs.processing.job import ProcessingJob
@@ -28,11 +29,12 @@ OPERATIONS = (
     *ENDPOINT_OPERATIONS,
     *FEATURE_GROUP_OPERATIONS,
     *TUNING_OPERATIONS,
+    *NOTEBOOK_OPERATIONS,
 )
 """The operations that drydock answers itself."""
 
 
-class DrydockResponse(TuningResponse):
+class DrydockResponse(NotebookResponse):
     """Answers requests about jobs, models, endpoints and feature groups. Others are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False

@@ -22,6 +22,7 @@ from drydock.jobs.kinds import find_kind
 from drydock.jobs.record import SCHEMA, Record
 from drydock.jobs.states import Status
 from drydock.moto_registry import bind_arguments
+from drydock.notebooks.registry import Notebooks
 from drydock.store import Store
 from drydock.tuning.registry import TuningJobs
 
@@ -41,7 +42,12 @@ class HttpBackend(DrydockBackend):
 
 
 def install(
-    queue: JobQueue, store: Store, endpoints: Endpoints, feature_groups: FeatureGroups, tuning_jobs: TuningJobs
+    queue: JobQueue,
+    store: Store,
+    endpoints: Endpoints,
+    feature_groups: FeatureGroups,
+    tuning_jobs: TuningJobs,
+    notebooks: Notebooks,
 ) -> None:
     """Make moto's SageMaker use drydock's backends, load the stored jobs, and resume those that have not ended.
 
@@ -51,9 +57,12 @@ def install(
         endpoints: The endpoints of all accounts and regions.
         feature_groups: The feature groups of all accounts and regions.
         tuning_jobs: The tuning jobs of all accounts and regions.
+        notebooks: The notebook instances and Studio apps of all accounts and regions.
     """
     sagemaker_backends.clear()
-    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints, feature_groups, tuning_jobs)
+    sagemaker_backends.backend = bind_arguments(
+        HttpBackend, queue, store, endpoints, feature_groups, tuning_jobs, notebooks
+    )
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")

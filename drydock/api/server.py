@@ -8,24 +8,26 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from drydock.api import sagemaker
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
 from drydock.api.feature_store.runtime import FeatureStoreRuntime
+from drydock.api.first_use import FirstUse
 from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
-from drydock.autoscaling import backend as autoscaling
-from drydock.autoscaling.scaler import Scaler
+from drydock.autoscaling.service import SERVICE, Autoscaling
 from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
+from drydock.ec2.spot_prices import SpotPrices
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
 from drydock.errors import JobFailed, StartFailed
@@ -38,6 +40,7 @@ from drydock.feature_store.registry import FeatureGroups
 from drydock.host.executor import Executor
 from drydock.jobs.kinds import KINDS
 from drydock.logs_store import backend as logs_backend
+from drydock.notebooks.registry import Notebooks
 from drydock.s3_store import backend as s3_backend
 from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.settings import Settings
@@ -141,15 +144,16 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
     store = _open_store(settings.data)
     logs = JobLogs(store)
     queue = JobQueue(settings, executor, SpotMarket(spot), Heartbeat(store), logs)
-    endpoints = Endpoints(store, settings, executor, logs, find_rollback_reason)
+    endpoints, notebooks = Endpoints(store, settings, executor, logs, find_rollback_reason), Notebooks(store)
+    autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
     tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
-    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints, tuning_jobs))
+    application = _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks)
+    server = LimitedServer(listener, application)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    watchers = (tuning_jobs, AlarmEvaluator(), Scaler(settings.scaling_period_s))
-    for watcher in watchers:
+    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks)):
         watcher.start()
     try:
         yield queue
@@ -184,20 +188,34 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
 
 
 def _build_application(
-    settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints, tuning_jobs: TuningJobs
+    settings: Settings,
+    store: Store,
+    queue: JobQueue,
+    endpoints: Endpoints,
+    tuning_jobs: TuningJobs,
+    autoscaling: Autoscaling,
+    notebooks: Notebooks,
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
-    moto_application = DomainDispatcherApplication(create_backend_app)
+    spot_prices = SpotPrices(store)
+    first_use = FirstUse({SERVICE: autoscaling.load, "ec2": partial(_install_ec2, spot_prices)})
+    moto_application = DomainDispatcherApplication(first_use.create_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
     feature_groups = FeatureGroups(store)
     outages = Outages(Runtime(endpoints, FeatureStoreRuntime(feature_groups, services)))
     logs_backend.install(store)
     cloudwatch.install(store)
-    autoscaling.install(endpoints)
-    sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs)
+    sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs, notebooks)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
-    return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)
+    control_endpoints = ControlEndpoints(queue, outages, endpoints, spot_prices, notebooks)
+    return Application(ErrorAnswers(outages), control_endpoints, request_checks)
+
+
+def _install_ec2(spot_prices: SpotPrices) -> None:
+    from drydock.ec2 import backend
+
+    backend.install(spot_prices)
 
 
 def _open_store(data: Path) -> Store:

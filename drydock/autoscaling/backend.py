@@ -16,12 +16,12 @@ from moto.core.exceptions import JsonRESTError
 
 from drydock.autoscaling.activities import create_activities
 from drydock.autoscaling.rules import check_policy, check_range
+from drydock.autoscaling.targets import DIMENSION, iterate_owners, open_targets
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.registry import Endpoints
 from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
 
-DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 DEFAULT_PAGE = 50
 
 
@@ -51,7 +51,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         super().__init__(region_name, account_id)
         self.endpoints, self.owner = endpoints, Owner(account_id, region_name)
         self.activities = create_activities()
-        self._stored_targets = Resources(endpoints.store, "scalable-target")
+        self._stored_targets = open_targets(endpoints.store)
         self._stored_policies = Resources(endpoints.store, "scaling-policy")
         for text in self._stored_targets.list_texts(self.owner):
             super().register_scalable_target(**json.loads(text))
@@ -164,9 +164,11 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
 
 
 def install(endpoints: Endpoints) -> None:
-    """Make moto use this backend."""
+    """Make moto use this backend, and load the stored targets and policies."""
     applicationautoscaling_backends.clear()
     applicationautoscaling_backends.backend = bind_arguments(VariantAutoscaling, endpoints)
+    for owner in iterate_owners(endpoints.store):
+        applicationautoscaling_backends[owner.account_id][owner.region]  # moto creates it at the first access
 
 
 def _build_key(resource_id: str, policy_name: str) -> str:

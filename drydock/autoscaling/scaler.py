@@ -14,9 +14,10 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.autoscaling.activities import ScalingActivity
-from drydock.autoscaling.backend import DIMENSION, VariantAutoscaling
+from drydock.autoscaling.backend import VariantAutoscaling
 from drydock.autoscaling.decisions import TargetTracking, apply_steps
 from drydock.autoscaling.rules import find_instance_limit
+from drydock.autoscaling.targets import DIMENSION
 from drydock.cloudwatch.alarms import ALARM, read_last_value
 from drydock.cloudwatch.statistics import read_statistic
 from drydock.endpoints.endpoint import Endpoint

@@ -1,9 +1,11 @@
-"""The commands for a running server: interrupt a job, change the spot capacity, begin an outage, break a variant."""
+"""The commands for a running server: they cause failures, and set spot prices."""
 
+import csv
 import json
 import os
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +24,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("capacity")(set_capacity)
     app.command("outage")(begin_outage)
     app.command("variant")(break_variant)
+    app.command("spot-prices")(set_spot_prices)
 
 
 def interrupt_job(
@@ -77,6 +80,24 @@ def break_variant(
     """Make a variant of an endpoint fail or answer slowly. Without --errors and --latency, end this fault."""
     body = {"endpoint": endpoint, "variant": variant, "config": config, "error_rate": errors, "status": status}
     _post(url, "variant", {**body, "latency_s": latency, "for_s": for_s})
+
+
+def set_spot_prices(
+    file: Annotated[Path, typer.Argument(help="CSV file without a header: time (ISO 8601, UTC), USD per hour.")],
+    instance_type: Annotated[str, typer.Option(help="EC2's name of the instance type, such as m5.large.")],
+    region: Annotated[str, typer.Option(help="Region of the prices.")] = "us-east-1",
+    zone: Annotated[str, typer.Option(help="Zone of the prices; the region's zone a if not given.")] = "",
+    url: Url = "",
+) -> None:
+    """Set the spot prices that EC2's DescribeSpotPriceHistory lists. Prices of other moments stay."""
+    try:
+        rows = [row for row in csv.reader(file.read_text(encoding="utf-8").splitlines()) if row]
+        prices = [(at.strip(), float(usd_h)) for at, usd_h in rows]
+    except (OSError, ValueError) as error:
+        typer.echo(f"drydock: cannot read {file}: {error}. Each line must have a time and a price.", err=True)
+        raise typer.Exit(EXIT_REFUSED) from None
+    body = {"instance_type": instance_type, "region": region, "zone": zone or None, "prices": prices}
+    _post(url, "spot-prices", body)
 
 
 def _post(url: str, endpoint: str, body: dict[str, Any]) -> None:

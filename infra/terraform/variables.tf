@@ -141,6 +141,28 @@ variable "scaling" {
   }
 }
 
+variable "endpoints" {
+  description = "Endpoints that DeployOperator made and that Terraform is to know, by name; with alarms of your own: a metric of AWS/SageMaker, its statistic (Sum, Average, p99), and the bound in the metric's unit."
+  type = map(object({
+    alarms = optional(map(object({
+      metric    = string
+      statistic = string
+      threshold = number
+      below     = optional(bool, false)
+      period_s  = optional(number, 300)
+      periods   = optional(number, 3)
+    })), {})
+  }))
+  default = {}
+
+  validation {
+    condition = alltrue([
+      for endpoint in values(var.endpoints) : length(setintersection(keys(endpoint.alarms), ["errors", "error-count", "latency"])) == 0
+    ])
+    error_message = "DeployOperator makes the alarms errors, error-count and latency itself: give yours other names."
+  }
+}
+
 variable "mwaa" {
   description = "The MWAA environment; null where Airflow runs elsewhere. subnet_ids: two private subnets in two zones that reach the services (NAT or endpoints). dist: folder that `make mwaa` writes."
   type = object({

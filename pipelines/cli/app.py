@@ -19,17 +19,16 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
-from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn
 
 import typer
 import yaml
-from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
 from pipelines import __version__
-from pipelines.cli.step_request import build_request, describe_request, describe_result
+from pipelines.cli.step_commands.options import build_option, complete_flags, parse_value
+from pipelines.cli.step_commands.request import build_request, describe_request, describe_result
 from pipelines.contract import Report
 from pipelines.errors import LeewayError, SpecError
 from pipelines.escaping import escape
@@ -44,6 +43,7 @@ BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = (
     "ab",
     "backtest",
+    "calculate",
     "code",
     "costs",
     "docs",
@@ -51,12 +51,13 @@ GROUPS = (
     "lake",
     "lineage",
     "loop",
+    "prices",
     "quarantine",
     "registry",
-    "tuning",
+    "tune",
 )
-"""Groups of commands for people, each in the module cli/NAME.py."""
-COMMANDS = ("check", "metrics", "new", "serve", "skew_history", "status")
+"""Groups of commands for people, each in the module cli/NAME.py. `tune` is a step, too: it runs without a command."""
+COMMANDS = ("check", "metrics", "new", "plan", "serve", "skew_history", "status")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter for the field that may be given without an option's name; `Spec.argument` names the field."""
@@ -77,7 +78,7 @@ def main() -> None:
     _check_version(sys.argv[1:])
     app = build_app(*sys.argv[1:2])
     try:
-        app(_complete_flags(sys.argv[1:]), prog_name="python -m pipelines", standalone_mode=False)
+        app(complete_flags(sys.argv[1:]), prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if message:  # empty if typer has shown the help
@@ -96,15 +97,36 @@ def build_app(command: str = "") -> typer.Typer:
     """
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
-    names = (*STEPS, *GROUPS, *COMMANDS)
+    names = tuple(dict.fromkeys((*STEPS, *GROUPS, *COMMANDS)))
     for name in [command] if command in names else names:
-        if name in STEPS:
-            app.command(name, help=read_summary(name))(_build_command(name))
-        elif name in COMMANDS:
+        if name in COMMANDS:
             app.command(name)(import_module(f"pipelines.cli.commands.{name}").run_command)
+        elif name not in GROUPS:
+            app.command(name, help=read_summary(name))(_build_command(name))
         else:
-            app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
+            group = import_module(f"pipelines.cli.{name}").app
+            if name in STEPS:
+                group.callback(invoke_without_command=True, help=read_summary(name))(_build_callback(name))
+            app.add_typer(group, name=name)
     return app
+
+
+def _build_callback(step: str) -> Callable[..., None]:
+    """Build the function of a step that has commands of its own: it runs the step if none of them is named."""
+    command = _build_command(step)
+
+    def callback(*, context: typer.Context, **values: Any) -> None:
+        subcommand = context.invoked_subcommand
+        if subcommand is None:
+            command(**values)
+        elif any(value not in (None, "", False) for value in values.values()):
+            raise SpecError(f"an option before {subcommand} has no effect.", f"Write it after {subcommand}.")
+
+    parameters = inspect.signature(command).parameters.values()
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    callback.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    callback.__annotations__ = {"context": typer.Context, **command.__annotations__}
+    return callback
 
 
 def _build_command(step: str) -> Callable[..., None]:
@@ -127,7 +149,7 @@ def _build_command(step: str) -> Callable[..., None]:
             _run_step(step, spec, out, options)
 
     types = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
-    types |= {name: Annotated[str | None, _build_option(name, field)] for name, field in fields.items()}
+    types |= {name: Annotated[str | None, build_option(name, field)] for name, field in fields.items()}
     if positional:
         types[POSITIONAL] = Annotated[
             str | None, typer.Argument(metavar=positional.upper(), help=f"The same as --{positional}.")
@@ -143,46 +165,11 @@ def _build_command(step: str) -> Callable[..., None]:
     return command
 
 
-def _build_option(name: str, field: FieldInfo) -> Any:
-    default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
-    if name == "dataset" and field.is_required():
-        default = "needed if the project has several datasets"
-    return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
-
-
-def _complete_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments. After a boolean option without a value, such as `--allow-shrink`, `true` is added."""
-    if not arguments or arguments[0] not in STEPS:
-        return list(arguments)
-    fields = load_spec_class(arguments[0]).model_fields
-    flags = {f"--{name.replace('_', '-')}" for name, field in fields.items() if _is_flag(field)}
-    completed_arguments = []
-    for argument, next_argument in zip_longest(arguments, arguments[1:], fillvalue="--"):
-        completed_arguments += (
-            [argument, "true"] if argument in flags and next_argument.startswith("--") else [argument]
-        )
-    return completed_arguments
-
-
-def _is_flag(field: FieldInfo) -> bool:
-    return bool in (field.annotation, *get_args(field.annotation))
-
-
-def _parse_value(text: str, field: FieldInfo) -> Any:
-    """Parse a list or a mapping from JSON; any other value stays text."""
-    if text.startswith(("[", "{")) and field.annotation is not str:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise SpecError(f"{text[:80]} is not JSON: {error}.") from None
-    return text
-
-
 def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> None:
     """Run the step and write its result; after an error, write the report instead and exit with the error's code."""
     try:
         fields = load_spec_class(step).model_fields
-        option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
+        option_values = {name: parse_value(value, fields[name]) for name, value in options.items()}
         field_values = _read_spec(spec_file) | option_values
         with record_span(f"step.{step}") as attributes:
             request = build_request(step, field_values)

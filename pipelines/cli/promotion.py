@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipelines import params
-from pipelines.cli.step_request import build_request
+from pipelines.cli.step_commands.request import build_request
 from pipelines.settings import settings
 from pipelines.steps import load_run_function
 

@@ -9,11 +9,16 @@ from pydantic import BaseModel, ConfigDict
 from pipelines.costs.budgets import find_paying_project
 from pipelines.costs.charges import Charge, Job, compute_charge, format_usd, sum_charges
 from pipelines.costs.ledger import Ledger
+from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.prices import find_price
 from pipelines.costs.usage.columns import flatten_usage
 from pipelines.system.log import log
 
-JOB_COLUMNS = {"secondary_status", "failure_reason", "created", "started", "ended", "data_wait_share"}
+JOB_COLUMNS = {
+    *("secondary_status", "failure_reason", "created", "started", "ended", "data_wait_share", "instance_choice"),
+    "prediction_basis",
+    *PREDICTIONS,
+}
 """Columns of the ledger that are fields of a job, besides those of its charge."""
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
+from pipelines.costs.predictions import Prediction
 from pipelines.errors import DataError
 
 FINAL_STATUSES = ("Completed", "Failed", "Stopped")
@@ -64,7 +65,7 @@ class ResourceUse(_Record):
     """Mean value, percent."""
 
 
-class Job(_Record):
+class Job(Prediction):
     """An ended job of any kind, as SageMaker's Describe call and the job's log describe it."""
 
     name: str

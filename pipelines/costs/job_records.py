@@ -6,6 +6,7 @@ This module imports only the standard library, because Airflow's operators impor
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,13 @@ TUNING_KIND = "HyperParameterTuning"
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
+CHOICE_VARIABLE = "LEEWAY_CHOICE"
+"""Variable of a training job with the record of how its instance type was chosen, in JSON. Without it, the task named
+the type itself."""
+CHOICE_FIELDS = (
+    *("instance_choice", "predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd", "prediction_basis"),
+)
+"""Fields of the record of a choice that go into the ledger."""
 DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
 """Line that a training script prints at its end: the share of its time that it waited for data. The line is not read by
 MetricDefinitions, because SageMaker refuses them for some images."""
@@ -60,7 +68,17 @@ def to_training_record(
         "restored": list(restored),
         "failure_reason": job.get("FailureReason", ""),
         "data_wait_share": data_wait_share,
+        **{name: read_choice(job).get(name) for name in CHOICE_FIELDS},
     }
+
+
+def read_choice(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of how the instance type of a described training job was chosen; empty if it was named."""
+    try:
+        record = json.loads(job.get("Environment", {}).get(CHOICE_VARIABLE) or "{}")
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def get_kind(job: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
+from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
@@ -39,6 +40,9 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in COLUMNS),
         # Share of its time that a training waited for data. Null if its script did not report it.
         (DATA_WAIT_COLUMN, pa.float64()),
+        # Why the instance type was chosen, and the prediction then. Null if the task named the type itself.
+        *((name, _TEXT) for name in ("instance_choice", "prediction_basis")),
+        *((name, pa.float64()) for name in PREDICTIONS),
     ]
 )
 

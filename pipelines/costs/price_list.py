@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from pipelines.costs.charges import HOUR_S, Price
@@ -59,7 +60,55 @@ def request_serverless_price(region: str, hint: str) -> Price:
     return Price(usd_h=round(usd_gb_s * HOUR_S, 10), date=day, source=SOURCE)
 
 
-def _list_products(filters: dict[str, str]) -> list[dict[str, Any]]:
+def request_type_prices(region: str, component: str) -> dict[str, float]:
+    """Request today's on-demand prices of all instance types of SageMaker in a region, USD per hour.
+
+    Args:
+        region: AWS region.
+        component: Training or Hosting.
+
+    Raises:
+        InvalidError: the prices have another currency, or AWS denies access. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
+    """
+    return _collect_prices(_list_products({"regionCode": region, "component": component}), "instanceName")
+
+
+def request_ec2_prices(region: str) -> dict[str, float]:
+    """Request today's on-demand prices of EC2's instance types with Linux in a region, USD per hour; see above."""
+    filters = {"regionCode": region, "operatingSystem": "Linux", "tenancy": "Shared"}
+    filters |= {"preInstalledSw": "NA", "capacitystatus": "Used"}
+    return _collect_prices(_list_products(filters, "AmazonEC2"), "instanceType")
+
+
+def _collect_prices(products: Iterable[dict[str, Any]], attribute: str) -> dict[str, float]:
+    """Return the highest hourly price of each value of an attribute.
+
+    Raises:
+        DataError: a price has another currency than USD.
+    """
+    prices: dict[str, float] = {}
+    for product in products:
+        _require_usd(product)
+        name = product.get("product", {}).get("attributes", {}).get(attribute, "")
+        for usd_h, _ in _list_prices(product, "H"):
+            prices[name] = max(usd_h, prices.get(name, 0.0))
+    prices.pop("", None)
+    return prices
+
+
+def _require_usd(product: dict[str, Any]) -> None:
+    for term in product.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            currencies = dimension["pricePerUnit"].keys()
+            if currencies and "USD" not in currencies:
+                raise DataError(
+                    f"AWS's price list has prices in {', '.join(sorted(currencies))}, and all prices here are in USD.",
+                    "Write a table of your own with converted prices: see docs/reference/costs.md.",
+                )
+
+
+def _list_products(filters: dict[str, str], service: str = "AmazonSageMaker") -> list[dict[str, Any]]:
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -68,7 +117,7 @@ def _list_products(filters: dict[str, str]) -> list[dict[str, Any]]:
     fields = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in filters.items()]
     try:
         client = boto3.client("pricing", region_name=API_REGION, config=config)
-        pages = client.get_paginator("get_products").paginate(ServiceCode="AmazonSageMaker", Filters=fields)
+        pages = client.get_paginator("get_products").paginate(ServiceCode=service, Filters=fields)
         return [json.loads(product) for page in pages for product in page["PriceList"]]
     except ClientError as error:
         details = error.response["Error"]

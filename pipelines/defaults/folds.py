@@ -24,6 +24,7 @@ import pandas as pd
 import xgboost as xgb
 
 from pipelines.container.checkpoints import Checkpoints
+from pipelines.container.data_wait import DataWait
 from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import Tracker
 from pipelines.defaults.arguments import InvalidInput
@@ -124,6 +125,7 @@ class FoldTraining:
         checkpoints: where the boosters are saved. A checkpoint holds all of them.
         tracker: gets the loss of each fold and the mean, round by round.
         stop_signal: when set, a checkpoint is saved, and the training stops.
+        data_wait: measures the time; the reading ends with the construction of this object.
     """
 
     def __init__(
@@ -134,12 +136,15 @@ class FoldTraining:
         checkpoints: Checkpoints,
         tracker: Tracker,
         stop_signal: StopSignal,
+        data_wait: DataWait,
     ) -> None:
         self.args, self.folds, self.parameters = args, folds, parameters
         self.checkpoints, self.tracker, self.stop_signal = checkpoints, tracker, stop_signal
+        self.data_wait = data_wait
         self.metric = dict(parameters[0])["eval_metric"]
         self.matrices = [(fold.schema.to_matrix(fold.train), fold.schema.to_matrix(fold.validation)) for fold in folds]
         self.state: dict[str, Any] = {"round": 0, "best": math.inf, "best_round": 0, "rounds": []}
+        data_wait.end_reading()
 
     def run(self) -> int:
         """Train, and write the record; return the number of rounds.
@@ -177,6 +182,7 @@ class FoldTraining:
             ]
         sys.stderr.write(f"resuming from the checkpoint after round {checkpoint.step}\n")
         self.state, self.tracker.rounds = checkpoint.state, list(checkpoint.state["rounds"])
+        self.data_wait.load_state_dict(self.state.get("data_wait", {}))
         boosters, start = [], 0
         for length, parameters in zip(checkpoint.state["sizes_bytes"], self.parameters, strict=True):
             booster = xgb.Booster(model_file=bytearray(checkpoint.payload[start : start + length]))
@@ -211,6 +217,7 @@ class FoldTraining:
     def _save_checkpoint(self, boosters: Sequence[xgb.Booster]) -> None:
         payloads = [bytes(booster.save_raw("ubj")) for booster in boosters]
         self.state |= {"rounds": self.tracker.rounds, "sizes_bytes": list(map(len, payloads))}
+        self.state["data_wait"] = self.data_wait.state_dict()
         self.checkpoints.save(self.state["round"], b"".join(payloads), self.state)
         self.tracker.flush()
         sys.stdout.flush()

@@ -26,6 +26,7 @@ import xgboost as xgb
 
 from pipelines.classes import tabulate_scores
 from pipelines.container.checkpoints import Checkpoint, Checkpoints, compute_digest
+from pipelines.container.data_wait import DataWait
 from pipelines.container.hosts import Hosts, HostsError, read_hosts
 from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import SilentTracker, Tracker
@@ -55,6 +56,7 @@ class Training:
 
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal, hosts: Hosts) -> None:
         self.args, self.tracker, self.stop_signal, self.hosts = args, tracker, stop_signal, hosts
+        self.data_wait = DataWait()
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         self.objective, self.metrics = choose_objective(args, description)
         self.inputs = _list_inputs(args)
@@ -69,6 +71,7 @@ class Training:
             self.validation_matrix = self.schema.to_matrix(validation_rows)
         except KeyError as error:
             raise InvalidInput(f"a channel lacks {error}. The step `preprocess` writes the channels.") from None
+        self.data_wait.end_reading()
 
     def run(self) -> Model:
         """Train, and return the model of the best round on validation.
@@ -135,6 +138,7 @@ class Training:
         booster = xgb.Booster(model_file=bytearray(checkpoint.payload))
         booster.set_param(self._list_parameters())
         self.tracker.rounds = list(checkpoint.state["rounds"])
+        self.data_wait.load_state_dict(checkpoint.state.get("data_wait", {}))
         return booster, checkpoint.state
 
     def _check_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -169,7 +173,10 @@ class Training:
     def _save_checkpoint(self, booster: xgb.Booster, state: dict[str, Any]) -> None:
         if self.checkpoints is None:
             return
-        content = {**state, **self._describe_model(), "rounds": self.tracker.rounds, "xgboost": xgb.__version__}
+        content = {
+            **{**state, **self._describe_model(), "rounds": self.tracker.rounds, "xgboost": xgb.__version__},
+            "data_wait": self.data_wait.state_dict(),
+        }
         self.checkpoints.save(state["round"], booster.save_raw("ubj"), content)
         self.tracker.flush()  # after the checkpoint, so that a slow MLflow server does not delay it
         sys.stdout.flush()
@@ -258,21 +265,22 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
         rows = read_channel(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
         rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
     best_metrics = tracker.rounds[model.booster.num_boosted_rounds() - 1]
-    tracker.finish({f"best_{name}": value for name, value in best_metrics.items()})
+    tracker.finish({f"best_{name}": value for name, value in best_metrics.items()} | training.data_wait.report())
 
 
 def _train_on_folds(args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
     """Measure the hyperparameters on walk-forward folds of both channels; write the record, and no model."""
     with record_span("training.read"):
+        data_wait = DataWait()
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         objective, metrics = choose_objective(args, description)
         folds = split_by_day(pd.concat([rows, validation_rows], ignore_index=True), description, args)
         checkpoints = Checkpoints(args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s)
         parameters = [list_parameters(args, objective, metrics[:1], fold.schema) for fold in folds]
-        training = FoldTraining(args, folds, parameters, checkpoints, tracker, stop_signal)
+        training = FoldTraining(args, folds, parameters, checkpoints, tracker, stop_signal, data_wait)
     with record_span("training.fit") as attributes:
         attributes["leeway.rounds"] = training.run()
-    tracker.finish(training.summarize())
+    tracker.finish(training.summarize() | data_wait.report())
 
 
 if __name__ == "__main__":

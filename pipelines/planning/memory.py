@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pipelines.planning.sizes import LAYER_TARGETS, DecoderSize, require_choice, require_positive
+from pipelines.planning.sizes import (
+    LAYER_TARGETS,
+    MAX_DEVICES,
+    MAX_PARAMETERS,
+    MAX_SIDE,
+    DecoderSize,
+    require_choice,
+    require_positive,
+)
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 """Bytes of a value by precision."""
@@ -60,9 +68,9 @@ class Setup:
         require_choice("computation", self.computation, BYTES)
         require_choice("optimizer", self.optimizer, OPTIMIZERS)
         require_choice("stage", self.stage, range(4))
-        require_positive("devices", self.devices)
+        require_positive("devices", self.devices, MAX_DEVICES)
         if self.rank:
-            require_positive("rank", self.rank)
+            require_positive("rank", self.rank, MAX_SIDE)
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ def estimate_weights(parameters: float, precision: str) -> float:
     Raises:
         SpecError: the number is not positive, or the precision is unknown.
     """
-    require_positive("parameters", parameters)
+    require_positive("parameters", parameters, MAX_PARAMETERS)
     require_choice("precision", precision, BYTES)
     return parameters * BYTES[precision]
 
@@ -124,9 +132,9 @@ def estimate_states(trained: float, setup: Setup | None = None, frozen: float = 
         SpecError: a number is not positive.
     """
     setup = setup or Setup()
-    require_positive("trained", trained)
+    require_positive("trained", trained, MAX_PARAMETERS)
     if frozen:
-        require_positive("frozen", frozen)
+        require_positive("frozen", frozen, MAX_PARAMETERS)
     weight, gradient, copy = STATES[setup.precision]
     parts = [setup.devices if setup.stage >= stage else 1 for stage in (1, 2, 3)]
     return TrainingMemory(
@@ -200,8 +208,8 @@ def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Se
     Raises:
         SpecError: a number is not positive.
     """
-    require_positive("sequence", sequence)
-    require_positive("batch", batch)
+    require_positive("sequence", sequence, MAX_SIDE)
+    require_positive("batch", batch, MAX_SIDE)
     value = BYTES[setup.computation]
     layer = size.hidden * value if setup.is_recomputed else estimate_layer_activations(size, sequence, setup)
     last_norm = 0.0 if setup.rank else size.hidden * (BYTES["fp32"] + 2 * value)

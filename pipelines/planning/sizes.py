@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from pipelines.errors import SpecError
 
+MAX_PARAMETERS = 1e15
+"""Largest number of parameters; published models have about 1e12. A larger number is a mistake in the unit."""
+MAX_SIDE = 10_000_000
+"""Largest number of layers, heads or tokens, and largest width."""
+MAX_DEVICES = 1_000_000
+"""Largest number of devices or instances."""
 LAYER_TARGETS = 7
 """Linear layers of a decoder layer: query, key, value, output, gate, up and down."""
 
@@ -25,7 +32,8 @@ class DecoderSize:
         head_width: width of a head; 0 for `hidden / heads`.
 
     Raises:
-        SpecError: a number is not positive, or `hidden` is no multiple of `heads` and there is no `head_width`.
+        SpecError: a number is not positive or absurdly large, `hidden` is no multiple of `heads` and there is no
+            `head_width`, or the heads of the keys do not divide those of the queries.
     """
 
     layers: int
@@ -41,7 +49,11 @@ class DecoderSize:
         """Check the numbers."""
         for field in fields(self):
             if field.name not in ("is_tied", "head_width"):
-                require_positive(field.name, getattr(self, field.name))
+                require_positive(field.name, getattr(self, field.name), MAX_SIDE)
+        if self.head_width:
+            require_positive("head_width", self.head_width, MAX_SIDE)
+        if self.heads % self.key_heads:  # grouped-query attention: each head of the keys serves a group of queries
+            raise SpecError(f"key_heads ({self.key_heads}) must divide heads ({self.heads}).")
         if not self.head_width and self.hidden % self.heads:
             raise SpecError(f"hidden ({self.hidden}) must be a multiple of heads ({self.heads}).")
 
@@ -84,14 +96,40 @@ class DecoderSize:
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
 
 
-def require_positive(name: str, value: float) -> None:
-    """Check that a quantity is a positive, finite number.
+def require_positive(name: str, value: float, most: float = math.inf) -> None:
+    """Check that a quantity is a positive, finite number, and not larger than `most`.
 
     Raises:
         SpecError: it is not. A retry cannot help.
     """
-    if not 0 < value < float("inf"):
+    if not 0 < value < math.inf:
         raise SpecError(f"{name} must be a positive number, not {value}.")
+    if value > most:
+        raise SpecError(f"{name} must be at most {most:g}, not {value:g}.", "Check its unit.")
+
+
+def require_not_negative(name: str, value: float) -> None:
+    """Check that a quantity is a finite number of at least 0.
+
+    Raises:
+        SpecError: it is not. A retry cannot help.
+    """
+    if not 0 <= value < math.inf:
+        raise SpecError(f"{name} must be a number of at least 0, not {value}.")
+
+
+def require_share(name: str, value: float, *, is_zero_allowed: bool = True) -> None:
+    """Check that a quantity is a share: a number from 0 to 1.
+
+    Raises:
+        SpecError: it is not, or it is 0 although 0 is not allowed. A retry cannot help.
+    """
+    if is_zero_allowed:
+        require_not_negative(name, value)
+    else:
+        require_positive(name, value)
+    if value > 1:
+        raise SpecError(f"{name} must be at most 1, not {value}.", "It is a share: 30 % is 0.3.")
 
 
 def require_choice(name: str, value: object, choices: object) -> None:

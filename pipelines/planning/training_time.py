@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from pipelines.errors import SpecError
-from pipelines.planning.sizes import DecoderSize, require_positive
+from pipelines.planning.accelerators import find_peak_flops
+from pipelines.planning.sizes import MAX_PARAMETERS, DecoderSize, require_positive, require_share
 
-PEAK_FLOPS = {
-    **{"B200": 2.25e15, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12},
-    **{"L4": 121e12, "A10G": 70e12, "V100": 125e12, "T4": 65e12},
-}
-"""Maps a part of each GPU's name to its peak of dense 16-bit multiplications in FLOP/s, from NVIDIA's data sheets."""
-
-
-def find_peak_flops(device: str) -> float | None:
-    """Return the peak of dense 16-bit multiplications of a GPU, FLOP/s; None if it is not known.
-
-    Args:
-        device: name of the GPU, as torch gives it: "NVIDIA A100-SXM4-80GB".
-    """
-    words = device.replace("-", " ")
-    return next((peak for name, peak in PEAK_FLOPS.items() if f" {name} " in f" {words} "), None)
+__all__ = [
+    "compute_utilization",
+    "count_attention_flops",
+    "count_token_flops",
+    "estimate_training_s",
+    "find_peak_flops",
+]
 
 
 def count_token_flops(
@@ -41,7 +33,7 @@ def count_token_flops(
     Raises:
         SpecError: the number is not positive.
     """
-    require_positive("parameters", parameters)
+    require_positive("parameters", parameters, MAX_PARAMETERS)
     forward = 2 * parameters + attention
     # Attention has no weights: its backward pass has twice the operations of the forward pass, with LoRA, too.
     backward = (1 if is_lora else 2) * 2 * parameters + 2 * attention
@@ -82,9 +74,7 @@ def estimate_training_s(flops: float, peak_flops: float, devices: int = 1, utili
     """
     for name, value in {"flops": flops, "peak_flops": peak_flops, "devices": devices}.items():
         require_positive(name, value)
-    require_positive("utilization", utilization)
-    if utilization > 1:
-        raise SpecError(f"utilization must be at most 1, not {utilization}.")
+    require_share("utilization", utilization, is_zero_allowed=False)
     return flops / (peak_flops * devices * utilization)
 
 

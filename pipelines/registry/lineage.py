@@ -17,7 +17,10 @@ from pipelines.system.files import digest_files, sha256
 from pipelines.versioning.checkouts import Code
 from pipelines.versioning.git import CODE_FILE, DIRTY
 
-COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
+COSTS = (
+    *("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h"),
+    *("predicted_s", "predicted_usd"),
+)
 """Keys of a lineage with the numbers about costs. They become metrics of the run, and tags of the run and the
 version."""
 ORIGIN = (
@@ -25,7 +28,7 @@ ORIGIN = (
     *("git_commit", "code_digest", "dvc_lock", "training_job", "dag_run", "model_digest"),
 )
 """Keys of a lineage that the registration of a version records in the lake, too: what it was made from, and by what."""
-COST_TAGS = (*COSTS, "instance_type", "price_date")
+COST_TAGS = (*COSTS, "instance_type", "instance_choice", "price_date")
 """Keys of a lineage that become tags of the run."""
 
 

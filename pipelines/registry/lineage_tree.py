@@ -28,8 +28,11 @@ BRANCHES = {
         *("table", "snapshot_id", "as_of", "window", "rows_train", "rows_holdout", "data_version", "features_schema"),
         "dvc_lock",
     ),
-    "training": ("training_job", "training_job_arn", "instance_type", "model_digest", "dag_run"),
-    "cost": ("cost_usd", "training_s", "billable_s", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s"),
+    "training": (*("training_job", "training_job_arn", "instance_type", "instance_choice", "model_digest", "dag_run"),),
+    "cost": (
+        *("cost_usd", "training_s", "billable_s", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s"),
+        *("predicted_s", "predicted_usd"),
+    ),
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
 """Maps each branch of the tree to the tags that it shows, without their prefix."""

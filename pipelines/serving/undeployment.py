@@ -1,21 +1,21 @@
-"""Delete endpoints that Leeway made, with their configurations, models and alarms; find those that get no requests."""
+"""Delete endpoints that Leeway made, with their configurations, models and alarms; count their requests."""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.registry.lifecycle import Kind, State
 from pipelines.registry.lifecycle.deployments import record_deployment
 from pipelines.serving import endpoint_resources
+from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
 KEEP_TAG = "leeway:keep"
@@ -23,7 +23,9 @@ KEEP_TAG = "leeway:keep"
 DELETION_TIMEOUT_S = 900.0
 """Longest wait for the end of a deletion, seconds."""
 CHECK_INTERVAL_S = 0.5
-PERIOD_S = 3_600
+MINUTE_S, HOUR_S = 60, 3_600
+MAX_POINTS = 1_440
+"""CloudWatch's limit of values for one request."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Endpoints:
             raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
         self.sagemaker, self.cloudwatch = boto3.client("sagemaker"), boto3.client("cloudwatch")
 
+    @property
+    def region(self) -> str:
+        """The region."""
+        return str(self.sagemaker.meta.region_name)
+
     def undeploy(self, name: str, why: str, model: str = "") -> bool:
         """Delete an endpoint with its configurations, models and alarms, and wait until it is deleted. Idempotent.
 
@@ -67,10 +74,11 @@ class Endpoints:
         Raises:
             DataError: Leeway did not make the endpoint, it serves another model, or it is being changed. A retry cannot
                 help.
+                InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
         """
-        with _translate_errors():
-            endpoint = self._find(name)
+        with translate_aws_errors("SageMaker or CloudWatch"):
+            endpoint = self.find(name)
             if endpoint:
                 _require_created_by_leeway(endpoint)
                 _require_model(endpoint, model)
@@ -86,23 +94,15 @@ class Endpoints:
 
     def list_created_by_leeway(self) -> list[Endpoint]:
         """List the endpoints that Leeway made and that are InService."""
-        with _translate_errors():
+        with translate_aws_errors("SageMaker or CloudWatch"):
             pages = self.sagemaker.get_paginator("list_endpoints").paginate(StatusEquals="InService")
             names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
-            endpoints = [endpoint for name in names if (endpoint := self._find(name))]
+            endpoints = [endpoint for name in names if (endpoint := self.find(name))]
         return [endpoint for endpoint in endpoints if endpoint_resources.ENDPOINT_TAG in endpoint.tags]
 
-    def list_idle(self, hours: int, now: dt.datetime) -> list[Endpoint]:
-        """List the endpoints of `list_created_by_leeway` that got no request and no change for some hours."""
-        begin = (now - dt.timedelta(hours=hours)).replace(second=0, microsecond=0)  # metrics have whole minutes
-        unchanged_endpoints = [
-            item for item in self.list_created_by_leeway() if item.description["LastModifiedTime"] < begin
-        ]
-        with _translate_errors():
-            return [item for item in unchanged_endpoints if not self._count_invocations(item, begin, now)]
-
-    def _count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
-        variants = endpoint.description.get("ProductionVariants", [])
+    def count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
+        """Count the requests that an endpoint got between two moments."""
+        begin = begin.replace(second=0, microsecond=0)  # metrics have whole minutes
         responses = [
             self.cloudwatch.get_metric_statistics(
                 Namespace="AWS/SageMaker",
@@ -113,14 +113,25 @@ class Endpoints:
                 ],
                 StartTime=begin,
                 EndTime=end + dt.timedelta(minutes=1),
-                Period=PERIOD_S,
+                Period=choose_period_s(begin, end),
                 Statistics=["Sum"],
             )
-            for variant in variants
+            for variant in endpoint.description.get("ProductionVariants", [])
         ]
         return float(sum(point["Sum"] for response in responses for point in response["Datapoints"]))
 
-    def _find(self, name: str) -> Endpoint | None:
+    def count_instances(self, endpoint: Endpoint) -> dict[str, int]:
+        """Return how many instances of each type an endpoint has now. Serverless variants have none."""
+        config = self.sagemaker.describe_endpoint_config(EndpointConfigName=endpoint.description["EndpointConfigName"])
+        types = {item["VariantName"]: item.get("InstanceType") for item in config["ProductionVariants"]}
+        counts: Counter[str] = Counter()
+        for variant in endpoint.description.get("ProductionVariants", []):
+            if instance_type := types.get(variant["VariantName"]):
+                counts[instance_type] += int(variant.get("CurrentInstanceCount", 0))
+        return dict(counts)
+
+    def find(self, name: str) -> Endpoint | None:
+        """Return an endpoint; None if it does not exist."""
         description = endpoint_resources.describe_endpoint(self.sagemaker, name)
         if description is None:
             return None
@@ -174,11 +185,6 @@ def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
         )
 
 
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    try:
-        yield
-    except (ClientError, BotoCoreError) as error:
-        raise ServiceError(
-            f"SageMaker or CloudWatch failed: {error}.", "Check AWS_ENDPOINT_URL, then try again."
-        ) from None
+def choose_period_s(begin: dt.datetime, end: dt.datetime) -> int:
+    """Return the period of a metric's values, seconds: a minute, or an hour if there would be too many minutes."""
+    return MINUTE_S if (end - begin).total_seconds() <= MINUTE_S * (MAX_POINTS - 2) else HOUR_S

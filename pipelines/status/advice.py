@@ -12,6 +12,7 @@ from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.report import sum_rows
 from pipelines.costs.usage.data_waits import list_data_wait_advice
 from pipelines.costs.usage.right_sizing import list_size_advice
+from pipelines.planning.checkpoints import compute_worthwhile_save_s
 
 DAYS = 30
 """Number of days whose jobs are examined."""
@@ -80,8 +81,20 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
     if training_s and lost_s >= MIN_LOST_SHARE * training_s:
         yield (
             f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
-            "more frequent checkpoints would lose less."
+            f"{_advise_on_saves([row for row in rows if row['spot']], lost_s)}"
         )
+
+
+def _advise_on_saves(rows: Sequence[Row], lost_s: float) -> str:
+    """Return when it pays to save more often: only jobs on spot are interrupted."""
+    training_s, interruptions = (sum(row[name] or 0 for row in rows) for name in ("training_s", "interruptions"))
+    if not training_s or not interruptions:
+        return "more frequent checkpoints would lose less."
+    save_s = compute_worthwhile_save_s(lost_s / interruptions, training_s / interruptions)
+    return (
+        f"one came every {training_s / interruptions / HOUR_S:.1f} h, and undid {lost_s / interruptions / 60:.0f} min "
+        f"in the mean. More frequent checkpoints would lose less, if a save takes less than {save_s:.0f} s."
+    )
 
 
 def _list_idle_endpoints(rows: Iterable[Row], fleets: Iterable[RunningFleet]) -> Iterator[str]:

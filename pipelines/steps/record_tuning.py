@@ -86,12 +86,12 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
             number=number,
             state="pruned" if trial.state == "stopped" else trial.state,
             objective=trial.objective if trial.state == "complete" else None,
-            rounds={},  # SageMaker does not keep them; the MLflow run of a trial has them
+            rounds=trial.rounds,
             seconds=trial.seconds,
             parameters=dict(trial.hyperparameters),
             folds=[],
             metric=spec.metric,
-            reason=trial.reason,
+            reason=trial.explanation,
             cost_usd=trial.cost_usd,
         )
         for number, trial in enumerate(spec.trials)

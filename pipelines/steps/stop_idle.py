@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.system.log import log
+from pipelines.idle.names import KindName
 
 
 class StopIdleSpec(Spec):
@@ -31,20 +31,24 @@ class StopIdleResult(Result):
 def run(spec: StopIdleSpec) -> StopIdleResult:
     """List the idle endpoints, and delete them if `delete` is set. Endpoints that Leeway did not make are not touched.
 
+    Before a deletion, it looks again: an endpoint that was called or changed meanwhile is not deleted.
+
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
+        InvalidError: AWS denies a request. A retry cannot help.
         ServiceError: SageMaker or CloudWatch does not answer. A retry can help.
     """
     import datetime as dt
 
-    from pipelines.serving.undeployment import KEEP_TAG, Endpoints
+    from pipelines.idle.endpoints import EndpointKind
+    from pipelines.idle.sweep import sweep
+    from pipelines.serving.undeployment import Endpoints
 
     endpoints = Endpoints()
-    idle_endpoints = endpoints.list_idle(spec.hours, dt.datetime.now(dt.UTC))
-    exempt = [item.name for item in idle_endpoints if KEEP_TAG in item.tags]
-    idle = [item.name for item in idle_endpoints if item.name not in exempt]
-    why = f"nobody called it for {spec.hours} h"
-    for name in idle:
-        log.info("endpoint %s: %s%s", name, why, "" if spec.delete else "; it is only listed")
-    stopped_endpoints = [name for name in idle if spec.delete and endpoints.undeploy(name, why)]
-    return StopIdleResult(idle=idle, exempt=exempt, stopped=stopped_endpoints)
+    stop: tuple[KindName, ...] = ("endpoint",) if spec.delete else ()
+    findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), stop, endpoints.region)
+    idle, exempt, stopped = (
+        [finding.name for finding in findings if finding.outcome == outcome]
+        for outcome in ("idle", "exempt", "stopped")
+    )
+    return StopIdleResult(idle=sorted(idle + stopped), exempt=exempt, stopped=stopped)

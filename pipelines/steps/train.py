@@ -27,7 +27,7 @@ class TrainSpec(Spec):
     hyperparameters: Hyperparameters = Field(default_factory=dict)
     """Passed to the script as --NAME VALUE. If one is not given, the script's own default applies."""
     tuning: TuningRecord | None = None
-    """The search that found the hyperparameters, as `tuning apply` wrote it. It becomes part of the record."""
+    """The search that found the hyperparameters, as `tune apply` wrote it. It becomes part of the record."""
     trained_model: Path = Path("data/model")
     """Folder to write the trained model to."""
     record: Path = Path("data/training")

@@ -2,7 +2,7 @@
 
 The objective of a trial is its mean loss on the folds. A trial reads data/features/train and /validation; the holdout,
 on which the gate judges, is read by none. All state is in LEEWAY_HOME/tuning, so a search that was killed continues:
-finished trials are not run again, and interrupted ones resume. `python -m pipelines tuning apply` writes the winner's
+finished trials are not run again, and interrupted ones resume. `python -m pipelines tune apply` writes the winner's
 values into the parameters.
 """
 

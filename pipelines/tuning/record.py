@@ -18,7 +18,7 @@ RECORD_FILE = "tuning.json"
 
 
 class TuningRecord(Parameters):
-    """The tuning that found the hyperparameters of a training; `tuning apply` writes it."""
+    """The tuning that found the hyperparameters of a training; `tune apply` writes it."""
 
     name: str
     """Name of the tuning, from the digest of its features, code and plan."""

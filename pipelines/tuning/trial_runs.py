@@ -1,6 +1,7 @@
 """Make the MLflow runs of a SageMaker tuning job's trials children of one run of the tuning.
 
-The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning.
+The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning. A trial
+without a run, such as one that failed before its script started, gets one.
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ class TrainedTrial(Parameters):
     """How long its training ran, seconds."""
     reason: str = ""
     """Why it failed."""
+    rounds: dict[int, float] = Field(default_factory=dict)
+    """Maps each number of rounds, from 1, to the objective after them; empty: not known."""
+
+    @property
+    def explanation(self) -> str:
+        """Why it failed, or after which round it was stopped; empty if it was completed, or if nothing is known."""
+        if self.state == "stopped" and self.rounds and not self.reason:
+            return f"stopped after round {max(self.rounds)}"
+        return self.reason
 
 
 def nest_runs(
@@ -91,8 +101,8 @@ def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params:
     parent = parents[0] if parents else client.create_run(experiment_id, run_name=tuning, tags=tags)
     run_id = str(parent.info.run_id)
     for number, trial in enumerate(trials):
-        if run := runs.get(trial.name):
-            _complete_run(client, run, trial, {TUNING_TAG: tuning, TRIAL_TAG: str(number)}, run_id)
+        run = runs.get(trial.name) or _create_run(client, experiment_id, trial)
+        _complete_run(client, run, trial, {TUNING_TAG: tuning, TRIAL_TAG: str(number)}, run_id)
     _complete_parent(client, run_id, trials, params, best)
     return run_id
 
@@ -110,15 +120,28 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
     return runs
 
 
+def _create_run(client: Any, experiment_id: str, trial: TrainedTrial) -> Any:
+    """Create the run of a trial that has none, with its searched hyperparameters; another call finds it by its tag."""
+    from pipelines.system.mlflow_server import JOB_TAG
+
+    run = client.create_run(experiment_id, run_name=trial.name, tags={JOB_TAG: trial.name})
+    for name, value in trial.hyperparameters.items():
+        client.log_param(run.info.run_id, name, value)
+    return run
+
+
 def _complete_run(client: Any, run: Any, trial: TrainedTrial, tags: Mapping[str, str], parent_id: str) -> None:
     """Record the result of a trial in its run, and the run of the tuning as its parent."""
-    from pipelines.tuning.trials.mlflow_runs import PARENT_TAG, STATE_TAG
+    from pipelines.tuning.trials.mlflow_runs import PARENT_TAG, STATE_TAG, log_rounds
 
-    run_id, reason = run.info.run_id, {"leeway.trial_reason": trial.reason[:5_000]} if trial.reason else {}
+    run_id, explanation = run.info.run_id, trial.explanation[:5_000]
+    reason = {"leeway.trial_reason": explanation} if explanation else {}
     results = {"cost_usd": trial.cost_usd} | ({} if trial.objective is None else {"objective": trial.objective})
     for name, text in {**tags, PARENT_TAG: parent_id, STATE_TAG: trial.state, **reason}.items():
         client.set_tag(run_id, name, text)
     _log_metrics(client, run_id, results)
+    # A point with the same time is not added again.
+    log_rounds(client, run_id, trial.rounds, run.info.start_time)
     client.set_terminated(run_id, STATUSES[trial.state], run.info.end_time)
 
 

@@ -9,11 +9,12 @@ from leeway import __version__
 
 INTEGRATION = "Leeway"
 OPERATORS = (
-    *("approval", "backfill", "batch_score", "check_lake", "collect", "deploy", "drift", "dvc_repro"),
+    *("approval", "backfill", "batch_score", "cheap_hours", "check_lake", "collect", "deploy", "drift", "dvc_repro"),
     *("endpoint_rollback", "evaluate", "gate", "guard", "ingest", "list_versions", "materialize", "meter_endpoints"),
     *("mirror", "outcomes", "profile", "promote", "record_outcome", "reset_breaker", "rollback"),
     *("score", "shadow", "skew"),
-    *("spark_preprocess", "spot_training", "step", "stop_idle", "sync", "tuning", "undeploy", "validate", "withdraw"),
+    *("spark_preprocess", "spot_training", "step", "stop_idle", "sweep_idle", "sync", "tuning", "undeploy", "validate"),
+    "withdraw",
 )
 """The modules of `leeway.operators` that have operators."""
 
@@ -27,9 +28,16 @@ def get_provider_info() -> dict[str, Any]:
         "versions": [__version__],
         "integrations": [{"integration-name": INTEGRATION, "tags": ["software"]}],
         "operators": _describe_modules([f"leeway.operators.{name}" for name in OPERATORS]),
-        "sensors": _describe_modules(["leeway.operators.drift"]),
+        "sensors": _describe_modules(["leeway.operators.cheap_hours", "leeway.operators.drift"]),
         "hooks": _describe_modules(["leeway.hooks.step.hook"]),
-        "triggers": _describe_modules(["leeway.triggers.deployment", "leeway.triggers.job", "leeway.triggers.shadow"]),
+        "triggers": _describe_modules(
+            [
+                "leeway.triggers.cheap_hours",
+                "leeway.triggers.deployment",
+                "leeway.triggers.job",
+                "leeway.triggers.shadow",
+            ]
+        ),
         "extra-links": [
             "leeway.links.data_docs.DataDocsLink",
             "leeway.links.drift.DriftLink",

@@ -25,7 +25,7 @@ from pipelines.steps import load_spec_class
 ROOT = Path(__file__).parents[2]
 NAMES = (
     *("endpoint_costs.py", "endpoint_sweep.py", "flight_delay.py", "flight_status.py", "flights.py"),
-    *("lake_check.py", "weather_ingest.py"),
+    *("lake_check.py", "page_documents.py", "weather_ingest.py"),
 )
 """The files that are shipped. A checkout may have more: `new NAME` writes dags/NAME.py."""
 FILES = [ROOT / "dags" / name for name in NAMES]
@@ -38,7 +38,7 @@ DAGS = (
     *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_reset_breaker"),
     *("flights_rollback", "flights_withdraw", "flights_score", "flights_serving_monitor", "flights_train"),
     "flights_tune",
-    *("lake_check", "weather_ingest"),
+    *("lake_check", "page_documents", "weather_ingest"),
 )
 
 
@@ -93,7 +93,7 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
         *("endpoint_costs", "endpoint_sweep"),
         *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
         *("flights_deploy", "flights_materialize", "flights_monitor", "flights_score", "flights_serving_monitor"),
-        "lake_check",
+        *("lake_check", "page_documents"),
     ]
 
 
@@ -125,6 +125,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("flights_rollback") == ["rollback"]
     assert list_tasks("lake_check") == ["check"]
     assert list_tasks("endpoint_costs") == ["meter"]
+    assert list_tasks("page_documents") == ["write"]
     assert list_tasks("endpoint_sweep") == ["sweep"]
     assert list_tasks("flights_deploy") == ["shadow", "deploy"]
     assert list_tasks("flights_serving_monitor") == ["versions", "collect", "skew", "outcomes"]

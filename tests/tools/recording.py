@@ -27,7 +27,7 @@ _OBJECT_ACTIONS = {
 }
 _BUCKET_ACTIONS = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
 _RECORD_ACTIONS = {"GET": "GetRecord", "PUT": "PutRecord", "DELETE": "DeleteRecord"}
-_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data")
+_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data", "status")
 """Folders below the operators' `prefix`, whose default is "leeway"."""
 
 
@@ -113,6 +113,8 @@ _RESOURCE_TYPES = {
     "EndpointConfig": "endpoint-config",
     "Endpoint": "endpoint",
     "FeatureGroup": "feature-group",
+    "NotebookInstance": "notebook-instance",
+    "App": "app",
 }
 _LISTS_OF_ONE = ("ListTags", "ListTrainingJobsForHyperParameterTuningJob")
 """Actions that list what belongs to one resource. The other lists have no resource."""

@@ -77,16 +77,21 @@ def _show(models: Iterable[str], *, as_json: bool) -> None:
 
 
 def _write_documents() -> None:
-    """Write the documents once.
+    """Write the documents once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
 
     Raises:
         ServiceError: some could not be written, and a retry can help.
         DataError: some could not be written, and a retry cannot help.
+        SpecError: AWS is not set up here. A retry cannot help.
     """
     from pipelines.lake.cached import CachedLake
     from pipelines.status.writing import write_documents
 
     problems = write_documents(CachedLake.open())
+    if uri := settings().status_copy:
+        from pipelines.status.documents_copy import upload_documents
+
+        upload_documents(uri)
     if problems:
         listing = "; ".join(f"{name}: {error.message}" for name, error in problems.items())
         can_retry = all(isinstance(error, TryAgainError) for error in problems.values())
@@ -109,6 +114,8 @@ def _print_table(summaries: Iterable[ModelSummary]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from pipelines.monitoring.drift.alarms import NO_DRIFT
+
     table = Table(title="Models")
     titles = ("model", "health", "champion", "last week", "drift", "newest data", "last training", "endpoint")
     for title in (*titles, "USD this month", "of its project"):
@@ -121,6 +128,8 @@ def _print_table(summaries: Iterable[ModelSummary]) -> None:
     for summary in summaries:
         if summary.reason:
             console.print(escape(f"{summary.model}: {summary.health}: {summary.reason}"))
+        if (drift := summary.drift) and drift.outcome == "none" and drift.reasons not in ("", NO_DRIFT):
+            console.print(escape(f"{summary.model}: no drift up to {drift.day}: {drift.reasons}"))
 
 
 def _format_history(summary: ModelSummary) -> tuple[str, ...]:

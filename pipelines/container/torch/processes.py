@@ -8,6 +8,7 @@ This module is part of the training job's bundle, so it imports torch, the stand
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import hashlib
 import json
@@ -178,7 +179,17 @@ def _connect(timeout_s: float) -> Processes:
         dist.init_process_group(backend, timeout=dt.timedelta(seconds=timeout_s), **address)
     except (RuntimeError, ValueError) as error:
         raise HostsError(f"the processes cannot connect: {describe_error(error)}") from None
+    _prevent_destruction(dist.group.WORLD)
     return Processes(rank, count, local_rank, device)
+
+
+def _prevent_destruction(group: object) -> None:
+    """Never free the group of processes: the end of the process closes its connections.
+
+    torch 2.13 frees a group while it holds Python's lock, and waits for gloo's threads. A thread that just needs this
+    lock, to free the tensor of the last exchange, then waits for ever, and so does the job.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def _check_launcher(environment: Mapping[str, str], is_started_by_torchrun: bool) -> None:

@@ -14,6 +14,11 @@ from pipelines.costs.usage.right_sizing import DAYS, MIN_USD, RUNS, describe_job
 
 MIN_SHARE = 0.2
 """The advice names a training that waits for data for at least this share of its time."""
+WITHOUT_ACCELERATOR = (
+    "a script that reads all rows before its first round, as Leeway's own does, reads for less time with a shorter "
+    "window, fewer features or more vCPUs; one with a loader needs more workers"
+)
+"""What to do on an instance type without GPUs or other accelerators."""
 BUSY_PERCENT = 80.0
 """With at least this mean use of the vCPUs, percent, more workers of the loader would not help."""
 
@@ -55,6 +60,8 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
 def _advise_on_cause(rows: Sequence[Row]) -> str:
     """Return what to do, by how busy the vCPUs were."""
     size, mean = parse_instance_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
+    if size is not None and not size.is_accelerated:
+        return WITHOUT_ACCELERATOR
     if size is None or mean is None:
         return "give the loader more workers, or take an instance type with more vCPUs for each GPU"
     percent = mean / size.cores

@@ -16,6 +16,8 @@ from pipelines.monitoring.drift.policy import Policy
 Outcome = Literal["drift", "none", "undecided"]
 MAX_EXPLAINED = 5
 """Largest number of columns without an alarm that a decision explains."""
+NO_DRIFT = "nothing drifted"
+"""Reason of a decision without an alarm if no effect is over its bound."""
 Breaches = dict[str, Finding]
 """Column to finding, for the findings of a window that are significantly over their bounds.
 
@@ -72,10 +74,8 @@ def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Dec
 
 def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
     """Find the columns with a significant effect over the bound; p-values are adjusted for all tests of the window."""
-    findings = [finding for finding in window.findings if _is_testable(finding, policy)]
-    adjusted_p_values = adjust_p_values([finding.p_value or 0.0 for finding in findings])
     breaches: Breaches = {}
-    for finding, p_value in zip(findings, adjusted_p_values, strict=True):
+    for finding, p_value in _adjust_findings(window, policy).items():
         ratio = compute_bound_ratio(finding, policy)
         if ratio >= 1 and p_value <= policy.alpha and ratio > compute_bound_ratio(breaches.get(finding.column), policy):
             breaches[finding.column] = finding
@@ -110,6 +110,13 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
 
 def _is_testable(finding: Finding, policy: Policy) -> bool:
     return finding.effect is not None and finding.p_value is not None and get_bound(finding, policy) is not None
+
+
+def _adjust_findings(window: WindowResult, policy: Policy) -> dict[Finding, float]:
+    """Return the tested findings of a window with their adjusted p-values."""
+    findings = [finding for finding in window.findings if _is_testable(finding, policy)]
+    adjusted_p_values = adjust_p_values([finding.p_value or 0.0 for finding in findings])
+    return dict(zip(findings, adjusted_p_values, strict=True))
 
 
 def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], policy: Policy) -> frozenset[str]:
@@ -161,9 +168,25 @@ def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches],
         reasons = tuple(_explain_breach(column, recent_breaches, policy) for column in columns[:MAX_EXPLAINED])
         return (f"{_format_subject(breaches)} significantly over the bound, which is no alarm yet", *reasons)
     large_columns = {finding.column for finding in window.findings if compute_bound_ratio(finding, policy) >= 1}
-    if large_columns:
-        return (f"{_format_subject(large_columns)} over the bound, but not significantly: it may be chance",)
-    return ("nothing drifted",)
+    return _explain_chance(window, large_columns, policy) if large_columns else (NO_DRIFT,)
+
+
+def _explain_chance(window: WindowResult, columns: Collection[str], policy: Policy) -> tuple[str, ...]:
+    """Explain that columns are over their bounds, but not significantly: with their values, the largest first."""
+    adjusted_p_values = _adjust_findings(window, policy)
+    findings = sorted(
+        (_find_largest_finding(window, column, policy) for column in columns),
+        key=lambda finding: (-compute_bound_ratio(finding, policy), finding.column),
+    )
+    reasons = [
+        f"{finding.column}: {_describe_effect(finding, policy)}, adjusted p = {adjusted_p_values[finding]:.2g}"
+        if finding in adjusted_p_values
+        else f"{finding.column}: {_describe_effect(finding, policy)}, not tested"
+        for finding in findings[:MAX_EXPLAINED]
+    ]
+    if len(findings) > MAX_EXPLAINED:
+        reasons.append(f"and {len(findings) - MAX_EXPLAINED} more, in the table of findings")
+    return (f"{_format_subject(columns)} over the bound, but not significantly: it may be chance", *reasons)
 
 
 def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Policy) -> str:

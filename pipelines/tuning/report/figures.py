@@ -75,7 +75,8 @@ def draw_rounds(path: Path, result: TuningResult) -> Path:
     _zoom_to(axis, [value for trial in trials for value in trial.rounds.values()])
     axis.set_xlabel("round")
     axis.set_ylabel(result.best.metric)
-    axis.legend(frameon=False, fontsize=9)
+    if result.best.rounds:  # the log of a SageMaker trial may be gone
+        axis.legend(frameon=False, fontsize=9)
     return save_figure(path, figure)
 
 

@@ -108,10 +108,8 @@ class TuningRuns:
         from mlflow.entities import Metric
 
         now_ms = int(time.time() * 1_000)
-        metrics = [Metric("objective_of_round", value, now_ms, step) for step, value in rounds.items()]
-        metrics += [Metric(name, value, now_ms, 0) for name, value in results.items()]
-        for start in range(0, len(metrics), BATCH):
-            self._client.log_batch(run_id, metrics[start : start + BATCH])
+        log_rounds(self._client, run_id, rounds, now_ms)
+        self._client.log_batch(run_id, [Metric(name, value, now_ms, 0) for name, value in results.items()])
         self._client.set_tag(run_id, STATE_TAG, STATE_NAMES[state])
         if reason:
             self._client.set_tag(run_id, "leeway.trial_reason", reason[:5_000])
@@ -133,6 +131,22 @@ class TuningRuns:
             self._client = None  # each further request would delay the trials until its time-out
             reason = " ".join(str(error).split())[:200]
             log.warning("MLflow failed (%s): from now on the tuning is recorded in files only", reason)
+
+
+def log_rounds(client: Any, run_id: str, rounds: Mapping[int, float], time_ms: int) -> None:
+    """Record the objective of each round of a trial in its run.
+
+    Args:
+        client: client of MLflow.
+        run_id: id of the trial's run.
+        rounds: number of rounds, from 1, to the objective after them.
+        time_ms: time of the points, milliseconds since 1970. A point that the run has already is not added again.
+    """
+    from mlflow.entities import Metric
+
+    metrics = [Metric("objective_of_round", value, time_ms, step) for step, value in rounds.items()]
+    for start in range(0, len(metrics), BATCH):
+        client.log_batch(run_id, metrics[start : start + BATCH])
 
 
 def connect() -> Any:

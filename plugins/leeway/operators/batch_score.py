@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTransformOperator
 from airflow.sdk.definitions.context import Context
 
+from leeway.hooks.sagemaker.priority import Priority
 from leeway.hooks.transform.task import TransformFields, TransformTask
 from leeway.operators.ingest import PARTITION
 from leeway.operators.job import SageMakerJobOperator
@@ -50,6 +51,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
             other values replace them. It may not have TransformJobName, ModelName, Tags or
             TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
+            priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
@@ -87,12 +90,13 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         project: str = "",
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
+        priority: Priority = "",
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
+        super().__init__(config=config or {}, deferrable=deferrable, priority=priority, **kwargs)
         self.dataset, self.model, self.partition, self.version = dataset, model, partition, version
         self.transform_above_rows, self.image_uri, self.role_arn = transform_above_rows, image_uri, role_arn
         self.bucket, self.prefix, self.instance_type = bucket, prefix, instance_type

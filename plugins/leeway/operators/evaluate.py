@@ -20,6 +20,8 @@ TRAINING_FACTS = (
     "capacity_s",
 )
 """Fields of SpotTrainingOperator's result that become tags of the version."""
+CHOICE_FACTS = ("instance_choice", "predicted_s", "predicted_usd")
+"""More such fields, which a result has only if the instance type was chosen."""
 
 
 class EvaluateOperator(StepOperator):
@@ -86,4 +88,5 @@ class EvaluateOperator(StepOperator):
     def _build_lineage_tags(self, training: Mapping[str, Any]) -> dict[str, str]:
         """Return the tags of the version: the facts about its training, the DAG run, and `lineage`."""
         facts = {name: str(training[name]) for name in TRAINING_FACTS}
+        facts |= {name: str(training[name]) for name in CHOICE_FACTS if training.get(name)}
         return {**facts, "dag_run": self.actor_variables["LEEWAY_RUN"], **(self.lineage or {})}

@@ -16,6 +16,7 @@ from airflow.triggers.base import BaseTrigger
 
 from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.connection import AwsConnection
+from leeway.hooks.sagemaker.priority import Priority, build_priority_fields
 from leeway.hooks.sagemaker.task import AwsTask, Wait
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
 from leeway.hooks.sagemaker.wait_for_job import start_and_wait_for_job
@@ -151,7 +152,15 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
 
 
 class SageMakerJobOperator(SageMakerOperator):
-    """Prepare a SageMaker job, start it and wait for its end."""
+    """Prepare a SageMaker job, start it and wait for its end.
+
+    Args:
+        priority: `low`, `normal` or `high`; see `build_priority_fields`. A priority_weight or a pool that is given
+            itself has precedence.
+    """
+
+    def __init__(self, *, priority: Priority = "", **kwargs: Any) -> None:
+        super().__init__(**{**build_priority_fields(priority), **kwargs})
 
     def build_trigger(self, wait: JobWait) -> BaseTrigger:
         """Return the trigger that starts the job and waits for its end."""

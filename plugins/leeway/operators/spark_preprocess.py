@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerProcessingOperator
 
 from leeway.hooks.processing.task import ProcessingFields, ProcessingTask
+from leeway.hooks.sagemaker.priority import Priority
 from leeway.operators.job import SageMakerJobOperator
 
 
@@ -43,6 +44,8 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two requests for the job's state (templated).
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
+            priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
@@ -81,12 +84,13 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         environment: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
+        priority: Priority = "",
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
+        super().__init__(config=config or {}, deferrable=deferrable, priority=priority, **kwargs)
         self.snapshot, self.folder, self.model, self.validation_days = snapshot, folder, model, validation_days
         self.image_uri, self.role_arn, self.bucket, self.prefix = image_uri, role_arn, bucket, prefix
         self.instance_type, self.volume_size_gb, self.max_run_s = instance_type, volume_size_gb, max_run_s

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator
 
 from leeway.hooks.sagemaker.machines import OnNoCapacity
+from leeway.hooks.sagemaker.priority import Priority
 from leeway.hooks.step import metrics
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.task import TrainingTask
@@ -43,9 +44,16 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         framework: framework of the training image, as the sagemaker SDK names it.
         framework_version: version of the framework's image, as the sagemaker SDK names it.
         image_uri: training image of your own (templated); instead of a framework.
-        instance_type: instance type, such as ml.m5.large (templated).
+        instance_type: instance type, such as ml.m5.large (templated). With "auto", it is chosen among instance_types:
+            the cheapest that ends before the deadline and within budget_usd, by past jobs in the ledger or by
+            `workload`. A try that finds a job of the task keeps its type.
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
-            instance_type.
+            instance_type. With instance_type="auto", the types that are allowed, or patterns such as ml.m5.*; the
+            first one is used if nothing is known about the training.
+        deadline: when the training must have ended (templated), for instance_type="auto": a duration such as 24h, or a
+            time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}.
+        workload: size of the language model that is trained (templated), for instance_type="auto", in place of past
+            jobs: {"params": 7e9, "tokens": 1e9, "method": "lora"}.
         instance_count: number of instances (templated). A job with another number is another job, but resumes from
             the same checkpoints.
         distribution: what starts the script on each instance (templated), as in the sagemaker SDK:
@@ -71,13 +79,16 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
+            priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:
-        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning; and of all
+        training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning,
+        instance_choice (why the type was chosen; empty if the task names it), predicted_s, predicted_usd; and of all
         attempts together: attempts, switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h,
         saving, interruptions, lost_s, capacity_s.
     """
@@ -98,7 +109,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
-        *("distribution", "sharded_channels", "tuning"),
+        *("distribution", "sharded_channels", "tuning", "deadline", "workload"),
     )
     ui_color = "#fbe6c9"
 
@@ -119,6 +130,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         image_uri: str = "",
         instance_type: str = "ml.m5.large",
         instance_types: Sequence[str] | None = None,
+        deadline: str = "",
+        workload: Mapping[str, Any] | None = None,
         instance_count: int | str = 1,
         distribution: Mapping[str, Any] | None = None,
         sharded_channels: Sequence[str] = (),
@@ -133,17 +146,19 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         environment: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
+        priority: Priority = "",
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
+        super().__init__(config=config or {}, deferrable=deferrable, priority=priority, **kwargs)
         self.entry_point, self.bundle, self.channels, self.code = entry_point, bundle, channels, code
         self.hyperparameters, self.role_arn, self.bucket, self.prefix = hyperparameters, role_arn, bucket, prefix
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri
         self.instance_type, self.instance_types, self.instance_count = instance_type, instance_types, instance_count
         self.distribution, self.sharded_channels, self.tuning = distribution, sharded_channels, tuning
+        self.deadline, self.workload = deadline, workload
         self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
         self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
         self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTuningOperator
 
+from leeway.hooks.sagemaker.priority import Priority
 from leeway.hooks.tuning.fields import TuningFields
 from leeway.hooks.tuning.task import TuningTask
 from leeway.operators.job import SageMakerJobOperator
@@ -63,6 +64,8 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         config: more fields of the request to CreateHyperParameterTuningJob (templated): mappings are merged into the
             task's own, other values replace them. It may not have the job's name, its tags or its number of trials.
         check_interval_s: seconds between two requests for the state of the tuning job and its trials (templated).
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
+            priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
@@ -112,12 +115,13 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         environment: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
+        priority: Priority = "",
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
+        super().__init__(config=config or {}, deferrable=deferrable, priority=priority, **kwargs)
         self.channels, self.plan, self.warm_start, self.metric_regex = channels, plan, warm_start, metric_regex
         self.entry_point, self.bundle, self.code, self.hyperparameters = entry_point, bundle, code, hyperparameters
         self.role_arn, self.bucket, self.prefix, self.image_uri = role_arn, bucket, prefix, image_uri

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from leeway.page.documents_copy import shared_copy
 from leeway.page.errors import MissingDocumentError
 from pipelines.settings import settings
 
@@ -82,7 +83,8 @@ def read_jobs(can_read: CanRead) -> dict[str, Any]:
 
 
 def record_request() -> None:
-    """Record that the page requests a document now, so that changes of the lake are written."""
+    """Record that the page requests a document now, so that changes of the lake are written; fetch a copy in S3."""
+    shared_copy.refresh()
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
         folder = _get_folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +127,7 @@ def _read(path: str) -> dict[str, Any]:
     except OSError:
         raise MissingDocumentError(
             "the state of the models was never written here. Run `python -m pipelines status --watch` where the lake "
-            "is, with the same LEEWAY_HOME; `make up` and docker-compose.yaml do."
+            "is, with the same LEEWAY_HOME; `make up` and docker-compose.yaml do. On MWAA, unpause page_documents."
         ) from None
     except ValueError:
         raise MissingDocumentError(

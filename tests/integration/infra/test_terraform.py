@@ -6,98 +6,28 @@ The tests are skipped on a machine without terraform, or without a local copy of
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipelines.serving.endpoint_resources import VARIANT, build_alarm_names
+from pipelines.serving.endpoint_resources import ALARM_KINDS, VARIANT, build_alarm_names
+from tests.tools.terraform import VARIABLES, Terraform
 
 ROOT = Path(__file__).resolve().parents[3]
-PROVIDERS = "registry.terraform.io"
-PLUGIN_FOLDERS = ["~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"]
-VARIABLES: dict[str, Any] = {
-    "region": "eu-west-1",
-    "account": "123456789012",
-    "name": "acme",
-    "emails": ["ml@example.com"],
-    "month_usd": 500,
-    "training_month_usd": 100,
-    "mwaa": {
-        "vpc_id": "vpc-1",
-        "subnet_ids": ["subnet-1", "subnet-2"],
-        "airflow_version": "3.3.2",
-        "mlflow_tracking_uri": "https://mlflow.example.com",
-    },
-}
-# For a plan, Terraform only asks AWS for the identity of the caller. moto answers.
-OVERRIDE = """
-provider "aws" {
-  access_key                  = "any"
-  secret_key                  = "any"
-  skip_credentials_validation = true
-  skip_metadata_api_check     = true
-}
-"""
-
-
-def find_providers() -> Path | None:
-    """Return a folder with the AWS provider: TERRAFORM_PLUGINS, or where Terraform and its packages look."""
-    variable = os.environ.get("TERRAFORM_PLUGINS")
-    usual = [*(Path(path).expanduser() for path in PLUGIN_FOLDERS), *Path("/opt").glob("*")]
-    folders = [Path(variable)] if variable else usual
-    return next((folder for folder in folders if (folder / PROVIDERS / "hashicorp" / "aws").is_dir()), None)
-
-
-class Terraform:
-    """A copy of the configuration, and the terraform command in it."""
-
-    def __init__(self, folder: Path, endpoint: str) -> None:
-        shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
-        self.folder = folder / "infra" / "terraform"
-        (self.folder / "override.tf").write_text(OVERRIDE)
-        inherited_variables = {
-            name: value for name, value in os.environ.items() if not name.startswith(("TF_", "AWS_"))
-        }
-        self.env = {
-            **inherited_variables,
-            "AWS_ENDPOINT_URL_STS": endpoint,
-            "CHECKPOINT_DISABLE": "1",
-            "TF_IN_AUTOMATION": "1",
-        }
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run terraform in the copy."""
-        command = ["terraform", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, text=True)
-
-    def plan(self, **changes: Any) -> subprocess.CompletedProcess[str]:
-        """Make a plan, with other values of some variables."""
-        (self.folder / "test.tfvars.json").write_text(json.dumps({**VARIABLES, **changes}))
-        return self.run("plan", "-no-color", "-refresh=false", "-out=plan", "-var-file=test.tfvars.json")
 
 
 @pytest.fixture(scope="module")
 def terraform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terraform]:
     """Start a server for STS, and initialize a copy of the configuration."""
-    providers = find_providers()
-    if not shutil.which("terraform") or providers is None:
-        pytest.skip(
-            "terraform or its AWS provider is missing: install terraform, run `terraform providers mirror FOLDER` in "
-            "infra/terraform, and set TERRAFORM_PLUGINS to FOLDER"
-        )
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     terraform = Terraform(tmp_path_factory.mktemp("terraform"), f"http://{host}:{port}")
-    result = terraform.run("init", "-backend=false", f"-plugin-dir={providers}", "-no-color")
-    assert result.returncode == 0, result.stderr
+    terraform.init()
     yield terraform
     server.stop()
 
@@ -222,6 +152,13 @@ def test_the_number_of_instances_follows_the_load_and_an_asynchronous_endpoint_m
     assert alarm["metric_name"] == "HasBacklogWithoutCapacity"
 
 
+def test_endpoints_are_known_to_terraform_only_on_request(resources: dict[str, Any]) -> None:
+    """test_terraform_endpoint.py adopts one that DeployOperator made."""
+    assert "aws_sagemaker_endpoint" not in resources
+    variables = (ROOT / "infra/terraform/variables.tf").read_text()
+    assert all(f'"{kind}"' in variables for kind in ALARM_KINDS), "the names that DeployOperator uses are refused"
+
+
 def test_only_the_named_user_may_assume_the_role_of_an_airflow_outside_mwaa(
     terraform: Terraform, resources: dict[str, Any]
 ) -> None:
@@ -255,6 +192,10 @@ def test_each_wrong_variable_is_refused_with_a_message(terraform: Terraform) -> 
         "month_usd": (0, "greater than 0"),
         "assumed_by": (["*"], "ARNs of users and roles"),
         "mwaa": ({**VARIABLES["mwaa"], "subnet_ids": ["subnet-1"]}, "exactly two subnets"),
+        "endpoints": (
+            {"flights": {"alarms": {"latency": {"metric": "ModelLatency", "statistic": "p99", "threshold": 9}}}},
+            "DeployOperator makes the alarms errors, error-count and latency itself",
+        ),
         "scaling": ({"flights": {"min": 0, "max": 2, "requests_a_minute": 600}}, "Only an asynchronous endpoint"),
     }
     result = terraform.plan(**{name: value for name, (value, _) in wrong_values.items()})

@@ -17,6 +17,9 @@ from leeway.operators.materialize import MaterializeOperator
 from leeway.operators.undeploy import UndeployOperator
 
 from pipelines.dataset import load_dataset
+from pipelines.idle import sweep as idle_sweep
+from pipelines.idle.endpoints import EndpointKind
+from pipelines.idle.sweep import sweep
 from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Journal
 from pipelines.serving.undeployment import Endpoints
@@ -104,16 +107,16 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydoc
     assert invoke(drydock, "idle-called") == "1"
     later = dt.datetime.now(dt.UTC).replace(second=0) + dt.timedelta(hours=1, minutes=1)
 
-    def list_idle(hours, now):
-        names = [item.name for item in Endpoints().list_idle(hours, now)]
-        return [name for name in names if name.startswith("idle")]
+    def list_idle(now):
+        findings = sweep([EndpointKind(Endpoints())], dt.timedelta(hours=1), (), "us-east-1", lambda: now)
+        return [(item.name, item.outcome) for item in findings if item.name.startswith("idle")]
 
-    assert list_idle(1, later + dt.timedelta(hours=2)) == ["idle-alone", "idle-called", "idle-kept"]
+    kept = ("idle-kept", "exempt")
+    assert list_idle(later + dt.timedelta(hours=2)) == [("idle-alone", "idle"), ("idle-called", "idle"), kept]
     put_invocation(drydock, "idle-called", later - dt.timedelta(hours=1))
-    assert list_idle(1, later) == ["idle-alone", "idle-kept"]
-    monkeypatch.setattr(
-        Endpoints, "list_idle", lambda self, *_: [self._find(name) for name in ("idle-alone", "idle-kept")]
-    )
+    assert list_idle(later) == [("idle-alone", "idle"), kept]
+    names = ("idle-alone", "idle-kept")
+    monkeypatch.setattr(idle_sweep, "judge", lambda _, item, *__: "idle" if item.name in names else "used")
     listed = stop_idle.run(stop_idle.StopIdleSpec())
     assert (listed.idle, listed.exempt, listed.stopped) == (["idle-alone"], ["idle-kept"], [])
     assert stop_idle.run(stop_idle.StopIdleSpec(delete=True)).stopped == ["idle-alone"]

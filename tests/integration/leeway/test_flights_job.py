@@ -17,6 +17,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from pipelines.costs.ledger import Ledger
 from pipelines.defaults.channels import read_channel
 from pipelines.defaults.model import load
 from pipelines.system.files import sha256
@@ -62,6 +63,8 @@ def test_job_trains_the_same_model_as_the_local_training(
     )
     image = drydock.describe_job(result["training_job"])["AlgorithmSpecification"]["TrainingImage"]
     assert image.endswith("sagemaker-xgboost:3.2-0")
+    (row,) = (row for row in Ledger.open().read_rows() if row["name"] == result["training_job"])
+    assert 0 < row["data_wait_share"] < 1, "the script reports how long it read"
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,16 @@ def test_completed_job_gives_the_result_of_the_task(drydock, project, make_spot_
     assert drydock.read_archive(result["model"]) == {"model": f"{project.parent.name} 13".encode()}
 
 
+def test_channel_may_be_what_a_processing_job_wrote(drydock, project, make_spot_task, context, start, finish):
+    """As the output of SparkPreprocessOperator is; the job's role may read it."""
+    prefix = f"leeway/processing/{context['ti'].run_id}/features/train/"
+    drydock.client("s3").put_object(Bucket="leeway", Key=f"{prefix}rows", Body=b"rows of Spark")
+    fields = {"channels": {"train": f"s3://leeway/{prefix}"}}
+    deferral = start(make_spot_task(**fields), context)
+    finish(make_spot_task(**fields), deferral)
+    assert any("rows of Spark" in line for line in drydock.read_log(deferral.trigger.wait.job_name))
+
+
 def test_retry_attaches_to_the_running_job(drydock, project, make_spot_task, context, start, finish, tmp_path):
     first = start(make_spot_task("wait"), context)
     second = start(make_spot_task("wait"), context)

@@ -1,6 +1,7 @@
 """Test TuningOperator with a real drydock: its request, its result, and that no trial is paid for twice."""
 
 import asyncio
+import logging
 import re
 import signal
 import sys
@@ -12,13 +13,17 @@ import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from leeway.hooks.sagemaker.wait_for_job import WAITER_TAG
+from leeway.hooks.tuning import trials as tuning_trials
+from leeway.hooks.tuning.rounds import read_rounds
 from leeway.operators.tuning import TuningOperator
 from leeway.triggers.job import JobTrigger
 
 from pipelines.costs.ledger import Ledger
+from pipelines.tuning.sagemaker_job import METRIC_REGEX
 from tests.tools import forking
 from tests.tools.tuning import QUICK_SCRIPT, write_features
 
+LOG = logging.getLogger("tuning")
 PLAN = {
     "space": {"rate": {"low": 0.0, "high": 1.0}},
     "strategy": "random",
@@ -340,9 +345,35 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     assert sum(run.data.metrics["cost_usd"] for run in children) == pytest.approx(result["cost_usd"])
     assert min(run.data.metrics["objective"] for run in children) == pytest.approx(result["objective"])
     report = {path.path for path in client.list_artifacts(result["run_id"], "report")}
-    assert {f"report/{name}" for name in ("report.html", "history.png", "parallel.png", "trials.csv")} <= report
+    names = ("report.html", "history.png", "rounds.png", "parallel.png", "trials.csv")
+    assert {f"report/{name}" for name in names} <= report
+    # Another try records the same rounds once.
+    assert make_task(channels=channels, **script).execute(context) == result
+    for run in children:
+        rounds = client.get_metric_history(run.info.run_id, "objective_of_round")
+        assert [metric.step for metric in rounds] == list(range(1, 9))
+        assert min(metric.value for metric in rounds) == pytest.approx(run.data.metrics["objective"])
     uploads = set(drydock.list_uploads()) - earlier_uploads
     assert uploads and not [key for key in uploads if "holdout" in key]
+
+
+def test_rounds_of_completed_and_stopped_trials_are_in_their_logs(
+    drydock, tuning_project, make_task, context, start, finish, until
+):
+    write_plan(tuning_project, trials=2, parallel=1)
+    deferral = start(make_task(hyperparameters={"round_s": 0.5}), context)
+    name = deferral.trigger.wait.job_name
+    until(lambda: any("[0]" in line for trial in list_trials(drydock, name) for line in drydock.read_log(trial)))
+    stopped = list_trials(drydock, name)[0]
+    drydock.stop_job(stopped)
+    assert finish(make_task(hyperparameters={"round_s": 0.5}), deferral)["stopped"] == 1
+    trials = tuning_trials.list_trials(drydock.client("sagemaker"), [name], LOG)
+    rounds = read_rounds(drydock.client("logs"), trials, METRIC_REGEX, LOG)
+    (completed,) = rounds.keys() - {stopped}
+    assert list(rounds[completed]) == [1, 2, 3, 4] and rounds[completed][4] < rounds[completed][1]
+    assert list(rounds[stopped]) == list(range(1, len(rounds[stopped]) + 1)) and 0 < len(rounds[stopped]) < 4
+    # A regular expression that finds nothing is the negative control.
+    assert set(map(len, read_rounds(drydock.client("logs"), trials, "no such text (.*)", LOG).values())) == {0}
 
 
 def test_clear_or_mark_stops_the_tuning_job_and_its_trials(drydock, make_task, context, start, until):

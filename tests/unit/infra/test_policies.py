@@ -21,6 +21,7 @@ ANY_RESOURCE = {
         "cloudwatch:GetMetricStatistics",
         "cloudwatch:ListMetrics",
     ),
+    *("sagemaker:ListNotebookInstances", "sagemaker:ListApps", "ec2:DescribeSpotPriceHistory"),
     "application-autoscaling:DescribeScalingActivities",
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),

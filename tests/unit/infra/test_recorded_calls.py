@@ -6,6 +6,7 @@ import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import botocore.session
 import pytest
@@ -72,6 +73,63 @@ def list_operations() -> dict[str, set[str]]:
         for name in session.get_service_model(service).operation_names:
             operations.setdefault(xform_name(name), set()).add(f"{service}:{name}")
     return {name: actions for name, actions in operations.items() if name not in OTHER_METHODS}
+
+
+MODELS = {
+    "sagemaker": ("sagemaker", "sagemaker-runtime", "sagemaker-featurestore-runtime"),
+    **{name: (name,) for name in ("application-autoscaling", "cloudwatch", "glue", "logs", "s3", "secretsmanager")},
+}
+"""Prefix of IAM's actions to botocore's models of the service."""
+
+
+def describe_problem(action: str, resource: str) -> str:
+    """Return what is wrong with a call by botocore's model of the service; empty if it can be made."""
+    service, _, operation = action.partition(":")
+    if service == "s3" and action in IAM_ACTIONS.values():
+        return ""
+    session = botocore.session.get_session()
+    models = [session.get_service_model(name) for name in MODELS.get(service, ())]
+    model = next((model for model in models if operation in model.operation_names), None)
+    if model is None:
+        return f"{service} has no operation {operation}"
+    kind = resource.rpartition(":")[2].partition("/")[0]
+    if service != "sagemaker" or resource == "*":
+        return ""
+    name = "".join(word.capitalize() for word in kind.split("-"))
+    members = set(list_members(model.operation_model(operation).input_shape))
+    return "" if members & {f"{name}Name", f"{name}Arn", "ResourceArn"} else f"{operation} names no {kind}"
+
+
+def list_members(shape: Any, depth: int = 3) -> Iterator[str]:
+    """Yield the names of a request's members, with those of its lists and structures."""
+    for name, member in getattr(shape, "members", {}).items():
+        yield name
+        if depth:
+            yield from list_members(getattr(member, "member", member), depth - 1)
+
+
+def test_each_recorded_call_is_one_that_the_service_has() -> None:
+    """So an entry that was written by hand cannot name an operation or a resource that does not exist."""
+    calls = sorted(read_recorded_calls())
+    assert {f"{action} on {resource}": describe_problem(action, resource) for _, action, resource in calls} == {
+        f"{action} on {resource}": "" for _, action, resource in calls
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "problem"),
+    [
+        ("sagemaker:DescribeTrainJob", "arn:aws:sagemaker:REGION:ACCOUNT:training-job/NAME", "has no operation"),
+        ("sagemaker:StopTransformJob", "arn:aws:sagemaker:REGION:ACCOUNT:training-job/NAME", "names no training-job"),
+        ("logs:ReadLogEvents", "*", "logs has no operation ReadLogEvents"),
+        ("s3:ListObjects", "arn:aws:s3:::leeway", ""),
+        ("s3:ReadObject", "arn:aws:s3:::leeway/x", "s3 has no operation ReadObject"),
+        ("ses:SendEmail", "*", "ses has no operation SendEmail"),
+    ],
+)
+def test_call_that_the_service_does_not_have_is_found(action: str, resource: str, problem: str) -> None:
+    found = describe_problem(action, resource)
+    assert problem in found and bool(found) is bool(problem)
 
 
 def list_called_actions(source: str, operations: dict[str, set[str]]) -> Iterator[set[str]]:

@@ -19,6 +19,7 @@ from pipelines.settings import Settings, create_home, settings
         *(("AWS_ENDPOINT_URL", value) for value in ("notaurl", "ftp://host", "sqlite:///x")),
         ("AWS_ENDPOINT_URL_S3", "http://host:x"),
         ("LEEWAY_DOCS_URL", "ftp://host"),
+        *(("LEEWAY_STATUS_COPY", value) for value in ("bucket/key", "s3://bucket", "s3://bucket/")),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_the_variable(

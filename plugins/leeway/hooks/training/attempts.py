@@ -28,7 +28,12 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.failures import make_training_error
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
-from pipelines.costs.job_records import find_data_wait_share, list_restored_checkpoints, to_training_record
+from pipelines.costs.job_records import (
+    find_data_wait_share,
+    list_restored_checkpoints,
+    read_choice,
+    to_training_record,
+)
 
 COST_FIELDS = (
     *("training_s", "billable_s", "cost_usd", "price_usd_h"),
@@ -155,7 +160,7 @@ class TrainingAttempts(Attempts):
             return to_training_record(job, [])
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
-        charge = self._charge(attempts)
+        charge, choice = self._charge(attempts), read_choice(job)
         model = str(job["ModelArtifacts"]["S3ModelArtifacts"])
         return {
             "training_job": job["TrainingJobName"],
@@ -166,6 +171,8 @@ class TrainingAttempts(Attempts):
             "record": model.removesuffix("model.tar.gz") + "output.tar.gz",
             "instance_type": job["ResourceConfig"]["InstanceType"],
             "tuning": dict(self.tuning),
+            "instance_choice": choice.get("instance_choice", ""),
+            **{name: choice.get(name) for name in ("predicted_s", "predicted_usd")},
             "attempts": len(attempts),
             "switches": list_switches([attempt for attempt in attempts if self._has_same_inputs(attempt)]),
             **{name: charge[name] for name in COST_FIELDS},

@@ -47,3 +47,5 @@ class TrainingFields(ScriptFields):
     sharded_channels: Sequence[str]
     on_no_capacity: OnNoCapacity
     tuning: Mapping[str, Any] | None
+    deadline: str = ""
+    workload: Mapping[str, Any] | None = None

@@ -14,6 +14,7 @@ from leeway.hooks.training.attempts import RequestTemplate, TrainingAttempts
 from leeway.hooks.training.distribution import build_distribution_settings
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
+from leeway.hooks.training.instance_choice import resolve_instance_type
 from leeway.hooks.training.script_task import ScriptTask
 
 
@@ -25,6 +26,7 @@ class TrainingTask(ScriptTask):
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
         """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
+        self.fields = resolve_instance_type(self, self.fields)
         machines, costs = self._list_machines(), self.build_costs()
         request = self.build_request(self.bucket, inputs or self.upload_inputs())
         template = RequestTemplate(request, self.fields.config or {}, machines)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException
 
@@ -20,6 +21,7 @@ from leeway.hooks.training.inputs import INPUTS
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
 from leeway.hooks.tuning.folds import read_folds
 from leeway.hooks.tuning.requests import TuningTemplate, count_finished_trials, get_number
+from leeway.hooks.tuning.rounds import read_rounds
 from leeway.hooks.tuning.trials import Trial, find_best, list_trials
 from pipelines.costs.job_records import to_training_record
 
@@ -163,11 +165,15 @@ class TuningAttempts(Attempts):
 
     def _record(self, job: Job, trials: Sequence[Trial], best: Trial, costs_usd: Mapping[str, float]) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
-        space = self.template.plan.space
+        logs, space = self.wait_template.connection.create_hook(AwsLogsHook).conn, self.template.plan.space
+        rounds = read_rounds(logs, trials, self.template.metric_regex, self.log)
         spec = {
             "tuning_job": get_job_name(job),
             "plan": self.template.plan.model_dump(mode="json"),
-            "trials": [trial.build_record(space, costs_usd.get(trial.name, 0.0)) for trial in trials],
+            "trials": [
+                trial.build_record(space, costs_usd.get(trial.name, 0.0), rounds.get(trial.name, {}))
+                for trial in trials
+            ],
             "best": best.name,
             **read_folds(self.s3.get_conn(), best, self.log),
         }

@@ -45,8 +45,10 @@ class Trial:
         """Whether the trial ran to its end, and has an objective."""
         return get_job_status(self.job) == "Completed" and self.objective is not None
 
-    def build_record(self, space: Mapping[str, Range | list[Value]], cost_usd: float) -> dict[str, Any]:
-        """Return the trial for the step `record_tuning`."""
+    def build_record(
+        self, space: Mapping[str, Range | list[Value]], cost_usd: float, rounds: Mapping[int, float]
+    ) -> dict[str, Any]:
+        """Return the trial for the step `record_tuning`; `rounds` has the objective of each round."""
         return {
             "name": self.name,
             "state": STATES[get_job_status(self.job)],
@@ -55,6 +57,7 @@ class Trial:
             "cost_usd": cost_usd,
             "seconds": float(self.job.get("TrainingTimeInSeconds", 0)),
             "reason": str(self.job.get("FailureReason", "")),
+            "rounds": dict(rounds),
         }
 
 

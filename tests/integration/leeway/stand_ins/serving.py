@@ -35,7 +35,7 @@ def transform_fn(model, body, content_type, accept):
 
 
 def serving(spec):
-    from pipelines.cli.step_request import build_request
+    from pipelines.cli.step_commands.request import build_request
     from pipelines.registry.lifecycle import Journal
     from pipelines.registry.lifecycle.deployments import is_rollback
     from pipelines.serving.release_policy import RELEASE_AT_ONCE

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -125,6 +126,20 @@ def test_command_prints_a_table_or_json_and_refuses_an_unknown_model(home: Any) 
     assert (status["model"], status["health"], status["champion"]) == ("flights", "ok", "2")
     with pytest.raises(SpecError, match="the project has no folder models/"):
         CliRunner().invoke(cli, ["status"], catch_exceptions=False)
+
+
+def test_command_names_the_columns_that_are_over_their_bounds_without_an_alarm(
+    home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    add_event(Kind.PROMOTED, "2", champions=("", "2"))
+    show = partial(CliRunner().invoke, app.build_app("status"), ["status", "flights"], catch_exceptions=False)
+    write_drift(DAY, "none", "nothing drifted")
+    assert "no drift up to 2013-01-03:" not in show().stdout
+    reasons = "1 column is over the bound, but not significantly: it may be chance\nx: psi 0.3, bound 0.1, p = 0.5"
+    write_drift(DAY + dt.timedelta(1), "none", reasons)
+    expected = "flights: no drift up to 2013-01-04: 1 column is over the bound, but not significantly: it may be chance"
+    assert f"{expected}; x: psi 0.3, bound 0.1, p = 0.5" in show().stdout
 
 
 def test_command_lists_the_models_of_the_project(

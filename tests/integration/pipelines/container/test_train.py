@@ -67,6 +67,7 @@ def test_the_record_is_complete(trained: SimpleNamespace) -> None:
     assert metrics["best_validation-logloss"] == pytest.approx(min(losses))
     assert metrics["best_round"] == losses.index(min(losses))
     assert metrics["peak_memory_mib"] > 10
+    assert 0 < metrics["data_wait_share"] < 1
     assert json.loads((record / "params.json").read_text())["num_round"] == 40
     environment = json.loads((record / "environment.json").read_text())
     assert environment["training_job"] == trained.training.training_job

@@ -129,12 +129,14 @@ def test_a_winner_is_applied_and_a_training_records_it(
         return result
 
     tuned = json.loads(call("tune").out)
-    report = call("tuning", "report")
+    report = call("tune", "report")
     assert f"{tuned['name']}: 2 trials (random), best logloss" in report.out
     assert f"report: {project}/data/tuning/report.html" in report.out
-    listed = json.loads(call("tuning", "report", "--json").out)
+    listed = json.loads(call("tune", "report", "--json").out)
     assert listed["winner"]["hyperparameters"] == tuned["hyperparameters"] and len(listed["trials"]) == 2
-    assert "eta: not set -> " in call("tuning", "apply").out
+    refused = commands.run(sys.executable, "-m", "pipelines", "tune", "--trials", "9", "report", cwd=project)
+    assert refused.code == 2 and "an option before report has no effect. Write it after report." in refused.err
+    assert "eta: not set -> " in call("tune", "apply").out
     call("train")
     record = read_json(project / "data/training/tuning.json", "train writes it")["tuning"]
     assert (record["name"], record["trials"]) == (tuned["name"], 2)

@@ -1,6 +1,7 @@
 """Test drydock's own endpoints: the requests that they accept and refuse."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,12 +9,15 @@ import pytest
 from werkzeug.test import Client
 
 from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
+from drydock.ec2.spot_prices import SpotPrices
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.records import Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
 from drydock.faults.spot_market import SpotMarket, SpotPolicy
+from drydock.notebooks.registry import Notebooks
+from drydock.store import Store
 
 
 def respond_empty(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -36,13 +40,18 @@ def endpoint() -> SimpleNamespace:
 
 
 @pytest.fixture
-def client(outages: Outages, endpoint: SimpleNamespace) -> Client:
+def client(outages: Outages, endpoint: SimpleNamespace, tmp_path: Path) -> Client:
     """Return a client of drydock's endpoints, whose queue has only a spot market."""
+    store = Store(tmp_path / "drydock.sqlite")
     queue, endpoints = (
         SimpleNamespace(market=SpotMarket(SpotPolicy())),
         SimpleNamespace(iterate=lambda: iter([endpoint])),
     )
-    return Client(ControlEndpoints(cast(JobQueue, queue), outages, cast(Endpoints, endpoints)))
+    return Client(
+        ControlEndpoints(
+            cast(JobQueue, queue), outages, cast(Endpoints, endpoints), SpotPrices(store), Notebooks(store)
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,24 @@ def client(outages: Outages, endpoint: SimpleNamespace) -> Client:
         ("GET", "nothing", "", 404, "no endpoint /drydock/nothing; the endpoints are GET /drydock/health"),
         ("GET", "interrupt", "", 405, "use POST"),
         ("POST", "spot", "{}", 405, "use GET"),
+        ("POST", "use", "{}", 400, "give one of notebook, app"),
+        ("POST", "use", '{"notebook": "n"}', 404, "no notebook n is InService"),
+        ("POST", "spot-prices", "{}", 400, "instance_type must be a string"),
+        ("POST", "spot-prices", '{"instance_type": "m5.large", "region": "r", "prices": [1]}', 400, "a list of lists"),
+        (
+            "POST",
+            "spot-prices",
+            '{"instance_type": "m5.large", "region": "r", "prices": [["now", 1]]}',
+            400,
+            "a time must",
+        ),
+        (
+            "POST",
+            "spot-prices",
+            '{"instance_type": "m5.large", "region": "r", "prices": [["2026-01-01", 0]]}',
+            400,
+            "above 0",
+        ),
         ("POST", "outage", "no json", 400, "must be a JSON object"),
         ("POST", "outage", "[]", 400, "must be a JSON object"),
         ("POST", "outage", "\xff", 400, "must be a JSON object"),

@@ -12,6 +12,7 @@ from moto.sagemakerruntime.responses import SageMakerRuntimeResponse
 
 from drydock.api.feature_store.runtime import RECORD_OPERATIONS
 from drydock.api.models.responses import MODEL_OPERATIONS
+from drydock.api.notebooks.responses import NOTEBOOK_OPERATIONS
 from drydock.api.operations import Handling, check_operation, format_operations_table, iter_operations
 from drydock.api.responses import OPERATIONS, DrydockResponse
 
@@ -56,10 +57,10 @@ def test_operation_that_moto_adds_is_found() -> None:
 
 
 def test_operations_that_run_are_those_of_drydock() -> None:
-    # Middlewares answer InvokeEndpoint, and the requests for records. Models are only stored, but drydock checks and
-    # lists them.
+    # Middlewares answer InvokeEndpoint, and the requests for records. Models and notebook instances are only
+    # stored, but drydock checks and lists them.
     operations = {name for name, group in iter_operations() if group.handling is Handling.RUN}
-    assert operations | {*MODEL_OPERATIONS} == {
+    assert operations | {*MODEL_OPERATIONS, *NOTEBOOK_OPERATIONS} == {
         *OPERATIONS,
         *RECORD_OPERATIONS,
         "InvokeEndpoint",

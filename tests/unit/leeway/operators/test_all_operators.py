@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from leeway import lifecycle, operators
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.batch_score import BatchScoreOperator
+from leeway.operators.cheap_hours import CheapHoursSensor
 from leeway.operators.check_lake import CheckLakeOperator
 from leeway.operators.collect import CollectOperator
 from leeway.operators.deploy import DeployOperator
@@ -39,6 +40,7 @@ from leeway.operators.skew import SkewOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
 from leeway.operators.stop_idle import StopIdleOperator
+from leeway.operators.sweep_idle import IdleSweepOperator
 from leeway.operators.sync import SyncOperator
 from leeway.operators.tuning import TuningOperator
 from leeway.operators.undeploy import UndeployOperator
@@ -99,6 +101,7 @@ ARGUMENTS = {
     OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     ListVersionsOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     UndeployOperator: {"model": "flights"},
+    IdleSweepOperator: {},
     StopIdleOperator: {"hours": "24", "delete": "False"},
     MeterEndpointsOperator: {},
 }
@@ -121,7 +124,7 @@ of the training.
 """
 OPERATORS = [
     *(StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator),
-    *(DeployOperator, EndpointRollbackOperator, ShadowOperator, TuningOperator),
+    *(DeployOperator, EndpointRollbackOperator, ShadowOperator, TuningOperator, CheapHoursSensor),
 ]
 
 

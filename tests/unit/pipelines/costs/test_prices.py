@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs import prices
+from pipelines.costs.price_tables import DEFAULT_TABLE, read_table
 from pipelines.costs.prices import PRICES_VARIABLE, find_price, find_serverless_price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
 
 def test_the_packaged_table_is_dated_and_consistent() -> None:
-    table = prices._read_table(prices.DEFAULT_TABLE)
+    table = read_table(DEFAULT_TABLE)
     assert table.as_of <= dt.date.today()
     assert table.source.startswith("https://aws.amazon.com/")
     assert "Check the prices" in table.note
@@ -31,7 +31,7 @@ def test_the_packaged_table_is_dated_and_consistent() -> None:
 
 def test_a_price_carries_its_date_and_source() -> None:
     price = find_price("ml.m5.large", "us-east-1")
-    assert (price.usd_h, price.date) == (0.115, prices._read_table(prices.DEFAULT_TABLE).as_of)
+    assert (price.usd_h, price.date) == (0.115, read_table(DEFAULT_TABLE).as_of)
     assert price.source.startswith("https://")
     assert find_price("ml.m5.large", "eu-west-1").usd_h != price.usd_h
 

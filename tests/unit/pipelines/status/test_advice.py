@@ -70,8 +70,14 @@ def test_failures_waits_and_lost_work_are_named():
     (wait,) = advise([make_job(capacity_s=1_200)])
     assert wait.startswith("Waits for instances took 25% of the time of the jobs of model m in the last 30 days, 0.3 h")
     assert advise([make_job(capacity_s=500, training_s=100)]) == [], "too short to matter"
-    (lost,) = advise([make_job(lost_s=720.0)])
-    assert lost.startswith("Interruptions lost 20% of the training time of model m")
+    (lost,) = advise([make_job(lost_s=720.0, interruptions=1, spot=True)])
+    assert lost == (
+        "Interruptions lost 20% of the training time of model m in the last 30 days: one came every 1.0 h, and undid "
+        "12 min in the mean. More frequent checkpoints would lose less, if a save takes less than 288 s."
+    )
+    assert advise([make_job(lost_s=350.0, interruptions=1, spot=True)]) == [], "too little to matter"
+    on_demand_too = [make_job(lost_s=1440.0, interruptions=2, spot=True), make_job()]
+    assert "one came every 0.5 h" in advise(on_demand_too)[-1], "only jobs on spot are interrupted"
 
 
 def test_an_endpoint_without_requests_is_named():

@@ -10,7 +10,12 @@ from pipelines.steps.record_tuning import RecordTuningSpec, _write_report, run
 
 TRIALS: list[dict[str, Any]] = [
     {"name": "t-001", "state": "complete", "objective": 0.5, "hyperparameters": {"eta": 0.1, "booster": "dart"}},
-    {"name": "t-002", "state": "stopped", "hyperparameters": {"eta": 0.2, "booster": "dart"}},
+    {
+        "name": "t-002",
+        "state": "stopped",
+        "hyperparameters": {"eta": 0.2, "booster": "dart"},
+        "rounds": {"1": 0.9, "7": 0.8},  # as JSON has them
+    },
     {"name": "t-003", "state": "failed", "hyperparameters": {"eta": 9.0, "booster": "dart"}, "reason": "eta is 9"},
 ]
 PLAN = {
@@ -57,9 +62,16 @@ def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path) -> No
     assert "8</b><span>trials: 6 complete, 1 pruned, 1 failed" in page and "eta is 9" in page
     assert "<td>eta 0.4, booster gbtree</td>" in page
     assert "300 s</b><span>of all trials; 0.05 USD" in page
-    pictures = {"history.png", "parallel.png", "importance.png"}
-    assert {path.name for path in tmp_path.glob("*.png")} == pictures, "SageMaker keeps no losses of rounds"
-    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 9
+    pictures = {"history.png", "rounds.png", "parallel.png", "importance.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == pictures
+    lines = (tmp_path / "trials.csv").read_text().splitlines()
+    assert len(lines) == 9 and lines[2].startswith("1,pruned,,7,7,0.0,stopped after round 7")
+
+
+def test_report_without_losses_by_round_has_no_chart_of_them(tmp_path: Path) -> None:
+    _write_report(tmp_path, parse(trials=[TRIALS[0], {**TRIALS[1], "rounds": {}}]))
+    assert not (tmp_path / "rounds.png").exists() and "Losses by round" not in (tmp_path / "report.html").read_text()
+    assert ",pruned,,0,,0.0,," in (tmp_path / "trials.csv").read_text()
 
 
 @pytest.mark.parametrize("best", ["t-002", "other"])

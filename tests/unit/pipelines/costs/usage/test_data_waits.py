@@ -51,6 +51,14 @@ def test_without_the_use_of_the_vcpus_both_are_named():
     assert sentence.endswith("give the loader more workers, or take an instance type with more vCPUs for each GPU.")
 
 
+def test_without_an_accelerator_the_script_may_read_all_rows_first():
+    (sentence,) = advise(0.3, instance_type="ml.m5.xlarge", cpu_mean=100.0)
+    assert "on ml.m5.xlarge waited for data in 30% of the time" in sentence
+    assert sentence.endswith(
+        "with a shorter window, fewer features or more vCPUs; one with a loader needs more workers."
+    )
+
+
 @pytest.mark.parametrize(
     ("shares", "fields"),
     [

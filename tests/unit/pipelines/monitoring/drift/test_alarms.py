@@ -119,8 +119,27 @@ def test_a_decision_without_drift_gives_the_reason_and_what_would_be_an_alarm() 
     assert [reason.partition(":")[0] for reason in reasons[1:]] == [f"y{number}" for number in (8, 7, 6, 5, 4)]
     assert decide([build_window(LARGE_PSI, 0.5)], POLICY).reasons == (
         "1 column is over the bound, but not significantly: it may be chance",
+        "x: psi 0.3, bound 0.1, p = 0.5, adjusted p = 0.5",
     )
     assert decide([build_window(0.0, 0.5)], POLICY).reasons == ("nothing drifted",)
+
+
+def test_columns_that_may_be_over_the_bound_by_chance_are_named_with_their_values() -> None:
+    alpha = POLICY.alpha
+    calm = [Finding(f"c{number}", "psi", 0.0, 0.9) for number in range(8)]
+    others = [Finding("y", "missing", 0.4, None), Finding("y", "psi", 0.11, 0.9)]
+    decision = decide([build_window(0.15, alpha * 0.9, other_findings=[*calm, *others])], POLICY)
+    assert decision.outcome == "none" and decision.drifted_columns == ()
+    assert decision.reasons == (
+        "2 columns are over the bound, but not significantly: it may be chance",
+        f"y: missing 0.4, bound {POLICY.bounds['missing']:g}, not tested",
+        # The p-value alone would be significant; the correction for many tests says why it is not.
+        f"x: psi 0.15, bound 0.1, p = {alpha * 0.9:.2g}, adjusted p = {alpha * 9:.2g}",
+    )
+    many = [Finding(f"y{number}", "missing", 0.4 + number / 100, 0.9) for number in range(9)]
+    reasons = decide([build_window(0.0, 0.9, other_findings=many)], POLICY).reasons
+    assert [reason.partition(":")[0] for reason in reasons[1:-1]] == [f"y{number}" for number in (8, 7, 6, 5, 4)]
+    assert reasons[-1] == "and 4 more, in the table of findings"
 
 
 def test_a_decision_does_not_depend_on_later_windows() -> None:

@@ -1,4 +1,4 @@
-"""`python -m pipelines tuning`: show the trials of a search for hyperparameters, and apply its winner."""
+"""`python -m pipelines tune report | apply`: show the trials of a search, apply its winner. `tune` itself searches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from pipelines.code_files import PARAMS_FILE, find_model
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 
-app = typer.Typer(
-    no_args_is_help=True, help="Show the trials of a search for hyperparameters (step `tune`), and apply its winner."
-)
+app = typer.Typer()
 
 ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model of the project (default: that of the working directory).")
@@ -36,7 +34,7 @@ def show_report(
     as_json: JsonOption = False,
 ) -> None:
     """Print the trials, the best first, and where the HTML report is."""
-    from pipelines.cli.tuning.table import build_table, read_rows
+    from pipelines.cli.tune.table import build_table, read_rows
     from pipelines.tuning.report.page import PAGE
     from pipelines.tuning.winner import read_winner
 

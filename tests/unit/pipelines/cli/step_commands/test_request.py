@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli.options import find_dataset_of_model
-from pipelines.cli.step_request import build_request
+from pipelines.cli.step_commands.request import build_request
 from pipelines.errors import SpecError
 from pipelines.steps.evaluate import EvaluateSpec
 

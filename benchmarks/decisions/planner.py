@@ -1,0 +1,90 @@
+"""How far the planner's predictions are off, and how fast they learn: simulated trainings, and those of a real ledger.
+
+Simulated: 200 trainings of three models on three families of instances in 50 worlds. In a world, real times differ from
+predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(normal(0, 0.1))); one job of 20 takes ten
+times as long. Each job is predicted with the correction learned from those before it.
+
+Real: the trainings in the ledger of LEEWAY_HOME, if there are any, each predicted from the jobs of its model before it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from pipelines.planning.recommendation.correction import Observation, learn_correction, measure_accuracy
+from pipelines.planning.recommendation.history import list_observations
+
+WORLDS, JOBS = 50, 200
+MODELS, FAMILIES = ("a", "b", "c"), ("m5", "c5", "g5")
+CHECKED = (1, 2, 5, 10, 20, 50, 100, 200)
+"""Numbers of past jobs after which the error of the next predictions is stated."""
+
+
+def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -> list[Observation]:
+    """Simulate the trainings of a world.
+
+    Args:
+        jobs: number of trainings.
+        seed: seed of the world.
+        noise: standard deviation of the logarithm of a job's time.
+        is_biased: whether predictions are wrong by model and family; if not, only by job.
+    """
+    generator = random.Random(seed)
+    bias = {(model, family): generator.gauss(0.5, 0.4) if is_biased else 0.0 for model in MODELS for family in FAMILIES}
+    observations = []
+    for _ in range(jobs):
+        model, family = generator.choice(MODELS), generator.choice(FAMILIES)
+        predicted_s = generator.uniform(600, 7_200)
+        ratio = math.exp(bias[model, family] + generator.gauss(0, noise))
+        ratio *= 10 if generator.random() < 0.05 else 1  # a few jobs go wrong
+        actual_s = predicted_s * ratio
+        observations.append(Observation(model, family, predicted_s, actual_s, predicted_s, actual_s))
+    return observations
+
+
+def run() -> dict[str, Any]:
+    """Return the median errors by number of past jobs, as facts; nothing is timed."""
+    worlds = [simulate(JOBS, seed) for seed in range(WORLDS)]
+    facts: dict[str, Any] = {
+        f"simulated, error of the job after {count - 1} others": f"{fmean(_list_errors(worlds, count)):.2f}"
+        for count in CHECKED
+    }
+    accuracies = [measure_accuracy(world) for world in worlds]
+    facts["simulated, median error without correction"] = f"{fmean(one.raw_error for one in accuracies if one):.2f}"
+    facts["simulated, share of times within the band"] = f"{_measure_coverage(worlds):.2f}"
+    return {"facts": facts | _describe_ledger(), "seconds": {}}
+
+
+def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[float]:
+    """Return the absolute logarithm of actual / predicted of one job of each world, without jobs that went wrong."""
+    errors = []
+    for world in worlds:
+        job = world[count - 1]
+        factor = learn_correction(world[: count - 1], job.model, job.family).factor
+        error = abs(job.log_ratio - math.log(factor))
+        errors += [error] if error < math.log(5) else []
+    return errors
+
+
+def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> float:
+    """Return the share of the last jobs whose time is within the band that was learned from the others."""
+    inside = []
+    for world in worlds:
+        *earlier, job = world
+        learned = learn_correction(earlier, job.model, job.family)
+        if learned.low and learned.high:
+            ratio = math.exp(job.log_ratio) / learned.factor
+            inside.append(learned.low <= ratio <= learned.high)
+    return fmean(inside)
+
+
+def _describe_ledger() -> dict[str, Any]:
+    """Return the accuracy of the predictions of the trainings in the ledger; empty if it has none."""
+    from pipelines.costs.ledger import Ledger
+
+    accuracy = measure_accuracy(list_observations(Ledger.open().read_rows()))
+    return {"ledger of LEEWAY_HOME": accuracy.describe()} if accuracy else {}

@@ -1,0 +1,135 @@
+"""Simulate a year of trainings that may wait for a cheap hour; compare with a start at once and the best start."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from pipelines.planning.cheap_hours import Start, decide_start
+from pipelines.planning.spot_prices import HOUR, HourlyPrices
+
+BEGIN = dt.datetime(2025, 1, 6, tzinfo=dt.UTC)
+"""First hour of the prices, a Monday."""
+HISTORY_H, YEAR_H = 90 * 24, 365 * 24
+"""Hours of prices that EC2 lists, and hours of the simulated year."""
+STEP_H = 37
+"""Hours between two requests for a training. It has no common factor with 168, so all hours of the week occur."""
+RUN_H, SLACKS_H = 4, (6, 24, 72)
+"""Hours of a run, and hours from the request to the latest start."""
+SEEDS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Market:
+    """How prices change: sizes of the parts of their logarithm.
+
+    Attributes:
+        daily: height of the wave of a day.
+        weekly: difference between workdays and weekends.
+        noise: standard deviation of the change in an hour of the part that returns to 0.
+        memory: share of that part that is left after an hour.
+        drift: standard deviation of the change of the level in a year.
+        jumps_week: jumps in a week: the price rises by 35 to 172 %, and a fifth of the rise is gone each hour.
+    """
+
+    daily: float = 0.12
+    weekly: float = 0.10
+    noise: float = 0.02
+    memory: float = 0.95
+    drift: float = 0.15
+    jumps_week: float = 1.0
+
+
+MARKETS = {
+    "strong pattern": Market(),
+    "weak pattern": Market(daily=0.05, weekly=0.05),
+    "no pattern": Market(daily=0.0, weekly=0.0),
+    "constant price": Market(daily=0.0, weekly=0.0, noise=0.0, drift=0.0, jumps_week=0.0),
+}
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Sums of the mean prices of all runs of a year, US dollars an hour."""
+
+    runs: int
+    at_once: float
+    by_rule: float
+    clairvoyant: float
+    """With the cheapest start of each run, which only who knows the future can choose."""
+    latest_h: int
+    """Longest wait of the rule, hours."""
+
+    @property
+    def saving(self) -> float:
+        """Saving of the rule against a start at once, as a share."""
+        return 1 - self.by_rule / self.at_once
+
+    @property
+    def possible_saving(self) -> float:
+        """Largest possible saving, as a share."""
+        return 1 - self.clairvoyant / self.at_once
+
+
+def simulate_prices(market: Market, seed: int, hours: int = HISTORY_H + YEAR_H) -> list[float]:
+    """Return the price of each hour from `BEGIN` on, US dollars an hour. The same seed gives the same prices."""
+    generator = random.Random(seed)
+    prices, noise, level, jump = list[float](), 0.0, 0.0, 0.0
+    for hour in range(hours):
+        wave = market.daily * math.sin(2 * math.pi * (hour % 24 - 9) / 24)
+        week = market.weekly * (0.5 if hour // 24 % 7 < 5 else -0.5)
+        noise = market.memory * noise + generator.gauss(0, market.noise)
+        level += generator.gauss(0, market.drift / math.sqrt(YEAR_H))
+        jump = 0.8 * jump + (generator.uniform(0.3, 1.0) if generator.random() < market.jumps_week / 168 else 0.0)
+        prices.append(0.04 * math.exp(wave + week + noise + level + jump))
+    return prices
+
+
+def simulate_year(prices: Sequence[float], slack_h: int, run_h: int = RUN_H, step_h: int = STEP_H) -> Costs:
+    """Request a training each `step_h` hours, decide each hour as the sensor does, and add up the costs.
+
+    Args:
+        prices: price of each hour, of which the first `HISTORY_H` are only history.
+        slack_h: hours from the request of a training to its latest start.
+        run_h: hours of a run.
+        step_h: hours between two requests.
+    """
+    sums = list(accumulate(prices, initial=0.0))
+    runs = [(sums[hour + run_h] - sums[hour]) / run_h for hour in range(len(prices) - run_h + 1)]
+    requests = range(HISTORY_H, len(runs) - slack_h, step_h)
+    starts = [_find_start(prices, hour, slack_h, run_h) for hour in requests]
+    return Costs(
+        runs=len(requests),
+        at_once=sum(runs[hour] for hour in requests),
+        by_rule=sum(runs[hour] for hour in starts),
+        clairvoyant=sum(min(runs[hour : hour + slack_h + 1]) for hour in requests),
+        latest_h=max(start - hour for hour, start in zip(requests, starts, strict=True)),
+    )
+
+
+def _find_start(prices: Sequence[float], request_hour: int, slack_h: int, run_h: int) -> int:
+    """Return the hour in which the rule starts a run. It sees only the prices until then."""
+    start = Start(BEGIN + (request_hour + slack_h) * HOUR, run_h * HOUR.total_seconds())
+    hour = request_hour
+    while True:
+        now = BEGIN + hour * HOUR
+        history = HourlyPrices(now, prices[hour - HISTORY_H + 1 : hour + 1])
+        if decide_start(history, start, now).is_start:
+            return hour
+        hour += 1
+
+
+def run() -> dict[str, Any]:
+    """Return the savings for each market and slack, as facts."""
+    facts = {"trainings of each line": f"one each {STEP_H} h of a year, of {RUN_H} h, {len(SEEDS)} seeds"}
+    for name, market in MARKETS.items():
+        for slack_h in SLACKS_H:
+            years = [simulate_year(simulate_prices(market, seed), slack_h) for seed in SEEDS]
+            texts = [f"{100 * year.saving:.1f} of {100 * year.possible_saving:.1f} %" for year in years]
+            facts[f"{name}, at most {slack_h} h later: saved, of the possible saving"] = ", ".join(texts)
+    return {"facts": facts, "seconds": {}}

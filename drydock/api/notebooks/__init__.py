@@ -1,0 +1,1 @@
+"""Answer the requests for notebook instances and Studio apps."""

@@ -1,0 +1,86 @@
+"""Store the spot prices that clients of this server set, and find those of a time."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from drydock.store import Store
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS spot_prices (
+    region TEXT, instance_type TEXT, zone TEXT, at REAL, usd_h REAL, PRIMARY KEY (region, instance_type, zone, at)
+) WITHOUT ROWID;
+"""
+_READ = "SELECT zone, at, usd_h FROM spot_prices WHERE region = ? AND instance_type = ? AND at <= ? ORDER BY at, zone"
+
+
+class InvalidPrice(ValueError):
+    """A price or its time is not valid. A retry cannot help."""
+
+
+@dataclass(frozen=True)
+class SpotPrice:
+    """A price of an instance type in a zone, from a moment on."""
+
+    instance_type: str
+    zone: str
+    at: datetime
+    usd_h: float
+
+
+class SpotPrices:
+    """The spot prices of all regions; all accounts have the same. Safe for several threads.
+
+    Args:
+        store: The server's storage.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        store.create_tables(SCHEMA)
+
+    def write(self, region: str, instance_type: str, zone: str, prices: Sequence[tuple[str, float]]) -> None:
+        """Add prices of a zone, in place of those of the same moments: all of them, or none. Idempotent.
+
+        Args:
+            region: The region.
+            instance_type: EC2's name of the type, such as m5.large.
+            zone: The zone, such as us-east-1a.
+            prices: Time in ISO 8601 (UTC, if it has no time zone), and price in US dollars an hour.
+
+        Raises:
+            InvalidPrice: A time or a price is not valid. A retry cannot help.
+        """
+        rows = [(region, instance_type, zone, *_check_price(at, usd_h)) for at, usd_h in prices]
+        with self._store.transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO spot_prices VALUES (?, ?, ?, ?, ?)", rows)
+
+    def list_types(self, region: str) -> list[str]:
+        """Return the instance types that have a price in a region."""
+        statement = "SELECT DISTINCT instance_type FROM spot_prices WHERE region = ? ORDER BY instance_type"
+        return [name for (name,) in self._store.query(statement, (region,))]
+
+    def find(self, region: str, instance_type: str, begin: datetime, end: datetime) -> Iterator[SpotPrice]:
+        """Yield the prices from `begin` to `end`, and each zone's last price before, which is valid at `begin`."""
+        rows = self._store.query(_READ, (region, instance_type, end.timestamp()))
+        first_s = begin.timestamp()
+        last_before = {zone: at for zone, at, _ in rows if at <= first_s}
+        for zone, at, usd_h in rows:
+            if at > first_s or last_before[zone] == at:
+                yield SpotPrice(instance_type, zone, datetime.fromtimestamp(at, UTC), usd_h)
+
+    def delete_all(self) -> None:
+        """Delete the prices of all regions."""
+        with self._store.transaction() as db:
+            db.execute("DELETE FROM spot_prices")
+
+
+def _check_price(at: object, usd_h: object) -> tuple[float, float]:
+    try:
+        moment = datetime.fromisoformat(str(at))
+    except ValueError:
+        raise InvalidPrice(f"a time must have the form 2026-01-31T12:00:00+00:00, not {str(at)[:60]!r}") from None
+    if isinstance(usd_h, bool) or not isinstance(usd_h, int | float) or not 0 < usd_h < math.inf:
+        raise InvalidPrice(f"a price must be a number of US dollars above 0, not {str(usd_h)[:60]!r}")
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), float(usd_h)

@@ -1,0 +1,106 @@
+"""`python -m pipelines calculate endpoint`: instances for a latency, batches, and the cheapest way to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.calculate.output import Report
+from pipelines.errors import SpecError
+from pipelines.planning.endpoints import pricing
+from pipelines.planning.endpoints.batching import bound_mean_latency_s, find_largest_batch
+from pipelines.planning.endpoints.sizing import Load, size_endpoint
+
+FORMULAS_OF_MODES = {
+    "real-time": "real_time_usd",
+    "serverless": "serverless_usd",
+    "async": "async_usd",
+    "batch": "batch_usd",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointRequest:
+    """The options of the command."""
+
+    requests_per_s: Annotated[float, typer.Option(help="Mean requests in a second, in the busiest minutes.")]
+    service_s: Annotated[float, typer.Option(help="Mean seconds of a request on a free worker.")]
+    latency_s: Annotated[float, typer.Option(help="Seconds in which the percentile of requests is answered.")]
+    percentile: Annotated[float, typer.Option(help="0.99 is the 99th percentile.")] = 0.99
+    workers: Annotated[int, typer.Option(help="Requests that an instance answers at once.")] = 1
+    most_use: Annotated[float, typer.Option(help="Largest share of busy workers.")] = 0.8
+    fixed_s: Annotated[
+        float | None, typer.Option(help="Seconds that a batch of any size takes: also choose the largest batch.")
+    ] = None
+    usd_per_h: Annotated[float | None, typer.Option(help="Price of an instance, USD an hour.")] = None
+    requests_per_month: Annotated[
+        float | None, typer.Option(help="With the price: compare real-time, serverless, asynchronous and batch.")
+    ] = None
+    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD for a GB and second; 0: none.")] = 2e-5
+    memory_gb: Annotated[float, typer.Option(help="Memory of a serverless endpoint, GB.")] = 2.0
+    bursts: Annotated[float, typer.Option(help="Times in a month that an asynchronous endpoint starts.")] = 730
+    runs: Annotated[float, typer.Option(help="Batch jobs in a month.")] = 30
+    start_s: Annotated[float, typer.Option(help="Seconds until an instance answers: a guess.")] = 300
+    idle_s: Annotated[float, typer.Option(help="Seconds until an unused asynchronous endpoint ends: a guess.")] = 600
+
+
+def calculate_endpoint(request: EndpointRequest) -> Report:
+    """Calculate the instances of an endpoint for a latency, and from how many requests real-time is cheaper.
+
+    Example: python -m pipelines calculate endpoint --requests-per-s 20 --service-s 0.1 --latency-s 0.5
+    --usd-per-h 0.23 --requests-per-month 1e6
+    """
+    load = Load(request.requests_per_s, request.service_s, request.workers)
+    size = size_endpoint(load, request.latency_s, request.percentile, request.most_use)
+    report = Report("Endpoint")
+    report.add("busy workers", load.busy_workers, "", "busy_workers")
+    report.add("instances", size.instances, "", "endpoint_instances")
+    report.add("use", size.use, "share of the workers", "worker_use")
+    report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", "wait")
+    report.add("requests in the endpoint", size.concurrency, "", "concurrency")
+    report.notes.append("Requests come independently, and times vary like exponential ones: real times vary less.")
+    if request.fixed_s is not None:
+        _add_batches(report, request, size.instances, request.fixed_s)
+    if request.requests_per_month is not None:
+        _add_modes(report, request, size.instances, request.requests_per_month)
+    return report
+
+
+def _add_batches(report: Report, request: EndpointRequest, instances: int, fixed_s: float) -> None:
+    """Add the largest batch of a server, and the bound of its mean latency with an equal share of the requests."""
+    request_s = request.service_s - fixed_s
+    if request_s <= 0:
+        raise SpecError(f"fixed_s ({fixed_s:g}) must be less than service_s ({request.service_s:g}).")
+    batch = find_largest_batch(request.latency_s, fixed_s, request_s)
+    report.add("largest batch", batch, "requests", "largest_request_batch")
+    bound_s = bound_mean_latency_s(request.requests_per_s / instances, fixed_s, request_s)
+    report.add("mean latency with batches, at most", bound_s, "s", "batch_bound")
+
+
+def _add_modes(report: Report, request: EndpointRequest, instances: int, requests: float) -> None:
+    """Add the costs of a month of each way to answer."""
+    if request.usd_per_h is None:
+        raise SpecError("--requests-per-month needs --usd-per-h, the price of an instance.")
+    traffic = pricing.Traffic(requests, request.service_s, request.bursts, request.runs)
+    prices = pricing.Prices(
+        request.usd_per_h,
+        request.serverless_usd,
+        request.memory_gb,
+        request.workers,
+        request.start_s,
+        request.idle_s,
+    )
+    costs = pricing.compare_modes(instances, traffic, prices)
+    for mode, cost_usd in costs.items():
+        report.add(f"{mode}, a month", cost_usd, "USD", FORMULAS_OF_MODES[mode])
+    evens = {
+        "requests": ("serverless", pricing.find_serverless_break_even(instances, request.service_s, prices)),
+        "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),
+        "jobs": ("batch", pricing.find_batch_break_even(instances, traffic, prices)),
+    }
+    for unit, (mode, even) in evens.items():
+        if even is not None:
+            report.add(f"real-time is not dearer than {mode} from", even, f"{unit} a month", f"{mode}_break_even")
+    report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")

@@ -1,0 +1,79 @@
+"""`python -m pipelines calculate inference`: what the inference of a language model needs on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.calculate.fit import describe_changes, describe_fit
+from pipelines.cli.calculate.inputs import (
+    BatchOption,
+    GpuMemoryOption,
+    ModelOption,
+    ParamsOption,
+    ReserveOption,
+    SequenceOption,
+    choose_model,
+)
+from pipelines.cli.calculate.output import Report
+from pipelines.planning.batch_limits import RESERVE_GB, compute_available_gb, find_serving_batch, list_serving_changes
+from pipelines.planning.inference_memory import Serving, estimate_inference, estimate_token_cache
+from pipelines.planning.memory import estimate_weights
+from pipelines.planning.sizes import DecoderSize
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceRequest:
+    """The options of the command."""
+
+    model: ModelOption = ""
+    params: ParamsOption = None
+    sequence: SequenceOption = 4096
+    batch: BatchOption = 1
+    precision: Annotated[str, typer.Option(help="Weights: fp32, bf16, fp16, int8 or int4.")] = "bf16"
+    cache: Annotated[str, typer.Option(help="Keys and values of the cache: the same names.")] = "bf16"
+    gpus: Annotated[int, typer.Option(help="GPUs that share the model (tensor parallelism).")] = 1
+    prefill: Annotated[int, typer.Option(help="Tokens of prompts computed at once; 0 for a whole sequence.")] = 0
+    gpu_gb: GpuMemoryOption = None
+    reserve_gb: ReserveOption = RESERVE_GB
+
+
+def calculate_inference(request: InferenceRequest) -> Report:
+    """Calculate the memory of a GPU that the inference of a language model needs: weights, KV cache and activations.
+
+    With --params, only weights are counted.
+
+    Example: python -m pipelines calculate inference --model llama-3-70b --precision int8 --gpus 2 --gpu-gb 80
+    """
+    size, parameters = choose_model(request.model, request.params)
+    serving = Serving(request.precision, request.cache, devices=request.gpus, prefill=request.prefill)
+    if size:
+        return _describe_inference(size, serving, request)
+    report = Report("Memory of a GPU", notes=["The KV cache and activations are not counted: give --model."])
+    weights_gb = estimate_weights(parameters, request.precision) / request.gpus / 1e9
+    report.add("weights", weights_gb, "GB", "serving_weights")
+    if request.gpu_gb is not None:
+        report.notes.append(describe_fit(weights_gb, compute_available_gb(request.gpu_gb, request.reserve_gb)))
+    return report
+
+
+def _describe_inference(size: DecoderSize, serving: Serving, request: InferenceRequest) -> Report:
+    memory = estimate_inference(size, request.sequence, request.batch, serving)
+    report = Report("Memory of a GPU")
+    report.add("weights", memory.weights / 1e9, "GB", "serving_weights")
+    report.add(
+        "KV cache of a token", estimate_token_cache(size, serving.cache, serving.devices), "bytes", "token_cache"
+    )
+    report.add("KV cache", memory.cache / 1e9, "GB", "cache")
+    report.add("activations", memory.activations / 1e9, "GB", "serving_activations")
+    report.add("total", memory.total / 1e9, "GB", "serving_memory")
+    if request.gpu_gb is None:
+        return report
+    available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
+    largest = find_serving_batch(size, request.sequence, serving, request.gpu_gb, request.reserve_gb)
+    report.add("largest batch", largest, "sequences", "largest_batch")
+    changes = list_serving_changes(size, request.sequence, request.batch, serving, available_gb)
+    report.notes += describe_changes(memory.total / 1e9, available_gb, changes)
+    return report

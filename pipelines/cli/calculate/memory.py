@@ -1,0 +1,102 @@
+"""`python -m pipelines calculate memory`: what a training needs on a GPU, the largest batch, and what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.calculate.fit import describe_changes, describe_fit
+from pipelines.cli.calculate.inputs import (
+    BatchOption,
+    GpuMemoryOption,
+    ModelOption,
+    ParamsOption,
+    RankOption,
+    RecomputeOption,
+    ReserveOption,
+    SequenceOption,
+    StageOption,
+    choose_model,
+)
+from pipelines.cli.calculate.output import Report
+from pipelines.errors import SpecError
+from pipelines.planning.batch_limits import (
+    RESERVE_GB,
+    compute_available_gb,
+    find_training_batch,
+    list_training_changes,
+)
+from pipelines.planning.memory import Setup, TrainingMemory, estimate_states, estimate_training
+from pipelines.planning.sizes import DecoderSize
+
+STATES = ("weights", "gradients", "optimizer")
+PARTS = (*STATES, "activations", "working", "gathered")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryRequest:
+    """The options of the command."""
+
+    model: ModelOption = ""
+    params: ParamsOption = None
+    sequence: SequenceOption = 2048
+    batch: BatchOption = 1
+    precision: Annotated[str, typer.Option(help="Weights that are trained: fp32, mixed or bf16.")] = "mixed"
+    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adam8bit.")] = "adam"
+    rank: RankOption = 0
+    recompute: RecomputeOption = False
+    stage: StageOption = 0
+    gpus: Annotated[int, typer.Option(help="GPUs of all instances.")] = 1
+    gpu_gb: GpuMemoryOption = None
+    reserve_gb: ReserveOption = RESERVE_GB
+
+
+def calculate_memory(request: MemoryRequest) -> Report:
+    """Calculate the memory of a GPU that a training needs: weights, gradients, optimizer and activations.
+
+    With --params, activations are not counted.
+
+    Example: python -m pipelines calculate memory --model llama-3-8b --recompute --stage 3 --gpus 8 --gpu-gb 24
+    """
+    size, parameters = choose_model(request.model, request.params)
+    setup = Setup(
+        request.precision,
+        optimizer=request.optimizer,
+        rank=request.rank,
+        is_recomputed=request.recompute,
+        stage=request.stage,
+        devices=request.gpus,
+    )
+    if size:
+        return _describe_training(size, setup, request)
+    if setup.rank:
+        raise SpecError("LoRA needs the layers of the model.", "Give --model in place of --params.")
+    memory = estimate_states(parameters, setup)
+    report = _list_parts(memory, STATES)
+    report.notes.append("Activations are not counted: give --model.")
+    if request.gpu_gb is not None:
+        report.notes.append(describe_fit(memory.total / 1e9, compute_available_gb(request.gpu_gb, request.reserve_gb)))
+    return report
+
+
+def _describe_training(size: DecoderSize, setup: Setup, request: MemoryRequest) -> Report:
+    memory = estimate_training(size, request.sequence, request.batch, setup)
+    report = _list_parts(memory, PARTS)
+    if request.gpu_gb is None:
+        return report
+    available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
+    largest = find_training_batch(size, request.sequence, setup, request.gpu_gb, request.reserve_gb)
+    report.add("largest batch of a GPU", largest, "sequences", "largest_batch")
+    changes = list_training_changes(size, request.sequence, request.batch, setup, available_gb)
+    report.notes += describe_changes(memory.total / 1e9, available_gb, changes)
+    return report
+
+
+def _list_parts(memory: TrainingMemory, names: tuple[str, ...]) -> Report:
+    report = Report("Memory of a GPU")
+    for name in names:
+        report.add(name, getattr(memory, name) / 1e9, "GB", name)
+    report.add("total", memory.total / 1e9, "GB", "training_memory")
+    return report

@@ -1,0 +1,270 @@
+"""`python -m pipelines calculate time`: time and cost of a training, on demand, on spot and with a savings plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.calculate.inputs import (
+    ModelOption,
+    MonthShareOption,
+    ParamsOption,
+    RankOption,
+    RateOption,
+    RecomputeOption,
+    RestartOption,
+    StageOption,
+    choose_interruptions,
+    choose_model,
+    choose_peak_flops,
+    parse_limits,
+)
+from pipelines.cli.calculate.output import Report
+from pipelines.errors import SpecError
+from pipelines.planning import training_cost as costs
+from pipelines.planning.checkpoints import (
+    compute_checkpoint_bytes,
+    compute_daly_interval_s,
+    compute_mean_time_s,
+    estimate_save_s,
+)
+from pipelines.planning.confidence import SAMPLES, Range, estimate_band
+from pipelines.planning.sizes import require_choice, require_not_negative, require_positive, require_share
+from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
+from pipelines.planning.training_time import count_attention_flops, count_token_flops
+
+BAND_NOTE = (
+    f"A band comes from {SAMPLES} samples with a fixed seed: each range is uniform and independent of the others. Its "
+    "extremes are those of all ends of the ranges. What the formulas leave out is in neither."
+)
+GRADIENT_BYTES = 2
+"""Bytes of a gradient on the network: 16-bit values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeRequest:
+    """The options of the command."""
+
+    tokens: Annotated[float, typer.Option(help="Tokens of the whole training, all epochs.")]
+    model: ModelOption = ""
+    params: ParamsOption = None
+    sequence: Annotated[int, typer.Option(help="Tokens of a sequence, for the attention; 0 leaves it out.")] = 0
+    rank: RankOption = 0
+    recompute: RecomputeOption = False
+    instances: Annotated[int, typer.Option(help="Number of instances.")] = 1
+    gpus: Annotated[int, typer.Option(help="GPUs of an instance.")] = 1
+    gpu: Annotated[str, typer.Option(help="Name of the GPU, as A100.")] = ""
+    peak_tflops: Annotated[float | None, typer.Option(help="Its 16-bit peak, TFLOP/s, in place of --gpu.")] = None
+    mfu: Annotated[
+        str, typer.Option(metavar="RANGE", help="Model FLOPs utilization of one instance: 0.4, or 0.3..0.5.")
+    ] = "0.3..0.5"
+    network_gbit: Annotated[float, typer.Option(help="Network of an instance, Gbit/s; 0: not counted.")] = 0
+    network_share: Annotated[float, typer.Option(help="Share of it that an all-reduce reaches: a guess.")] = 0.8
+    batch_tokens: Annotated[float, typer.Option(help="Tokens of a step on all GPUs.")] = 1e6
+    stage: StageOption = 0
+    overlap: Annotated[
+        float, typer.Option(help="Share of the computation in which the network sends: 0 adds both, 1: the longer.")
+    ] = BACKWARD_SHARE
+    usd_per_h: Annotated[float | None, typer.Option(help="Price of an instance on demand, USD an hour.")] = None
+    spot_usd_per_h: Annotated[float | None, typer.Option(help="The same on spot; needs a rate.")] = None
+    rate: RateOption = ""
+    month_share: MonthShareOption = ""
+    save_s: Annotated[float, typer.Option(help="Seconds that the training stands still for a save.")] = 60
+    write_gb_s: Annotated[
+        float | None, typer.Option(help="In place of it the throughput of the saves, GB/s: weights and Adam's states.")
+    ] = None
+    interval_s: Annotated[float | None, typer.Option(help="Work between two saves (default: Daly's optimum).")] = None
+    restart_s: RestartOption = 300
+    wait_s: Annotated[float, typer.Option(help="Seconds until there are new instances, not charged.")] = 600
+    saving: Annotated[float | None, typer.Option(help="Saving of a savings plan: 0.3 is 30 %.")] = None
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A training whose time is known for each utilization.
+
+    Attributes:
+        steps: number of steps.
+        compute_step: function from the utilization to the time of a step.
+        save_s: seconds that it stands still for a save.
+        saves: share of its work that the saves of a fixed interval take; 0 if no interval is given.
+    """
+
+    steps: float
+    compute_step: Callable[[float], StepTime]
+    save_s: float
+    saves: float
+
+    def compute_h(self, mfu: float) -> float:
+        """Return the hours without checkpoints and interruptions."""
+        return self.steps * self.compute_step(mfu).total_s / 3600
+
+    def compute_saving_h(self, mfu: float) -> float:
+        """Return the hours with the saves of the fixed interval, without interruptions."""
+        return self.compute_h(mfu) * (1 + self.saves)
+
+
+def calculate_time(request: TimeRequest) -> Report:
+    """Calculate time and cost of a training: operations, all-reduce, checkpoints, on demand, spot and savings plan.
+
+    A figure has a band, from the ranges of --mfu and of the interruptions.
+
+    Example: python -m pipelines calculate time --params 7e9 --tokens 1e9 --instances 2 --gpus 8 --gpu A100
+    --network-gbit 400 --usd-per-h 32.77 --spot-usd-per-h 12 --month-share 0.05..0.1
+    """
+    report = Report("Time and cost of a training")
+    mfu = parse_limits("--mfu", request.mfu)
+    for limit in (mfu.low, mfu.high):
+        require_share("mfu", limit, is_zero_allowed=False)
+    require_choice("stage", request.stage, PASSES)
+    training = _describe_steps(report, request, mfu)
+    hours = _add_band(report, "time without interruptions", "h", "work", training.compute_h, mfu=mfu)
+    if training.saves:
+        hours = _add_band(report, "time with saves", "h", "time_with_saves", training.compute_saving_h, mfu=mfu)
+    on_demand_usd = None
+    if request.usd_per_h is not None:
+        on_demand_usd = costs.compute_cost_usd(hours, request.instances, request.usd_per_h)
+        factor = on_demand_usd / hours
+        compute_usd = _scale(training.compute_saving_h, factor)
+        _add_band(report, "cost on demand", "USD", "on_demand_usd", compute_usd, mfu=mfu)
+    if request.saving is not None:
+        if on_demand_usd is None:
+            raise SpecError("--saving needs --usd-per-h, the price on demand.")
+        plan_usd = costs.compute_savings_plan_usd(on_demand_usd, request.saving)
+        compute_usd = _scale(training.compute_saving_h, plan_usd / hours)
+        _add_band(report, "cost with the savings plan", "USD", "savings_plan_usd", compute_usd, mfu=mfu)
+        report.add("use at which it pays", costs.compute_break_even_use(request.saving), "share", "break_even_use")
+    if request.spot_usd_per_h is not None:
+        _add_spot(report, request, training, mfu, request.spot_usd_per_h, on_demand_usd)
+    elif request.rate or request.month_share:
+        raise SpecError("interruptions need --spot-usd-per-h, the price on spot.")
+    if any(figure.band for figure in report.figures):
+        report.notes.append(BAND_NOTE)
+    return report
+
+
+def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Training:
+    """Add operations, and computation and communication of a step."""
+    for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
+        require_positive(name, value, 1e18)
+        if value < 1:
+            raise SpecError(f"{name} must be at least 1, not {value:g}.")
+    require_not_negative("network_gbit", request.network_gbit)
+    require_share("network_share", request.network_share, is_zero_allowed=False)
+    size, parameters = choose_model(request.model, request.params)
+    if request.rank and not size:
+        raise SpecError("LoRA needs the layers of the model.", "Give --model in place of --params.")
+    if request.sequence and not size:
+        raise SpecError("--sequence needs --model, whose attention it is for.")
+    attention = count_attention_flops(size, request.sequence) if size and request.sequence else 0.0
+    is_lora = bool(request.rank)
+    token_flops = count_token_flops(parameters, is_recomputed=request.recompute, is_lora=is_lora, attention=attention)
+    trained = size.count_lora_parameters(request.rank) if size and is_lora else parameters
+    peak_flops = choose_peak_flops(request.gpu, request.peak_tflops)
+    network_gb_s = request.network_gbit * request.network_share / 8
+    cluster = costs.Cluster(request.instances, request.gpus, peak_flops, network_gb_s)
+    step_flops = token_flops * min(request.batch_tokens, request.tokens)
+
+    def compute_step(mfu: float) -> StepTime:
+        return costs.estimate_step_of_training(
+            step_flops, cluster, mfu, GRADIENT_BYTES * trained, stage=request.stage, overlap=request.overlap
+        )
+
+    report.add("operations", token_flops * request.tokens, "FLOP", "flops")
+    save_s = _choose_save_s(report, request, trained)
+    saves = save_s / request.interval_s if request.interval_s else 0.0
+    training = _Training(token_flops * request.tokens / step_flops, compute_step, save_s, saves)
+    _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained)
+    return training
+
+
+def _choose_save_s(report: Report, request: TimeRequest, trained: float) -> float:
+    """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
+    if request.interval_s is not None:
+        require_positive("interval_s", request.interval_s)
+    if request.write_gb_s is None:
+        require_positive("save_s", request.save_s)
+        return request.save_s
+    checkpoint_bytes = compute_checkpoint_bytes(trained)
+    save_s = estimate_save_s(checkpoint_bytes, request.write_gb_s)
+    report.add("checkpoint", checkpoint_bytes / 1e9, "GB", "checkpoint")
+    report.add("save", save_s, "s", "save")
+    return save_s
+
+
+def _add_steps(report: Report, request: TimeRequest, training: _Training, mfu: Range, gradient_bytes: float) -> None:
+    step = training.compute_step(mfu.middle)
+    computation = lambda mfu: training.compute_step(mfu).computation_s  # noqa: E731 - one of three
+    _add_band(report, "computation of a step", "s", "computation", computation, mfu=mfu)
+    if request.instances == 1:
+        return
+    report.add("communication of a step", step.communication_s, "s", "communication")
+    _add_band(report, "step", "s", "step", lambda mfu: training.compute_step(mfu).total_s, mfu=mfu)
+    _add_band(
+        report, "scaling efficiency", "share", "efficiency", lambda mfu: training.compute_step(mfu).efficiency, mfu=mfu
+    )
+    needed_gb_s = compute_needed_bandwidth_gb_s(
+        gradient_bytes, request.instances, step.computation_s, overlap=request.overlap, stage=request.stage
+    )
+    report.add("network for an efficiency of 0.9", 8 * needed_gb_s, "Gbit/s", "needed_bandwidth")
+    if not request.network_gbit:
+        report.notes.append("The network is not counted: give --network-gbit.")
+
+
+def _add_spot(
+    report: Report,
+    request: TimeRequest,
+    training: _Training,
+    mfu: Range,
+    spot_usd_per_h: float,
+    on_demand_usd: float | None,
+) -> None:
+    """Add time, loss and cost on spot."""
+    per_h = choose_interruptions(request.rate, request.month_share)
+    mean_s = compute_mean_time_s(per_h.middle, request.instances)
+    interval_s = request.interval_s
+    if interval_s is None:
+        interval_s = compute_daly_interval_s(training.save_s, mean_s)
+        report.add("interval of the saves", interval_s / 60, "min", "daly")
+    middle = costs.Interruptions(per_h.middle, interval_s, training.save_s, request.restart_s, request.wait_s)
+
+    def compute(mfu: float, per_h: float) -> costs.SpotCost:
+        work_s = training.compute_h(mfu) * 3600
+        return costs.estimate_spot_cost(work_s, request.instances, spot_usd_per_h, replace(middle, per_h=per_h))
+
+    readers: dict[str, tuple[str, str, Callable[[costs.SpotCost], float]]] = {
+        "interruptions on spot": ("", "interruptions", lambda spot: spot.run.interruptions),
+        "lost to interruptions": ("h", "lost", lambda spot: spot.run.lost_s / 3600),
+        "time on spot": ("h", "elapsed", lambda spot: spot.elapsed_s / 3600),
+        "cost on spot": ("USD", "spot_usd", lambda spot: spot.cost_usd),
+    }
+    for name, (unit, formula, read) in readers.items():
+        _add_band(report, name, unit, formula, _read_spot(read, compute), mfu=mfu, per_h=per_h)
+    if on_demand_usd is not None:
+        saving = 1 - compute(mfu.middle, per_h.middle).cost_usd / on_demand_usd
+        report.notes.append(
+            f"Spot saves {100 * saving:.0f} %." if saving > 0 else f"Spot costs {-100 * saving:.0f} % more."
+        )
+
+
+def _add_band(
+    report: Report, name: str, unit: str, formula: str, compute: Callable[..., float], **ranges: Range
+) -> float:
+    """Add a figure at the middle of its ranges, with its band if a range has two ends; return the figure."""
+    value = compute(**{key: limits.middle for key, limits in ranges.items()})
+    is_known = all(limits.low == limits.high for limits in ranges.values())
+    report.add(name, value, unit, formula, None if is_known else estimate_band(compute, ranges))
+    return value
+
+
+def _read_spot(
+    read: Callable[[costs.SpotCost], float], compute: Callable[[float, float], costs.SpotCost]
+) -> Callable[..., float]:
+    return lambda mfu, per_h: read(compute(mfu, per_h))
+
+
+def _scale(compute: Callable[[float], float], factor: float) -> Callable[..., float]:
+    return lambda mfu: factor * compute(mfu)

@@ -1,0 +1,131 @@
+"""`python -m pipelines plan`: what to train on, what it costs and how long it takes, before anything is started."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.options import JsonOption, parse_day
+from pipelines.cli.prices import AsOfOption, list_regions
+from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.errors import SpecError
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.planning.recommendation.options import Recommendation
+
+
+ParamsOption = Annotated[str, typer.Option(help="Parameters of a language model, such as 7e9.")]
+TokensOption = Annotated[str, typer.Option(help="Tokens of its training, all epochs together, such as 1e9.")]
+MethodOption = Annotated[str, typer.Option(help="full: all weights are trained (default); lora: low-rank matrices.")]
+PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16 or fp32.")]
+SequenceOption = Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")]
+OptimizerOption = Annotated[str, typer.Option(help="adam (default), adam8bit, momentum or sgd.")]
+LikeOption = Annotated[
+    str, typer.Option(metavar="MODEL[@VERSION]", help="Instead: a training like those of a model, or of a job.")
+]
+PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
+DeadlineOption = Annotated[str, typer.Option(help="Until when: 90m, 24h, 3d, a day or a time in UTC.")]
+BudgetOption = Annotated[str, typer.Option(metavar="USD", help="Highest cost.")]
+PlanRegionsOption = Annotated[
+    list[str] | None, typer.Option("--regions", help="AWS regions, separated by commas (default: AWS_REGION).")
+]
+AllowOption = Annotated[
+    list[str] | None, typer.Option(help="Instance types or patterns such as ml.g5.*, separated by commas.")
+]
+MaxInstancesOption = Annotated[int | None, typer.Option(help="Largest number of instances (default: 8).")]
+PngOption = Annotated[str, typer.Option(metavar="FILE", help="Also draw the chart of time and cost.")]
+HtmlOption = Annotated[str, typer.Option(metavar="FILE", help="Also write an HTML page.")]
+
+
+def run_command(
+    params: ParamsOption = "",
+    tokens: TokensOption = "",
+    method: MethodOption = "",
+    precision: PrecisionOption = "",
+    sequence: SequenceOption = None,
+    optimizer: OptimizerOption = "",
+    like: LikeOption = "",
+    model: PlannedModelOption = "",
+    deadline: DeadlineOption = "",
+    budget: BudgetOption = "",
+    regions: PlanRegionsOption = None,
+    allow: AllowOption = None,
+    max_instances: MaxInstancesOption = None,
+    as_of: AsOfOption = "",
+    png: PngOption = "",
+    html: HtmlOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Recommend instances for a training: time, cost on demand and on spot, risk, and why others were left out.
+
+    Nothing is started. What is not known, such as the saving by spot without past jobs, is said, and never invented.
+    """
+    day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
+    size = {
+        "parameters": _parse_number("--params", params),
+        "tokens": _parse_number("--tokens", tokens),
+        **{"method": method, "precision": precision, "sequence": sequence, "optimizer": optimizer},
+        **{"model": model, "max_instances": max_instances},
+    }
+    given: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
+    regions_and_types = {"regions": list_regions(_split(regions)), "allow": _split(allow)}
+    recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **given}, deadline, budget, now)
+    _show(recommendation, png, html, as_json, now.date())
+
+
+def _plan(inputs: Mapping[str, Any], deadline: str, budget: str, now: dt.datetime) -> Recommendation:
+    from pipelines.costs.ledger import Ledger
+    from pipelines.planning.recommendation.inputs import PlanInputs, build_request
+    from pipelines.planning.recommendation.limits import Limits, parse_budget, parse_deadline
+    from pipelines.planning.recommendation.recommend import recommend
+
+    limits = Limits(parse_deadline(deadline, now), parse_budget(budget))
+    return recommend(build_request(PlanInputs(**inputs), limits, Ledger.open().read_rows()))
+
+
+def _show(recommendation: Recommendation, png: str, html: str, as_json: bool, today: dt.date) -> None:
+    """Write chart and page, then JSON, or the table and the sentences.
+
+    Raises:
+        DataError: nothing is within the limits; the message says what would fit. A retry cannot help.
+    """
+    from pipelines.planning.recommendation import report
+    from pipelines.planning.recommendation.recommend import require_option
+
+    if png:
+        log.info("chart written to %s", report.draw_front(Path(png), recommendation))
+    if html:
+        log.info("page written to %s", report.write_page(Path(html), recommendation, today))
+    if as_json:
+        write_json(recommendation.to_record())
+    elif recommendation.options:
+        make_console().print(report.build_table(recommendation, "Options within the limits"))
+        for line in (*report.format_lines(recommendation, today), "", "Left out:"):
+            write_line(line)
+    if not as_json:
+        for line in report.format_exclusions(recommendation):
+            write_line(f"- {line}")
+    require_option(recommendation)
+
+
+def _parse_number(option: str, text: str) -> float | None:
+    """Return the number of an option; None if it is empty.
+
+    Raises:
+        SpecError: it is not a number. A retry cannot help.
+    """
+    if not text:
+        return None
+    try:
+        return float(text.replace("_", ""))
+    except ValueError:
+        raise SpecError(f"{option} {text!r} is not a number.", "Write it as 7e9 or 7000000000.") from None
+
+
+def _split(values: list[str] | None) -> list[str]:
+    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]

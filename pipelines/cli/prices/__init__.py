@@ -1,0 +1,103 @@
+"""`python -m pipelines prices`: renew the prices of instance types, and show those that are used."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.options import JsonOption, parse_day
+from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.errors import SpecError
+
+app = typer.Typer(no_args_is_help=True, help="Renew the prices of instance types, and show those that are used.")
+
+AsOfOption = Annotated[
+    str, typer.Option("--as-of", metavar="YYYY-MM-DD", help="Use tables of this day or earlier (default: the newest).")
+]
+RegionsOption = Annotated[
+    list[str] | None, typer.Option("--region", help="AWS region; may be repeated (default: AWS_REGION).")
+]
+
+
+@app.command("refresh")
+def refresh(
+    regions: RegionsOption = None,
+    days: Annotated[int, typer.Option(min=1, max=90, help="Days of the spot price history.")] = 30,
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="File to write (default: prices/TODAY.json of the project).")
+    ] = "",
+) -> None:
+    """Request today's prices from AWS, and write them as a dated table: on demand, spot, savings plans.
+
+    It needs pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
+    """
+    from pipelines.costs.price_refresh import refresh_prices, write_prices
+
+    table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
+    path = write_prices(table, Path(out) if out else None)
+    for group in table.prices:
+        plans = sum(len(prices) for prices in group.savings_plan_usd_per_hour.values())
+        write_line(
+            f"{group.regions[0]}: {len(group.usd_per_hour)} price(s) on demand, {len(group.spot_saving)} saving(s) by "
+            f"spot, {plans} price(s) with savings plans."
+        )
+    write_line(f"Written to {path}.")
+
+
+@app.command("show")
+def show(
+    regions: RegionsOption = None,
+    as_of: AsOfOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the prices that are used, with their dates."""
+    from rich.table import Table
+
+    from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
+
+    day = parse_day("--as-of", as_of) if as_of else None
+    rows = []
+    for region in list_regions(regions):
+        savings, one_year = list_spot_savings(region, day), list_plan_prices(region, "1y", day)
+        plans = {"plan_1y_usd_h": one_year, "plan_3y_usd_h": list_plan_prices(region, "3y", day)}
+        for name, price in sorted(list_dated_prices(region, day).items()):
+            rows.append(
+                {
+                    "region": region,
+                    "instance_type": name,
+                    "usd_h": price.usd_h,
+                    "spot_saving": savings.get(name),
+                    **{column: prices[name].usd_h if name in prices else None for column, prices in plans.items()},
+                    "date": price.date,
+                    "source": price.source,
+                }
+            )
+    if as_json:
+        write_json(rows)
+        return
+    table = Table(title="Prices of training, USD per hour")
+    for title in ("region", "instance type", "on demand", "spot saves", "plan 1 y", "plan 3 y", "as of"):
+        table.add_column(title)
+    for row in rows:
+        saving = "unknown" if row["spot_saving"] is None else f"{row['spot_saving']:.0%}"
+        terms = ["unknown" if row[name] is None else str(row[name]) for name in ("plan_1y_usd_h", "plan_3y_usd_h")]
+        table.add_row(
+            str(row["region"]), str(row["instance_type"]), str(row["usd_h"]), saving, *terms, str(row["date"])
+        )
+    make_console().print(table)
+
+
+def list_regions(regions: list[str] | None) -> list[str]:
+    """Return the regions of the option, else that of the environment.
+
+    Raises:
+        SpecError: there is none. A retry cannot help.
+    """
+    names = regions or [os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""]
+    if "" in names:
+        raise SpecError("the region of the prices is not known.", "Give --region, or set AWS_REGION.")
+    return list(dict.fromkeys(names))

@@ -1,0 +1,51 @@
+"""Measure the share of its time that a training reads its data, for a script that reads all rows before it trains.
+
+`container/torch/waiting.py` measures the same share of a script that reads its data batch by batch. This module is part
+of the training job's bundle, so it imports only the standard library.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+METRIC = "data_wait_share"
+"""Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
+
+
+class DataWait:
+    """Measure how long a training reads its data, and how long it runs in all, from the creation of this object.
+
+    A training that resumes reads its data again: with the state of a checkpoint, the share is that of all its starts.
+    """
+
+    def __init__(self) -> None:
+        self._started_s, self._waited_s = time.monotonic(), 0.0
+        self._earlier_s = 0.0
+
+    def end_reading(self) -> None:
+        """Note that all rows have been read, and that the training begins."""
+        self._waited_s += time.monotonic() - self._started_s
+
+    @property
+    def share(self) -> float:
+        """Share of the time so far that the training read, from 0 to 1."""
+        state = self.state_dict()
+        return state["waited_s"] / state["total_s"] if state["total_s"] > 0 else 0.0
+
+    def report(self) -> dict[str, float]:
+        """Print the share for the ledger of costs, and return it as a metric for `Tracker.finish`."""
+        share = self.share
+        sys.stdout.write(f"{METRIC}={share:.3f};\n")
+        sys.stdout.flush()
+        return {METRIC: round(share, 3)}
+
+    def state_dict(self) -> dict[str, float]:
+        """Return the seconds so far, for a checkpoint."""
+        return {"waited_s": self._waited_s, "total_s": self._earlier_s + time.monotonic() - self._started_s}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Add the seconds of a checkpoint; of one without them, saved by an older script, nothing is added."""
+        self._waited_s += float(state.get("waited_s", 0.0))
+        self._earlier_s += float(state.get("total_s", 0.0))

@@ -1,0 +1,27 @@
+"""Define what is known about a job before it starts: why its type was chosen, and its predicted time and cost."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PREDICTIONS = ("predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd")
+"""Fields of a job with the prediction of its training time and cost: as corrected by past jobs, and without."""
+
+
+class Prediction(BaseModel):
+    """The choice of an instance type, with the prediction; all fields are none if the task named the type itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    instance_choice: str | None = None
+    """Why the instance type was chosen; none if the task named it itself."""
+    predicted_s: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Predicted training time, seconds."""
+    predicted_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Predicted cost, USD."""
+    uncorrected_s: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Predicted training time before past jobs corrected it, seconds."""
+    uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Predicted cost before past jobs corrected it, USD."""
+    prediction_basis: str | None = None
+    """What the prediction comes from: `formula`, or `history` for past jobs."""

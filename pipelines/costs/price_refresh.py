@@ -1,0 +1,174 @@
+"""Request today's prices of instance types from AWS, and write them as a dated table of the project.
+
+On-demand prices come from AWS's price list, the typical saving by spot from EC2's spot price history, and savings plans
+from their list of rates. It is written by AWS's documentation, and was tested with stubs only, not with AWS.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+from pipelines.costs.price_list import API_REGION, request_ec2_prices, request_type_prices
+from pipelines.costs.price_tables import FOLDER, PlanTerm, PriceTable, RegionGroup
+from pipelines.errors import DataError, InvalidError, ServiceError
+from pipelines.settings import settings
+from pipelines.system.files import replace_file
+from pipelines.system.log import log
+
+PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
+"""Maps the duration of a savings plan, seconds, to its term."""
+TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
+"""Usage type of training on an instance type, in the list of rates."""
+PRODUCT = "Linux/UNIX"
+MAX_TYPES = 100
+"""Instance types in one request for the spot price history."""
+Answer = TypeVar("Answer")
+
+
+def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTable:
+    """Request today's prices of regions.
+
+    Args:
+        regions: AWS regions.
+        days: days of the spot price history whose median counts.
+        today: date of the table.
+
+    Raises:
+        InvalidError: a region has no prices, they are not in USD, or AWS denies access. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
+    """
+    return PriceTable(
+        as_of=today,
+        source="AWS Price List API",
+        note=f"spot_saving: 1 - median of EC2's spot prices of {days} days / EC2's on-demand price. Managed spot of "
+        "SageMaker may differ. savings_plan_usd_per_hour: without upfront payment.",
+        prices=[_request_region(region, days) for region in regions],
+    )
+
+
+def write_prices(table: PriceTable, path: Path | None = None) -> Path:
+    """Write a table whole, replacing that of the same day, and return its path.
+
+    Args:
+        table: table of prices.
+        path: file to write; None: the file of the table's day in the project.
+    """
+    path = path or settings().project / FOLDER / f"{table.as_of}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(path) as temporary:
+        temporary.write_text(table.model_dump_json(indent=2, exclude_defaults=True) + "\n", encoding="utf-8")
+    return path
+
+
+def _request_region(region: str, days: int) -> RegionGroup:
+    prices = request_type_prices(region, "Training")
+    if not prices:
+        raise DataError(f"AWS's price list has no prices of SageMaker training in {region}.", "Check the spelling.")
+    hosting = request_type_prices(region, "Hosting")
+    return RegionGroup(
+        regions=[region],
+        usd_per_hour=dict(sorted(prices.items())),
+        hosting_usd_per_hour={name: usd for name, usd in sorted(hosting.items()) if usd != prices.get(name)},
+        spot_saving=_request_spot_savings(region, sorted(prices), days),
+        savings_plan_usd_per_hour=_request_plan_prices(region),
+    )
+
+
+def _request_spot_savings(region: str, names: Sequence[str], days: int) -> dict[str, float]:
+    """Return the typical saving by spot of each instance type that EC2 offers as spot."""
+    ec2_prices = request_ec2_prices(region)
+    types = [name.removeprefix("ml.") for name in names if name.removeprefix("ml.") in ec2_prices]
+    spot_prices: dict[str, list[float]] = {}
+    for begin in range(0, len(types), MAX_TYPES):
+        for entry in _request_spot_history(region, types[begin : begin + MAX_TYPES], days):
+            spot_prices.setdefault(entry["InstanceType"], []).append(float(entry["SpotPrice"]))
+    savings = {
+        f"ml.{name}": 1 - median(usd) / ec2_prices[name] for name, usd in spot_prices.items() if name in ec2_prices
+    }
+    return {name: round(share, 4) for name, share in sorted(savings.items()) if 0 <= share < 1}
+
+
+def _request_spot_history(region: str, types: Sequence[str], days: int) -> list[dict[str, Any]]:
+    end = dt.datetime.now(dt.UTC)
+
+    def request() -> list[dict[str, Any]]:
+        pages = (
+            _create_client("ec2", region)
+            .get_paginator("describe_spot_price_history")
+            .paginate(
+                InstanceTypes=list(types),
+                ProductDescriptions=[PRODUCT],
+                StartTime=end - dt.timedelta(days=days),
+                EndTime=end,
+            )
+        )
+        return [entry for page in pages for entry in page["SpotPriceHistory"]]
+
+    return _call("EC2's spot price history", "ec2:DescribeSpotPriceHistory", request)
+
+
+def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
+    """Return the prices of training with savings plans by term; empty, with a warning, if AWS denies access to them."""
+    fields = {
+        "savingsPlanTypes": ["SageMaker"],
+        "savingsPlanPaymentOptions": ["No Upfront"],
+        "products": ["SageMaker"],
+        "filters": [{"name": "region", "values": [region]}],
+    }
+
+    def request() -> list[dict[str, Any]]:
+        client, token, rates = _create_client("savingsplans", API_REGION), "", []
+        while True:
+            more = {"nextToken": token} if token else {}
+            page = client.describe_savings_plans_offering_rates(**fields, **more)
+            rates += page["searchResults"]
+            token = page.get("nextToken", "")
+            if not token:
+                return rates
+
+    try:
+        rates = _call("the list of savings plans", "savingsplans:DescribeSavingsPlansOfferingRates", request)
+    except InvalidError as error:
+        log.warning("the prices of savings plans are not known: %s", error)
+        return {}
+    prices: dict[PlanTerm, dict[str, float]] = {}
+    for rate in rates:
+        offering, usage = rate["savingsPlanOffering"], TRAINING_USAGE.search(rate.get("usageType", ""))
+        term = PLAN_SECONDS.get(int(offering["durationSeconds"]))
+        if usage and term and offering["currency"] == "USD":
+            prices.setdefault(term, {})[usage[1]] = float(rate["rate"])
+    return {term: dict(sorted(by_type.items())) for term, by_type in sorted(prices.items())}
+
+
+def _create_client(service: str, region: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
+    return boto3.client(service, region_name=region, config=config)
+
+
+def _call(subject: str, permission: str, request: Callable[[], Answer]) -> Answer:
+    """Call AWS, and turn its errors into ours.
+
+    Raises:
+        InvalidError: AWS denies access, or refuses the request. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return request()
+    except ClientError as error:
+        details, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status < 500 and "Throttl" not in details["Code"] and details["Code"] != "RequestLimitExceeded":
+            text = f"AWS denies access to {subject}: {details['Code']}: {details['Message']}."
+            raise InvalidError(text, f"Allow {permission}.") from None
+        raise ServiceError(f"{subject} failed: {details['Code']}.", "Run it again later.") from None
+    except BotoCoreError as error:
+        raise ServiceError(f"{subject} does not answer: {error}.", "Try again.") from None

@@ -1,0 +1,70 @@
+"""Processing jobs that run, and do nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from pipelines.costs.prices import Component
+from pipelines.idle.kinds import Resource, read_peak
+from pipelines.idle.names import KindName
+from pipelines.serving.endpoint_resources import read_tags
+
+NAMESPACE, DIMENSION = "/aws/sagemaker/ProcessingJobs", "Host"
+
+
+class ProcessingKind:
+    """Processing jobs. They are used if the CPU of one of their instances was above a limit.
+
+    Args:
+        sagemaker: boto3 client of SageMaker.
+        cloudwatch: boto3 client of CloudWatch.
+        cpu_percent: limit of the CPU, percent of one core.
+    """
+
+    name: KindName = "processing"
+    component: Component = "Training"
+
+    def __init__(self, sagemaker: Any, cloudwatch: Any, cpu_percent: float) -> None:
+        self.sagemaker, self.cloudwatch, self.cpu_percent = sagemaker, cloudwatch, cpu_percent
+
+    def list_names(self) -> list[str]:
+        """Return the names of the processing jobs that are InProgress, sorted."""
+        pages = self.sagemaker.get_paginator("list_processing_jobs").paginate(StatusEquals="InProgress")
+        return sorted(item["ProcessingJobName"] for page in pages for item in page["ProcessingJobSummaries"])
+
+    def find(self, name: str) -> Resource | None:
+        """Return a job; None if it has no instances any more, or not yet."""
+        try:
+            job = self.sagemaker.describe_processing_job(ProcessingJobName=name)
+        except ClientError as error:
+            if "Could not find" in str(error):
+                return None
+            raise
+        begin, arn = job.get("ProcessingStartTime"), job["ProcessingJobArn"]
+        if job["ProcessingJobStatus"] != "InProgress" or begin is None:
+            return None
+        cluster = job["ProcessingResources"]["ClusterConfig"]
+        instances = {cluster["InstanceType"]: int(cluster["InstanceCount"])}
+        return Resource(name, arn, instances, begin, read_tags(self.sagemaker, arn), job)
+
+    def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
+        """Return whether the CPU of an instance was above the limit; None if CloudWatch lacks the values of one."""
+        (count,) = resource.instances.values()
+        hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
+        peaks = [read_peak(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now)) for host in hosts]
+        if any(peak is not None and peak >= self.cpu_percent for peak in peaks):
+            return True
+        return None if None in peaks else False
+
+    def stop(self, resource: Resource, why: str) -> bool:
+        """Begin to stop it. What it did is lost, unless it has uploaded it."""
+        try:
+            self.sagemaker.stop_processing_job(ProcessingJobName=resource.name)
+        except ClientError as error:
+            if "is in status" not in str(error) and "Could not find" not in str(error):
+                raise
+            return False
+        return True

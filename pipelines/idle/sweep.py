@@ -1,0 +1,137 @@
+"""Find the resources that run and that nobody uses, report what each costs, and stop those that may be stopped."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipelines.costs.charges import format_usd
+from pipelines.costs.deployment_forecast import FULL_MONTH_H
+from pipelines.costs.prices import find_price
+from pipelines.errors import DataError
+from pipelines.idle.kinds import Kind, Resource
+from pipelines.idle.names import KindName
+from pipelines.serving.undeployment import KEEP_TAG
+from pipelines.system.aws_errors import translate_aws_errors
+from pipelines.system.log import log
+
+Use = Literal["used", "idle", "unknown"]
+"""Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
+Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
+"""idle: only listed. exempt: idle, but its tag leeway:keep says that it stays. unknown: its use is not known, so it is
+never stopped. used_again: it was used between the look and the stop. gone: somebody else stopped it meanwhile."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A resource that nobody uses, or whose use is not known."""
+
+    kind: KindName
+    name: str
+    outcome: Outcome
+    usd_month: float | None
+    """Cost of a full month at the on-demand price, US dollars; None if no price is known."""
+
+    @property
+    def label(self) -> str:
+        """Kind and name."""
+        return f"{self.kind} {self.name}"
+
+
+def get_now() -> dt.datetime:
+    """Return the present, UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+def sweep(
+    kinds: Sequence[Kind],
+    idle: dt.timedelta,
+    stop: Collection[KindName],
+    region: str,
+    clock: Callable[[], dt.datetime] = get_now,
+) -> list[Finding]:
+    """Find what is idle, log it with its cost, and stop what may be stopped. Idempotent.
+
+    Before a stop, it looks again: what was used or changed meanwhile is not stopped.
+
+    Args:
+        kinds: the kinds of resources.
+        idle: time without a use after which a resource is idle.
+        stop: kinds whose idle resources are stopped; the others are only listed.
+        region: region of the prices.
+        clock: function that returns the present, UTC.
+
+    Raises:
+        InvalidError: AWS denies a request. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
+    """
+    findings = []
+    for kind in kinds:
+        with translate_aws_errors("SageMaker or CloudWatch"):
+            for name in kind.list_names():
+                resource = kind.find(name)
+                use = judge(kind, resource, idle, clock()) if resource else "used"
+                if resource and use != "used":
+                    outcome = _handle(kind, resource, use, idle, stop, clock)
+                    findings.append(_report(kind, resource, outcome, idle, region))
+    return findings
+
+
+def judge(kind: Kind, resource: Resource, idle: dt.timedelta, now: dt.datetime) -> Use:
+    """Return whether a resource was used, or changed, within the time `idle` until now."""
+    begin = now - idle
+    if resource.changed_at >= begin:
+        return "used"
+    return {True: "used", False: "idle", None: "unknown"}[kind.is_used(resource, begin, now)]  # type: ignore[return-value]
+
+
+def _handle(
+    kind: Kind,
+    resource: Resource,
+    use: Use,
+    idle: dt.timedelta,
+    stop: Collection[KindName],
+    clock: Callable[[], dt.datetime],
+) -> Outcome:
+    """Stop an idle resource if that is allowed, and return what was done."""
+    if use == "unknown":
+        return "unknown"
+    if KEEP_TAG in resource.tags or kind.name not in stop:
+        return "exempt" if KEEP_TAG in resource.tags else "idle"
+    newer = kind.find(resource.name)
+    if newer and (KEEP_TAG in newer.tags or judge(kind, newer, idle, clock()) != "idle"):
+        return "exempt" if KEEP_TAG in newer.tags else "used_again"
+    return "stopped" if newer and kind.stop(newer, f"nobody used it for {_format(idle)}") else "gone"
+
+
+def _report(kind: Kind, resource: Resource, outcome: Outcome, idle: dt.timedelta, region: str) -> Finding:
+    finding = Finding(kind.name, resource.name, outcome, _compute_usd_month(kind, resource, region))
+    types = ", ".join(f"{count} x {name}" for name, count in resource.instances.items()) or "no instance"
+    cost = "price not known" if finding.usd_month is None else f"{format_usd(finding.usd_month)} a month"
+    texts = {
+        "idle": f"nobody used it for {_format(idle)}; it is only listed",
+        "exempt": f"nobody used it for {_format(idle)}; it stays, because it has the tag {KEEP_TAG}",
+        "unknown": "CloudWatch or SageMaker does not say whether somebody uses it; it is not stopped",
+        "stopped": f"nobody used it for {_format(idle)}; stopped",
+        "used_again": "it was used between the look and the stop; it is not stopped",
+        "gone": "somebody else stopped it meanwhile",
+    }
+    log.info("%s (%s, %s): %s", finding.label, types, cost, texts[outcome])
+    return finding
+
+
+def _compute_usd_month(kind: Kind, resource: Resource, region: str) -> float | None:
+    try:
+        return sum(
+            find_price(instance_type, region, kind.component).usd_h * count * FULL_MONTH_H
+            for instance_type, count in resource.instances.items()
+        )
+    except DataError:
+        return None
+
+
+def _format(idle: dt.timedelta) -> str:
+    minutes = round(idle.total_seconds() / 60)
+    return f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"

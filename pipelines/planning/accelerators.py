@@ -1,0 +1,67 @@
+"""List the GPUs and AWS's own accelerators with their peaks, from the data sheets of their makers. Needs no library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NVIDIA = "data sheet of NVIDIA, dense (without sparsity)"
+NEURON = "AWS Neuron documentation, architecture of the chip"
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A GPU or another accelerator. What is not known is None.
+
+    Attributes:
+        flops: peak of dense 16-bit multiplications (fp16, and bf16 if `has_bf16`), FLOP/s.
+        bandwidth_gb_s: bandwidth of its memory, 10^9 bytes a second.
+        has_bf16: whether it multiplies bf16 at that peak. Turing and Volta multiply only fp16.
+        link_gb_s: bandwidth of NVLink or NeuronLink, both directions together, 10^9 bytes a second, where an instance
+            has several that are connected by it.
+        is_neuron: whether programs need the AWS Neuron SDK instead of CUDA.
+        source: source of the figures.
+    """
+
+    flops: float | None = None
+    bandwidth_gb_s: float | None = None
+    has_bf16: bool | None = True
+    link_gb_s: float | None = None
+    is_neuron: bool = False
+    source: str = NVIDIA
+
+
+ACCELERATORS = {
+    "B300": Accelerator(None, None, link_gb_s=1800, source="peaks are not known; NVLink: data sheet of NVIDIA"),
+    "B200": Accelerator(2.25e15, 8000, link_gb_s=1800),
+    "H200": Accelerator(989e12, 4800, link_gb_s=900),
+    "H100 PCIe": Accelerator(756e12, 2000),
+    "H100": Accelerator(989e12, 3350, link_gb_s=900),
+    # The A100 with 80 GB has 2,039 GB/s.
+    "A100": Accelerator(312e12, 1555, link_gb_s=600),
+    "L40S": Accelerator(362e12, 864),
+    "L4": Accelerator(121e12, 300),
+    "A10G": Accelerator(70e12, 600),
+    "V100": Accelerator(125e12, 900, has_bf16=False, link_gb_s=300),
+    "T4": Accelerator(65e12, 320, has_bf16=False),
+    "RTX PRO 4500": Accelerator(source="not known"),
+    "RTX PRO Server 6000": Accelerator(source="not known"),
+    "Trainium": Accelerator(190e12, 820, is_neuron=True, source=NEURON),
+    "Trainium2": Accelerator(667e12, 2900, is_neuron=True, source=NEURON),
+    "Inferentia2": Accelerator(190e12, 820, is_neuron=True, source=NEURON),
+    "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
+}
+"""Maps the name of each GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""
+PEAK_FLOPS = {name: entry.flops for name, entry in ACCELERATORS.items() if entry.flops}
+"""Maps the name of each accelerator whose peak is known to the peak."""
+UNKNOWN = Accelerator(has_bf16=None, source="not known")
+"""Figures of an accelerator that is not in the table."""
+
+
+def find_peak_flops(device: str) -> float | None:
+    """Return the peak of dense 16-bit multiplications of a GPU, FLOP/s; None if it is not known.
+
+    Args:
+        device: name of the GPU, as torch gives it: "NVIDIA A100-SXM4-80GB".
+    """
+    words = f" {device.replace('-', ' ')} "
+    return next((peak for name, peak in PEAK_FLOPS.items() if f" {name} " in words), None)

@@ -1,0 +1,187 @@
+"""Find the largest batch that fits into the memory of a device, and what would make a training or an inference fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipelines.errors import SpecError
+from pipelines.planning.inference_memory import Serving, estimate_inference
+from pipelines.planning.memory import BYTES, Setup, estimate_training
+from pipelines.planning.sizes import DecoderSize, require_positive
+
+RESERVE_GB = 2.0
+"""Memory of a device that CUDA, its libraries and the gaps of the allocator take, GB. A guess: measure it."""
+MAX_BATCH = 65_536
+"""Largest batch that is tried."""
+SHARING_DEVICES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Numbers of devices that are tried."""
+LORA_RANK = 16
+"""Rank of LoRA that is tried."""
+
+Step = tuple[str, dict[str, Any]]
+"""What to change, in words, and as fields with their new values."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that makes a training or an inference fit.
+
+    Attributes:
+        text: what to change.
+        needed_gb: memory of a device after the change, without the reserve.
+    """
+
+    text: str
+    needed_gb: float
+
+
+def find_largest_batch(estimate_gb: Callable[[int], float], device_gb: float, reserve_gb: float = RESERVE_GB) -> int:
+    """Return the largest batch whose memory fits into a device; 0 if not even one sequence fits.
+
+    The memory must not shrink as the batch grows. The batch is found by bisection, and is at most `MAX_BATCH`.
+
+    Args:
+        estimate_gb: function from the number of sequences to the GB that are needed.
+        device_gb: memory of a device, GB of 10^9 bytes.
+        reserve_gb: part of it that is not for the model.
+
+    Raises:
+        SpecError: the device has no memory beside the reserve.
+    """
+    available_gb = compute_available_gb(device_gb, reserve_gb)
+    low, high = 0, MAX_BATCH + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if estimate_gb(middle) <= available_gb:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def compute_available_gb(device_gb: float, reserve_gb: float = RESERVE_GB) -> float:
+    """Return the memory of a device that is left for the model, GB.
+
+    Raises:
+        SpecError: the device has no memory beside the reserve.
+    """
+    require_positive("gpu_gb", device_gb, 1e6)
+    if not 0 <= reserve_gb < device_gb:
+        raise SpecError(f"reserve_gb must be at least 0 and less than gpu_gb ({device_gb:g}), not {reserve_gb:g}.")
+    return device_gb - reserve_gb
+
+
+def find_training_batch(size: DecoderSize, sequence: int, setup: Setup, device_gb: float, reserve_gb: float) -> int:
+    """Return the most sequences that a device can train on at once; 0 if not even one fits."""
+    return find_largest_batch(lambda batch: _train(size, sequence, batch, setup), device_gb, reserve_gb)
+
+
+def find_serving_batch(size: DecoderSize, sequence: int, serving: Serving, device_gb: float, reserve_gb: float) -> int:
+    """Return the most sequences that can be answered at once; 0 if not even one fits."""
+    return find_largest_batch(lambda batch: _serve(size, sequence, batch, serving), device_gb, reserve_gb)
+
+
+def list_training_changes(
+    size: DecoderSize, sequence: int, batch: int, setup: Setup, available_gb: float
+) -> list[Change]:
+    """Return what would make a training fit: each single change that is enough, and changes that are together.
+
+    Fewer sequences at once with more accumulation, gradient checkpointing, and sharing (ZeRO) give the same model.
+    8-bit Adam and LoRA train otherwise. Empty if the training fits, or if nothing is enough.
+    """
+    steps: list[Step] = []
+    if batch > 1:
+        steps.append((f"a batch of 1 with {batch} times the accumulation", {"batch": 1}))
+    if not setup.is_recomputed:
+        steps.append(("gradient checkpointing, which computes a third more", {"is_recomputed": True}))
+    sharing: list[Step] = [
+        (f"ZeRO stage {stage} on the {setup.devices} devices", {"stage": stage})
+        for stage in range(setup.stage + 1, 4)
+        if setup.devices > 1
+    ]
+    sharing += [(f"FSDP on {count} devices", {"stage": 3, "devices": count}) for count in _list_more(setup.devices)]
+    other: list[Step] = [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
+    other += [] if setup.rank else [(f"LoRA of rank {LORA_RANK}", {"rank": LORA_RANK})]
+
+    def measure(values: dict[str, Any]) -> float:
+        fields = {name: value for name, value in values.items() if name != "batch"}
+        return _train(size, sequence, values.get("batch", batch), replace(setup, **fields))
+
+    return _choose_changes([[*steps, *sharing], [*steps, *other]], measure, available_gb)
+
+
+def list_serving_changes(
+    size: DecoderSize, sequence: int, batch: int, serving: Serving, available_gb: float
+) -> list[Change]:
+    """Return what would make an inference fit: each single change that is enough, and changes that are together.
+
+    Empty if it fits, or if nothing is enough.
+    """
+    steps: list[Step] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
+    smaller: list[Step] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
+    smaller += [
+        (f"weights of {name}", {"precision": name})
+        for name in ("int8", "int4")
+        if BYTES[serving.precision] > BYTES[name]
+    ]
+    sharing: list[Step] = [
+        (f"{count} devices that share the model", {"devices": count})
+        for count in _list_more(serving.devices)
+        if size.heads % count == 0
+    ]
+
+    def measure(values: dict[str, Any]) -> float:
+        fields = {name: value for name, value in values.items() if name != "batch"}
+        return _serve(size, sequence, values.get("batch", batch), replace(serving, **fields))
+
+    return _choose_changes([[*steps, *sharing], [*steps, *smaller]], measure, available_gb)
+
+
+def _train(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
+    return estimate_training(size, sequence, batch, setup).total / 1e9
+
+
+def _serve(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> float:
+    return estimate_inference(size, sequence, batch, serving).total / 1e9
+
+
+def _list_more(devices: int) -> list[int]:
+    return [count for count in SHARING_DEVICES if count > devices]
+
+
+def _choose_changes(
+    paths: Sequence[Sequence[Step]], measure: Callable[[dict[str, Any]], float], available_gb: float
+) -> list[Change]:
+    """Return the single changes that are enough, and what is enough together along each path."""
+    if measure({}) <= available_gb:
+        return []
+    singles: dict[str, tuple[dict[str, Any], Change]] = {}
+    for text, values in [step for path in paths for step in path]:
+        change = Change(text, measure(values))
+        is_repeated = any(known.keys() == values.keys() for known, _ in singles.values())  # more devices than enough
+        if change.needed_gb <= available_gb and not is_repeated:
+            singles.setdefault(text, (values, change))
+    combinations = [_combine(path, measure, available_gb, set(singles)) for path in paths]
+    changes = [*(change for _, change in singles.values()), *combinations]
+    return list(dict.fromkeys(change for change in changes if change))
+
+
+def _combine(
+    path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, singles: set[str]
+) -> Change | None:
+    """Add up the changes of a path that save memory until they are enough.
+
+    None if they never are, or if the last one of them is enough alone.
+    """
+    values: dict[str, Any] = {}
+    texts: dict[str, str] = {}  # field to text: a later change of a field replaces an earlier one
+    for text, step in path:
+        if measure(values | step) >= measure(values):
+            continue
+        values |= step
+        texts |= dict.fromkeys(step, text)
+        if (needed_gb := measure(values)) <= available_gb:
+            return None if text in singles else Change(", and ".join(dict.fromkeys(texts.values())), needed_gb)
+    return None

@@ -1,0 +1,148 @@
+"""Decide when a training that is not urgent starts: now, or in an hour that is expected to be cheaper or safer.
+
+The decision depends only on the history of prices and on the clock. So a process that was killed and started again
+decides the same. Decision 46 (docs/explanation/adr) compares this rule with others.
+
+Uses only the standard library, because Airflow's triggerer imports it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pipelines.errors import SpecError
+from pipelines.planning.spot_prices import HOUR, RISE, WEEK_H, HourlyPrices, WeeklyCourse
+
+Criterion = Literal["price", "risk"]
+"""What has to be low: the expected price of the run, or the risk of an interruption."""
+MIN_SAVING = 0.01
+"""Smallest saving for which the start waits, as a share of the price; of a risk, the smallest difference."""
+MAX_RUN = dt.timedelta(days=28)
+"""Longest run of a training job of SageMaker."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is known of a run that has to start.
+
+    Args:
+        latest: latest start, UTC.
+        duration_s: expected time of the run, seconds.
+        criterion: what has to be low.
+        quantile: how the price of a later start is predicted, above 0 and below 1: by this quantile of past runs from
+            the same hour of the week. With 0.5, as it usually is. A lower quantile expects more luck, and waits longer.
+    """
+
+    latest: dt.datetime
+    duration_s: float
+    criterion: Criterion = "price"
+    quantile: float = 0.5
+
+    @property
+    def run_h(self) -> int:
+        """Hours of the run, rounded up."""
+        return max(1, math.ceil(self.duration_s / HOUR.total_seconds()))
+
+    def check(self) -> None:
+        """Check the values.
+
+        Raises:
+            SpecError: a value is out of range. A retry cannot help.
+        """
+        if not 0 < self.duration_s <= MAX_RUN.total_seconds():
+            raise SpecError(
+                f"duration_s must be more than 0 and at most 28 days, not {self.duration_s:g}.",
+                "Give the expected seconds of the training.",
+            )
+        if not 0 < self.quantile < 1:
+            raise SpecError(
+                f"quantile must be above 0 and below 1, not {self.quantile:g}.", "0.5 expects the usual price."
+            )
+        if self.criterion not in get_args(Criterion):
+            raise SpecError(f"criterion must be price or risk, not {self.criterion!r}.")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether to start now, and why."""
+
+    is_start: bool
+    """Whether to start now."""
+    reason: str
+    """The numbers of the decision, in one line."""
+    usd_h: float | None
+    """Price of an instance now, US dollars an hour; None if it is not known."""
+    expected_usd_h: float | None
+    """Expected mean price of a run that starts now, US dollars an hour; None if the history is too short."""
+    best_at: dt.datetime | None
+    """Begin of the hour that is expected to be best, UTC; None if it is now, or not known."""
+
+
+def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetime:
+    """Return the latest start of a run that has to end at a deadline."""
+    return deadline - dt.timedelta(seconds=duration_s)
+
+
+def decide_start(prices: HourlyPrices, start: Start, now: dt.datetime) -> Decision:
+    """Decide whether a run starts now, or waits for a later hour.
+
+    It starts if no hour until the latest start is expected to be better by `MIN_SAVING`. The next decision, with newer
+    prices, may differ (certainty-equivalent control: Bertsekas 2017, Dynamic Programming and Optimal Control, section
+    6.2). `WeeklyCourse` says how prices are predicted. If the history is too short for a prediction, it starts.
+
+    Args:
+        prices: prices until now.
+        start: what is known of the run.
+        now: the present, UTC.
+    """
+    usd_h = prices.usd_h[-1] if prices.usd_h else None
+    if now >= start.latest:
+        return Decision(True, f"the latest start, {_format(start.latest)}, is reached", usd_h, None, None)
+    needed_h = 2 * WEEK_H + start.run_h
+    if len(prices.usd_h) < needed_h:
+        reason = f"the history has {len(prices.usd_h)} h of prices, and a prediction needs {needed_h} h"
+        return Decision(True, f"{reason}: starting at once", usd_h, None, None)
+    course = WeeklyCourse(prices, start.run_h)
+    later_hours = range(1, int((start.latest - prices.hour) / HOUR) + 1)
+    decide = _decide_by_price if start.criterion == "price" else _decide_by_risk
+    best_h, comparison = decide(course, start, later_hours)
+    expected_usd_h, best_at = course.predict_run_usd_h(0), prices.hour + best_h * HOUR
+    price = f"price now {prices.usd_h[-1]:.4f} USD/h, {course.surprise:.2f} times its usual value at this hour"
+    action = f"waiting for {_format(best_at)}, latest start {_format(start.latest)}" if best_h else "starting"
+    return Decision(not best_h, f"{price}; {comparison}: {action}", usd_h, expected_usd_h, best_at if best_h else None)
+
+
+def _decide_by_price(course: WeeklyCourse, start: Start, later_hours: range) -> tuple[int, str]:
+    """Return how many hours to wait, 0 to start, and the comparison of the prices."""
+    now_usd_h = course.predict_run_usd_h(0)
+    predictions = {hour: course.predict_run_usd_h(hour, start.quantile) for hour in later_hours}
+    best_h = min(predictions, key=lambda hour: predictions[hour], default=0)
+    if not best_h:
+        return 0, "no hour is left before the latest start"
+    now_text = f"a run of {start.run_h} h from now is expected to cost {now_usd_h:.4f} USD/h"
+    best_usd_h = predictions[best_h]
+    if best_usd_h <= (1 - MIN_SAVING) * now_usd_h:
+        return best_h, f"{now_text}, and {best_usd_h:.4f} in {best_h} h"
+    return 0, f"{now_text}, and no later one at least {MIN_SAVING:.0%} less"
+
+
+def _decide_by_risk(course: WeeklyCourse, start: Start, later_hours: range) -> tuple[int, str]:
+    """Return how many hours to wait, 0 to start, and the comparison of the risks."""
+    is_scarce = course.surprise >= RISE
+    now_risk = 1.0 if is_scarce else course.compute_risk(0)
+    risks = {hour: course.compute_risk(hour) for hour in later_hours}
+    best_h = min(risks, key=lambda hour: risks[hour], default=0)
+    if not best_h:
+        return 0, "no hour is left before the latest start"
+    unit = f"of past runs of {start.run_h} h the price rose by {RISE - 1:.0%}"
+    now_text = "the price is as high as in a shortage" if is_scarce else f"in {now_risk:.0%} {unit} from this hour on"
+    if risks[best_h] <= now_risk - MIN_SAVING:
+        return best_h, f"{now_text}; in {best_h} h, in {risks[best_h]:.0%} {unit if is_scarce else ''}".rstrip()
+    return 0, f"{now_text}, and no later hour is safer"
+
+
+def _format(moment: dt.datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

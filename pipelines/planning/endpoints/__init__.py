@@ -1,0 +1,1 @@
+"""Size an endpoint, and compare the ways to answer requests by their costs."""

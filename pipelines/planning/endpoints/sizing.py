@@ -1,0 +1,185 @@
+"""Size an endpoint from its requests and the latency that is wanted, by Little's law and queues. Sources are named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipelines.errors import SpecError
+from pipelines.planning.sizes import MAX_DEVICES, require_positive, require_share
+
+MAX_RATE = 1e7
+"""Largest number of requests per second."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The requests of an endpoint.
+
+    Attributes:
+        requests_per_s: mean number of requests in a second, in the busiest minutes.
+        service_s: mean time of a request on a worker that is free.
+        workers: requests that an instance answers at once, each in `service_s`.
+
+    Raises:
+        SpecError: a number is out of its range.
+    """
+
+    requests_per_s: float
+    service_s: float
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        require_positive("requests_per_s", self.requests_per_s, MAX_RATE)
+        require_positive("service_s", self.service_s, 3600)
+        require_positive("workers", self.workers, 10_000)
+
+    @property
+    def busy_workers(self) -> float:
+        """Mean number of workers that are busy: `requests_per_s service_s` (Little 1961)."""
+        return self.requests_per_s * self.service_s
+
+
+@dataclass(frozen=True)
+class EndpointSize:
+    """The number of instances, and what it leads to.
+
+    Attributes:
+        instances: number of instances.
+        use: share of the workers that are busy.
+        mean_latency_s: mean time of a request, with its wait.
+        latency_s: time of a request at the percentile: the wait at the percentile, and the service.
+        concurrency: mean number of requests in the endpoint, by Little's law.
+    """
+
+    instances: int
+    use: float
+    mean_latency_s: float
+    latency_s: float
+    concurrency: float
+
+
+def compute_concurrency(requests_per_s: float, latency_s: float) -> float:
+    """Return the mean number of requests in a system: `requests_per_s latency_s`.
+
+    Source: Little 1961 (A proof for the queuing formula L = lambda W). It assumes nothing about arrivals.
+
+    Raises:
+        SpecError: a number is not positive. A retry cannot help.
+    """
+    require_positive("requests_per_s", requests_per_s, MAX_RATE)
+    require_positive("latency_s", latency_s)
+    return requests_per_s * latency_s
+
+
+def compute_waiting_share(workers: int, busy_workers: float) -> float:
+    """Return the share of requests that have to wait for a worker (Erlang C); 1 if the workers are not enough.
+
+    Source: Erlang 1917; Kleinrock 1975 (Queueing Systems 1), section 3.5. Arrivals are independent (Poisson), and times
+    of service exponential. By Erlang B's recursion `B(n) = a B(n - 1) / (n + a B(n - 1))`, `C = B / (1 - (a / n)
+    (1 - B))`, which does not overflow.
+
+    Args:
+        workers: number of workers `n` of all instances.
+        busy_workers: mean number of busy workers `a`.
+
+    Raises:
+        SpecError: a number is not positive. A retry cannot help.
+    """
+    require_positive("workers", workers, MAX_DEVICES)
+    require_positive("busy_workers", busy_workers)
+    if busy_workers >= workers:
+        return 1.0
+    blocked = 1.0
+    for count in range(1, workers + 1):
+        blocked = busy_workers * blocked / (count + busy_workers * blocked)
+    return _turn_into_waiting(blocked, workers, busy_workers)
+
+
+def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
+    """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) s / (n - a)`.
+
+    Source: Gross et al. 2008 (Fundamentals of Queueing Theory), section 2.3: the wait in M/M/n is exponential with
+    probability C, else 0. It is an upper estimate if times of service vary less than exponential ones, as those of a
+    model usually do.
+
+    Args:
+        load: the requests.
+        instances: number of instances.
+        percentile: 0.99 for the 99th percentile; above 0 and below 1.
+
+    Raises:
+        SpecError: a number is out of its range, or the instances are not enough. A retry cannot help.
+    """
+    _check_percentile(percentile)
+    workers = _count_workers(load, instances)
+    share = compute_waiting_share(workers, load.busy_workers)
+    return _find_wait_s(share, load, workers, percentile)
+
+
+def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_use: float = 0.8) -> EndpointSize:
+    """Return the smallest number of instances with which a percentile of the requests is answered in time.
+
+    Args:
+        load: the requests.
+        latency_s: time in which the percentile of requests is answered.
+        percentile: 0.99 for the 99th percentile; above 0 and below 1.
+        most_use: largest share of busy workers, for what the mean does not show; above 0 and at most 1.
+
+    Raises:
+        SpecError: a number is out of its range, or a request alone takes longer than that. A retry cannot help.
+    """
+    require_positive("latency_s", latency_s)
+    require_share("most_use", most_use, is_zero_allowed=False)
+    _check_percentile(percentile)
+    if load.service_s >= latency_s:
+        raise SpecError(
+            f"a request takes {load.service_s:g} s on a free worker: it cannot be answered in {latency_s:g} s.",
+            "Use a faster instance or a smaller model, or allow a longer latency.",
+        )
+    for workers, share in _list_waiting_shares(load):
+        use = load.busy_workers / workers
+        wait_s = _find_wait_s(share, load, workers, percentile)
+        if use <= most_use and load.service_s + wait_s <= latency_s:
+            mean_s = load.service_s + share * load.service_s / (workers - load.busy_workers)
+            concurrency = compute_concurrency(load.requests_per_s, mean_s)
+            return EndpointSize(workers // load.workers, use, mean_s, load.service_s + wait_s, concurrency)
+    raise SpecError(f"more than {MAX_DEVICES} workers would be needed.", "Check the units of requests and times.")
+
+
+def _list_waiting_shares(load: Load) -> Iterator[tuple[int, float]]:
+    """Yield the workers of 1, 2, 3 ... instances that are enough, and the share of requests that wait with them."""
+    blocked = 1.0
+    for count in range(1, MAX_DEVICES + 1):
+        blocked = load.busy_workers * blocked / (count + load.busy_workers * blocked)
+        if count % load.workers == 0 and count > load.busy_workers:
+            yield count, _turn_into_waiting(blocked, count, load.busy_workers)
+
+
+def _turn_into_waiting(blocked: float, workers: int, busy_workers: float) -> float:
+    return blocked / (1 - busy_workers / workers * (1 - blocked))
+
+
+def _find_wait_s(share: float, load: Load, workers: int, percentile: float) -> float:
+    if share <= 1 - percentile:
+        return 0.0
+    return math.log(share / (1 - percentile)) * load.service_s / (workers - load.busy_workers)
+
+
+def _count_workers(load: Load, instances: int) -> int:
+    require_positive("instances", instances, MAX_DEVICES)
+    workers = instances * load.workers
+    if load.busy_workers >= workers:
+        raise SpecError(
+            f"{instances} instances answer {workers / load.service_s:g} requests in a second, and "
+            f"{load.requests_per_s:g} come: the wait grows without end.",
+            f"More than {load.busy_workers / load.workers:g} instances are needed.",
+        )
+    return workers
+
+
+def _check_percentile(percentile: float) -> None:
+    if not 0 < percentile < 1:
+        raise SpecError(f"percentile must be above 0 and below 1, not {percentile}.", "The 99th percentile is 0.99.")

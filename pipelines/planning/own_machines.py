@@ -1,0 +1,124 @@
+"""Compare machines of one's own with instances in a cloud: payback, and the use at which both cost the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.errors import SpecError
+from pipelines.planning.checkpoints import MONTH_H
+from pipelines.planning.sizes import require_not_negative, require_positive, require_share
+
+
+@dataclass(frozen=True)
+class OwnMachine:
+    """What a machine of one's own costs.
+
+    Attributes:
+        price_usd: price of the machine with network and installation.
+        lifetime_months: months until it is replaced.
+        power_kw: its power when it is used, kW.
+        idle_kw: its power when it is not, kW.
+        pue: power usage effectiveness: power of the building / power of its machines, at least 1 (ISO/IEC 30134-2).
+        usd_per_kwh: price of electricity.
+        staff_usd_month: share of salaries for its operation, USD a month.
+        hosting_usd_month: rent, network and maintenance, USD a month.
+        resale_usd: what it brings at the end.
+
+    Raises:
+        SpecError: a number is out of its range.
+    """
+
+    price_usd: float
+    lifetime_months: float
+    power_kw: float
+    idle_kw: float = 0.0
+    pue: float = 1.0
+    usd_per_kwh: float = 0.0
+    staff_usd_month: float = 0.0
+    hosting_usd_month: float = 0.0
+    resale_usd: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        require_positive("price_usd", self.price_usd)
+        require_positive("lifetime_months", self.lifetime_months, 600)
+        require_positive("power_kw", self.power_kw, 1e6)
+        for name in ("idle_kw", "usd_per_kwh", "staff_usd_month", "hosting_usd_month", "resale_usd"):
+            require_not_negative(name, getattr(self, name))
+        if not 1 <= self.pue < float("inf"):
+            raise SpecError(
+                f"pue must be at least 1, not {self.pue}.", "It is the power of the building / the machines."
+            )
+        if self.idle_kw > self.power_kw:
+            raise SpecError(f"idle_kw ({self.idle_kw:g}) must be at most power_kw ({self.power_kw:g}).")
+        if self.resale_usd > self.price_usd:
+            raise SpecError(f"resale_usd ({self.resale_usd:g}) must be at most price_usd ({self.price_usd:g}).")
+
+
+def compute_running_usd_month(machine: OwnMachine, use: float) -> float:
+    """Return what the operation of a machine costs in a month, USD, without its price.
+
+    `730 pue usd_per_kwh (use power + (1 - use) idle) + staff + hosting`. Source: the running costs of Barroso et al.
+    2018 (The Datacenter as a Computer), chapter 6; PUE by ISO/IEC 30134-2.
+
+    Args:
+        machine: the machine.
+        use: share of the hours in which it computes, 0 to 1.
+
+    Raises:
+        SpecError: the use is not a share. A retry cannot help.
+    """
+    require_share("use", use)
+    power_kw = use * machine.power_kw + (1 - use) * machine.idle_kw
+    return MONTH_H * machine.pue * machine.usd_per_kwh * power_kw + machine.staff_usd_month + machine.hosting_usd_month
+
+
+def compute_own_usd_month(machine: OwnMachine, use: float) -> float:
+    """Return what a machine costs in a month of its lifetime, USD: `(price - resale) / lifetime + running costs`.
+
+    Raises:
+        SpecError: the use is not a share. A retry cannot help.
+    """
+    capital_usd = (machine.price_usd - machine.resale_usd) / machine.lifetime_months
+    return capital_usd + compute_running_usd_month(machine, use)
+
+
+def compute_cloud_usd_month(cloud_usd_per_h: float, use: float) -> float:
+    """Return what the same hours cost in the cloud in a month, USD: `730 use price`. Hours without use cost nothing.
+
+    Args:
+        cloud_usd_per_h: price of the instances that do the same work in the same time, USD an hour.
+        use: share of the hours in which they compute, 0 to 1.
+
+    Raises:
+        SpecError: a number is out of its range. A retry cannot help.
+    """
+    require_positive("cloud_usd_per_h", cloud_usd_per_h)
+    require_share("use", use)
+    return MONTH_H * use * cloud_usd_per_h
+
+
+def compute_payback_months(machine: OwnMachine, cloud_usd_per_h: float, use: float) -> float | None:
+    """Return the months after which a machine has cost less than the cloud: `price / (cloud - running costs)`.
+
+    None if the running costs alone are not less than the cloud. Interest is not counted.
+
+    Raises:
+        SpecError: a number is out of its range. A retry cannot help.
+    """
+    saving_usd = compute_cloud_usd_month(cloud_usd_per_h, use) - compute_running_usd_month(machine, use)
+    return machine.price_usd / saving_usd if saving_usd > 0 else None
+
+
+def compute_break_even_use(machine: OwnMachine, cloud_usd_per_h: float) -> float | None:
+    """Return the use at which a machine costs the same as the cloud over its lifetime; None if it never does.
+
+    Both costs are linear in the use: `own at no use / (730 price - (own at full use - own at no use))`.
+
+    Raises:
+        SpecError: the price is not positive. A retry cannot help.
+    """
+    unused_usd, used_usd = compute_own_usd_month(machine, 0), compute_own_usd_month(machine, 1)
+    slope_usd = compute_cloud_usd_month(cloud_usd_per_h, 1) - (used_usd - unused_usd)
+    use = unused_usd / slope_usd if slope_usd > 0 else 2
+    return use if use <= 1 else None

@@ -1,0 +1,176 @@
+"""Learn from past jobs how wrong predictions are, and correct the next ones. It never fails for lack of jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from pipelines.errors import SpecError
+from pipelines.planning.recommendation.workloads import Basis
+
+PRIOR_JOBS = 2.0
+"""Number of jobs for which the correction of a group counts half, and that of the larger group the other half."""
+MAX_OBSERVATIONS = 200
+"""Number of observations, the newest ones, that count."""
+MIN_FOR_BAND = 3
+"""Number of observations of a group from which their scatter replaces the band of the formula."""
+NORMAL_MAD, QUANTILE_90 = 1.4826, 1.645
+"""Standard deviation of a normal distribution / its median absolute deviation; 95th percentile of the standard one."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A past job with its prediction.
+
+    Attributes:
+        model: name of the model.
+        family: family of the instance type.
+        predicted_s: prediction without any correction, seconds.
+        actual_s: time that the training took, seconds.
+        predicted_usd: predicted cost without any correction, USD; None if it is not known.
+        actual_usd: cost of the job, USD; None if it is not known.
+        basis: what the prediction came from.
+
+    Raises:
+        SpecError: a time is not positive.
+    """
+
+    model: str
+    family: str
+    predicted_s: float
+    actual_s: float
+    predicted_usd: float | None = None
+    actual_usd: float | None = None
+    basis: Basis = "history"
+
+    def __post_init__(self) -> None:
+        """Check the times."""
+        if not (self.predicted_s > 0 and self.actual_s > 0):
+            raise SpecError(f"times must be positive: {self.predicted_s} and {self.actual_s} s.")
+
+    @property
+    def log_ratio(self) -> float:
+        """Logarithm of actual / predicted."""
+        return math.log(self.actual_s / self.predicted_s)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """By what predictions are multiplied.
+
+    Attributes:
+        factor: factor of the most likely time.
+        low: factor of the lower end of the band, relative to the corrected time; None keeps the band of the formula.
+        high: factor of the upper end.
+        jobs: number of past jobs of the same model and family.
+    """
+
+    factor: float = 1.0
+    low: float | None = None
+    high: float | None = None
+    jobs: int = 0
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How wrong the predictions of past jobs were, each corrected only by the jobs before it.
+
+    Attributes:
+        jobs: number of past jobs.
+        raw_error: median error of the time without correction: 0.3 is 30 % too high or too low.
+        corrected_error: median error of the time with correction.
+        first_error: the same of the first half of the jobs.
+        last_error: the same of the second half of the jobs.
+        cost_error: median error of the cost with correction; None if no cost was predicted.
+    """
+
+    jobs: int
+    raw_error: float
+    corrected_error: float
+    first_error: float
+    last_error: float
+    cost_error: float | None
+
+    def describe(self) -> str:
+        """Return a sentence for people."""
+        cost = f" and of the cost by {self.cost_error:.0%}" if self.cost_error is not None else ""
+        return (
+            f"{self.jobs} past job(s): predictions of the time were off by {self.raw_error:.0%} without correction, by "
+            f"{self.corrected_error:.0%} with the correction learned from earlier jobs{cost} (median; first half "
+            f"{self.first_error:.0%}, second half {self.last_error:.0%})."
+        )
+
+
+def learn_correction(observations: Sequence[Observation], model: str, family: str) -> Correction:
+    """Learn the correction for a model on a family of instances.
+
+    It is the median of the logarithms of actual / predicted of the same model and family, shrunk to that of all jobs of
+    the model, and this to that of all jobs, and this to 0: with `n` jobs, a group's own median has the weight
+    `n / (n + PRIOR_JOBS)`. The median ignores a few jobs that went wrong.
+
+    Args:
+        observations: past jobs, oldest first.
+        model: name of the model.
+        family: family of the instance type.
+    """
+    newest = observations[-MAX_OBSERVATIONS:]
+    of_model = [entry for entry in newest if entry.model == model]
+    of_both = [entry for entry in of_model if entry.family == family]
+    shift = 0.0
+    for group in (newest, of_model, of_both):
+        weight = len(group) / (len(group) + PRIOR_JOBS)
+        shift = weight * median([entry.log_ratio for entry in group]) + (1 - weight) * shift if group else shift
+    if len(of_both) < MIN_FOR_BAND:
+        return Correction(math.exp(shift), jobs=len(of_both))
+    center = median([entry.log_ratio for entry in of_both])
+    deviation = NORMAL_MAD * median([abs(entry.log_ratio - center) for entry in of_both])
+    # The median of few jobs is uncertain itself, so the band is wider for them.
+    width = math.exp(QUANTILE_90 * deviation * math.sqrt(1 + 1 / len(of_both)))
+    return Correction(math.exp(shift), 1 / width, width, len(of_both))
+
+
+def measure_accuracy(observations: Sequence[Observation]) -> Accuracy | None:
+    """Measure how wrong predictions were, each corrected only by the jobs before it; None without observations."""
+    if not observations:
+        return None
+    factors = [
+        learn_correction(observations[:index], entry.model, entry.family).factor
+        for index, entry in enumerate(observations)
+    ]
+    errors = [
+        _compute_error(entry.actual_s, entry.predicted_s * factor)
+        for entry, factor in zip(observations, factors, strict=True)
+    ]
+    cost_errors = [
+        _compute_error(entry.actual_usd, entry.predicted_usd * factor)
+        for entry, factor in zip(observations, factors, strict=True)
+        if entry.predicted_usd and entry.actual_usd
+    ]
+    half = max(1, len(errors) // 2)
+    return Accuracy(
+        jobs=len(observations),
+        raw_error=median([_compute_error(entry.actual_s, entry.predicted_s) for entry in observations]),
+        corrected_error=median(errors),
+        first_error=median(errors[:half]),
+        last_error=median(errors[half:] or errors),
+        cost_error=median(cost_errors) if cost_errors else None,
+    )
+
+
+def make_corrector(observations: Sequence[Observation], model: str) -> Callable[[str], Correction]:
+    """Return a function from a family of instances to the correction for a model on it. Each is learned once."""
+    known: dict[str, Correction] = {}
+
+    def find(family: str) -> Correction:
+        if family not in known:
+            known[family] = learn_correction(observations, model, family)
+        return known[family]
+
+    return find
+
+
+def _compute_error(actual: float, predicted: float) -> float:
+    """Return the relative error, the same for twice as much and half as much: max(a / p, p / a) - 1."""
+    return max(actual / predicted, predicted / actual) - 1

@@ -1,0 +1,71 @@
+"""Turn rows of the ledger into past jobs with their predictions, from which corrections are learned."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from pipelines.costs.charges import HOUR_S
+from pipelines.planning.catalogue import get_family
+from pipelines.planning.recommendation.correction import Observation
+from pipelines.planning.recommendation.measured import find_type, is_usable, measure
+from pipelines.planning.recommendation.workloads import Candidate, Estimate
+
+Row = Mapping[str, Any]
+MAX_EARLIER = 20
+"""Number of earlier jobs of a model from which a past job is predicted."""
+
+
+def list_observations(rows: Sequence[Row]) -> list[Observation]:
+    """List the past trainings with their predictions, oldest first.
+
+    A job that was planned has its prediction in the ledger. For another one, the prediction is what the earlier jobs of
+    its model would have given. The first job of a model has none. Rows with gaps are left out.
+
+    Args:
+        rows: rows of the ledger, oldest first.
+    """
+    earlier: dict[str, list[Row]] = defaultdict(list)
+    observations = []
+    for row in rows:
+        if not is_usable(row):
+            continue
+        predicted_s, predicted_usd = _predict(row, earlier[row["model"]])
+        if predicted_s:
+            observations.append(
+                Observation(
+                    model=str(row["model"] or ""),
+                    family=get_family(row["instance_type"]),
+                    predicted_s=predicted_s,
+                    actual_s=float(row["training_s"]),
+                    predicted_usd=predicted_usd,
+                    actual_usd=row["cost_usd"] or None,
+                    basis="formula" if row.get("prediction_basis") == "formula" else "history",
+                )
+            )
+        earlier[row["model"]] = [*earlier[row["model"]], row][-MAX_EARLIER:]
+    return observations
+
+
+def _predict(row: Row, earlier: Sequence[Row]) -> tuple[float | None, float | None]:
+    """Return the uncorrected prediction of a job's time and cost; None for what is not known."""
+    if row.get("uncorrected_s"):
+        return row["uncorrected_s"], row.get("uncorrected_usd")
+    instance = find_type(row)
+    if not earlier or instance is None:
+        return None, None
+    workload = measure(earlier, str(row["model"]))
+    estimate = workload.estimate(Candidate(instance, int(row["instance_count"] or 1)))
+    if not isinstance(estimate, Estimate):
+        return None, None
+    share = 1 - _find_saving(earlier) if row["spot"] else 1.0
+    usd_h = (row["price_usd_h"] or 0.0) * (row["instance_count"] or 1) * share
+    return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None
+
+
+def _find_saving(rows: Iterable[Row]) -> float:
+    """Return the median saving by spot of jobs; 0 if none ran on spot."""
+    savings = [row["saving"] for row in rows if row["spot"] and row["saving"] is not None]
+    return median(savings) if savings else 0.0

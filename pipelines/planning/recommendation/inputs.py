@@ -1,0 +1,156 @@
+"""Build a request for a recommendation: from a model's size or its past jobs, limits, regions and types."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.errors import DataError, SpecError
+from pipelines.planning.catalogue import list_instances
+from pipelines.planning.recommendation.history import list_observations
+from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
+from pipelines.planning.recommendation.limits import Limits
+from pipelines.planning.recommendation.measured import measure, select_rows
+from pipelines.planning.recommendation.quotes import read_quotes
+from pipelines.planning.recommendation.recommend import Request
+from pipelines.planning.recommendation.workloads import Workload
+
+Row = Mapping[str, Any]
+MAX_COUNT = 64
+SIZE_OPTIONS = {
+    **{"tokens": "--tokens", "method": "--method", "precision": "--precision", "sequence": "--sequence"},
+    **{"optimizer": "--optimizer", "model": "--model", "max_instances": "--max-instances"},
+}
+"""Maps each field of `PlanInputs` that describes a language model to its option."""
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """What is planned, and with what.
+
+    Attributes:
+        like: MODEL, MODEL@VERSION or a job, whose past jobs are the measure; empty if `parameters` are given.
+        parameters: number of parameters of a language model; None if `like` is given.
+        tokens: tokens of its training.
+        method: full or lora.
+        precision: one of `memory.STATES`.
+        sequence: tokens of a sequence.
+        optimizer: one of `memory.OPTIMIZERS`.
+        model: name of the model, by which past predictions are found.
+        regions: AWS regions.
+        allow: patterns of the instance types that are possible; empty: all.
+        max_instances: largest number of instances.
+        as_of: use only prices of this day or of an earlier one.
+    """
+
+    regions: Sequence[str]
+    like: str = ""
+    parameters: float | None = None
+    tokens: float | None = None
+    method: Method = "full"
+    precision: str = "mixed"
+    sequence: int = 2_048
+    optimizer: str = "adam"
+    model: str = ""
+    allow: Sequence[str] = ()
+    max_instances: int | None = None
+    as_of: dt.date | None = None
+
+
+def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
+    """Build the request for a recommendation.
+
+    Args:
+        inputs: what is planned.
+        limits: deadline and budget.
+        rows: all rows of the ledger, oldest first.
+
+    Raises:
+        SpecError: what is given is not complete, or not possible. A retry cannot help.
+        DataError: the ledger has no usable job, or no region has prices. A retry cannot help.
+        ServiceError: AWS or MLflow does not answer. A retry can help.
+    """
+    if inputs.max_instances is not None and not 1 <= inputs.max_instances <= MAX_COUNT:
+        raise SpecError(f"--max-instances must be from 1 to {MAX_COUNT}, not {inputs.max_instances}.")
+    return assemble_request(build_workload(inputs, rows), inputs, limits, rows)
+
+
+def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
+    """Build the request for a workload: instance types, their quotes, and past jobs. See `build_request`."""
+    instances = list_instances("training", inputs.allow)
+    if not instances:
+        raise SpecError(f"SageMaker trains on none of {', '.join(inputs.allow)}.", "For example --allow ml.g5.*")
+    quotes = {region: read_quotes(region, inputs.as_of, rows) for region in inputs.regions}
+    if not any(quotes.values()):
+        day = f" on {inputs.as_of}" if inputs.as_of else ""
+        raise DataError(
+            f"no price is known in {', '.join(inputs.regions)}{day}.",
+            f"Run python -m pipelines prices refresh --region {inputs.regions[0]}",
+        )
+    is_neuron_allowed = any("trn" in pattern or "inf" in pattern for pattern in inputs.allow)
+    return Request(workload, instances, quotes, limits, list_observations(rows), is_neuron_allowed)
+
+
+def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
+    """Build the workload: from past jobs, or from the size of a language model.
+
+    Raises:
+        SpecError: neither or both are given, or a number is not possible. A retry cannot help.
+        DataError: the ledger has no usable job. A retry cannot help.
+    """
+    if bool(inputs.like) == (inputs.parameters is not None):
+        raise SpecError("give either --like, or --params and --tokens.", "For example --params 7e9 --tokens 1e9.")
+    if inputs.like:
+        for name, option in SIZE_OPTIONS.items():
+            if getattr(inputs, name) != getattr(PlanInputs, name):
+                raise SpecError(
+                    f"{option} has no effect beside --like.", "Past jobs are the measure: give one of both."
+                )
+        return measure(find_rows(inputs.like, rows), inputs.like)
+    if inputs.tokens is None or inputs.parameters is None:
+        raise SpecError("--tokens is missing.", "Give the tokens of all epochs together, such as --tokens 1e9.")
+    most = inputs.max_instances or COUNTS[-1]
+    return LanguageModelWorkload(
+        parameters=inputs.parameters,
+        tokens=inputs.tokens,
+        method=inputs.method,
+        precision=inputs.precision,
+        sequence=inputs.sequence,
+        optimizer=inputs.optimizer,
+        counts=tuple(2**power for power in range(most.bit_length()) if 2**power <= most),
+        model=inputs.model,
+    )
+
+
+def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the ledger that are the measure: of a model, of a model up to a version, or of a job.
+
+    Args:
+        like: MODEL, MODEL@VERSION, MODEL@ALIAS, or the name of a job.
+        rows: all rows of the ledger, oldest first.
+
+    Raises:
+        DataError: the version's job is not in the ledger, or there is no such version. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    model, separator, version = like.partition("@")
+    if not separator:
+        return select_rows(rows, like)
+    if not (model and version):
+        raise SpecError(f"{like!r} is not of the form MODEL@VERSION.", "For example: flights@champion, flights@3.")
+    from pipelines.registry.versions import Registry
+
+    tags = Registry.open().find_version(model, version).tags
+    arn, name = tags.get("leeway.training_job_arn", ""), tags.get("leeway.training_job", "")
+    model_rows = select_rows(rows, model)
+    positions = [
+        index for index, row in enumerate(model_rows) if (arn and row["arn"] == arn) or (name and row["name"] == name)
+    ]
+    if not positions:
+        raise DataError(
+            f"the ledger has no row of the training of {like} ({arn or name or 'its job is not known'}).",
+            f"Give --like {model} to use the model's other trainings.",
+        )
+    return model_rows[: positions[-1] + 1]

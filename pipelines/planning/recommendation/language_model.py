@@ -1,0 +1,211 @@
+"""Estimate the training of a language model on instances: whether it fits, how it is sharded, and how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training_batch
+from pipelines.planning.catalogue.instances import GIB
+from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
+from pipelines.planning.recommendation.decoder_shape import guess_size
+from pipelines.planning.recommendation.workloads import Basis, Candidate, Estimate, Misfit
+from pipelines.planning.sizes import DecoderSize, require_choice, require_positive
+from pipelines.planning.step_time import BACKWARD_SHARE, estimate_communication_s, estimate_step
+from pipelines.planning.training_time import count_attention_flops, count_token_flops, estimate_training_s
+
+Method = Literal["full", "lora"]
+UTILIZATIONS = {"seconds": 0.4, "low_s": 0.5, "high_s": 0.3}
+"""Maps each field of `Estimate` to the share of the peak: published trainings reach 0.3 to 0.5 (PaLM, table 3)."""
+PCIE_GB_S = 16.0
+"""Bandwidth between GPUs without NVLink, GB/s: half of PCIe 4.0 with 16 lanes, which the GPUs of an instance share. A
+guess: measure it."""
+COUNTS = (1, 2, 4, 8)
+MORE_COUNTS = (2, 4, 8, 16, 32, 64)
+"""Numbers of instances that are tried to say what would fit."""
+MAX_TOKENS, MAX_SEQUENCE = 1e15, 10_000_000
+
+
+@dataclass(frozen=True)
+class LanguageModelWorkload:
+    """The training or fine-tuning of a gated decoder.
+
+    Attributes:
+        parameters: number of parameters.
+        tokens: tokens of all epochs together.
+        method: `full` trains all weights, `lora` low-rank matrices.
+        precision: one of `memory.STATES`.
+        sequence: tokens of a sequence.
+        optimizer: one of `memory.OPTIMIZERS`.
+        batch_tokens: tokens of an update on all devices. It decides how often gradients pass the network.
+        counts: numbers of instances that are possible.
+        model: name of the model, by which past jobs are found; empty if there is none.
+
+    Raises:
+        SpecError: a number is out of its range, or a name is unknown. A retry cannot help.
+    """
+
+    parameters: float
+    tokens: float
+    method: Method = "full"
+    precision: str = "mixed"
+    sequence: int = 2_048
+    optimizer: str = "adam"
+    batch_tokens: float = 524_288
+    counts: tuple[int, ...] = COUNTS
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        require_positive("tokens", self.tokens, MAX_TOKENS)
+        require_positive("sequence", self.sequence, MAX_SEQUENCE)
+        require_positive("batch_tokens", self.batch_tokens, MAX_TOKENS)
+        require_choice("method", self.method, ("full", "lora"))
+        require_choice("precision", self.precision, STATES)
+        guess_size(self.parameters)
+        Setup(self.precision, optimizer=self.optimizer)
+
+    @cached_property
+    def size(self) -> DecoderSize:
+        """Layers of the model, guessed from the number of parameters."""
+        return guess_size(self.parameters)
+
+    @property
+    def basis(self) -> Basis:
+        """The predictions come from a formula."""
+        return "formula"
+
+    @property
+    def trained(self) -> float:
+        """Number of parameters that are trained."""
+        return self.size.count_lora_parameters(LORA_RANK) if self.method == "lora" else self.parameters
+
+    def describe(self) -> str:
+        """Return a sentence that describes the workload."""
+        method = f"LoRA of rank {LORA_RANK}" if self.method == "lora" else "all weights"
+        return (
+            f"{self.parameters:.3g} parameters ({method}), {self.tokens:.3g} tokens in sequences of {self.sequence}, "
+            f"{self.precision} precision, {self.optimizer}"
+        )
+
+    def estimate(self, candidate: Candidate) -> Estimate | Misfit:
+        """Return how long the training takes with the fastest setup that fits, or why none does."""
+        misfit = self._check_devices(candidate)
+        if misfit:
+            return misfit
+        estimates = [self._estimate_setup(candidate, setup, batch) for setup, batch in self._list_setups(candidate)]
+        if not estimates:
+            return self._explain_memory(candidate)
+        return min(estimates, key=lambda estimate: estimate.seconds)
+
+    def _check_devices(self, candidate: Candidate) -> Misfit | None:
+        """Return why the devices cannot train a language model, or None."""
+        instance, device = candidate.instance, candidate.instance.device
+        if not instance.is_known:
+            return Misfit("unknown", "its size is not known")
+        if device is None:
+            return Misfit("accelerator", "it has no GPU")
+        if device.flops is None or instance.accelerator_memory_gib is None:
+            return Misfit("unknown", f"the peak of its {instance.accelerator} is not known")
+        if self.precision == "bf16" and not device.has_bf16:
+            return Misfit("accelerator", f"its {instance.accelerator} has no bf16: use --precision mixed (with fp16)")
+        if candidate.count > 1 and not instance.network_gbit_s:
+            return Misfit("unknown", "the bandwidth of its network is not known")
+        return None
+
+    def _list_setups(self, candidate: Candidate) -> Iterator[tuple[Setup, int]]:
+        """Yield each setup that fits, with the most sequences that a device computes at once."""
+        device_gb = _get_device_gb(candidate)
+        most = max(1, int(self.batch_tokens / (self.sequence * candidate.devices)))
+        if device_gb <= RESERVE_GB:
+            return
+        for setup in self._list_all_setups(candidate.devices):
+            batch = find_training_batch(self.size, self.sequence, setup, device_gb, RESERVE_GB)
+            if batch:
+                yield setup, min(batch, most)
+
+    def _list_all_setups(self, devices: int) -> Iterator[Setup]:
+        for stage in (0, 3) if devices > 1 else (0,):
+            for is_recomputed in (False, True):
+                yield Setup(
+                    precision=self.precision,
+                    optimizer=self.optimizer,
+                    rank=LORA_RANK if self.method == "lora" else 0,
+                    is_recomputed=is_recomputed,
+                    stage=stage,
+                    devices=devices,
+                )
+
+    def _estimate_setup(self, candidate: Candidate, setup: Setup, batch: int) -> Estimate:
+        """Return the time with a setup: updates, each with its computation and what it sends.
+
+        The communication inside of an instance and that among instances are added (hierarchical rings).
+        """
+        device = candidate.instance.device
+        assert device and device.flops
+        pass_tokens = self.sequence * batch * candidate.devices
+        passes = max(1, round(self.batch_tokens / pass_tokens))
+        update_tokens = passes * pass_tokens
+        token_flops = count_token_flops(
+            self.parameters,
+            is_recomputed=setup.is_recomputed,
+            is_lora=self.method == "lora",
+            attention=count_attention_flops(self.size, self.sequence),
+        )
+        communication_s = self._estimate_communication_s(candidate, setup) * (passes if setup.stage == 3 else 1)
+        times = {}
+        for name, utilization in UTILIZATIONS.items():
+            computation_s = estimate_training_s(
+                update_tokens * token_flops, device.flops, candidate.devices, utilization
+            )
+            overlap = 0.0 if name == "high_s" else BACKWARD_SHARE
+            times[name] = estimate_step(computation_s, communication_s, overlap).total_s * self.tokens / update_tokens
+        text = _describe_setup(setup, batch)
+        return Estimate(times["seconds"], times["low_s"], times["high_s"], text)
+
+    def _estimate_communication_s(self, candidate: Candidate, setup: Setup) -> float:
+        """Return the seconds of one exchange: of the gradients, or with FSDP of the weights and the gradients."""
+        instance = candidate.instance
+        value = BYTES[setup.computation]
+        size_bytes = (self.parameters if setup.stage == 3 else self.trained) * value
+        inside_gb_s = instance.link_gb_s / 2 if instance.link_gb_s else PCIE_GB_S
+        seconds = estimate_communication_s(size_bytes, instance.accelerators or 1, inside_gb_s, setup.stage)
+        if candidate.count > 1:
+            network_gb_s = (instance.network_gbit_s or 0) / 8
+            seconds += estimate_communication_s(size_bytes, candidate.count, network_gb_s, setup.stage)
+        return seconds
+
+    def _explain_memory(self, candidate: Candidate) -> Misfit:
+        """Say how much memory is missing, and what would fit."""
+        needed_gb = min(
+            estimate_training(self.size, self.sequence, 1, setup).total / 1e9
+            for setup in self._list_all_setups(candidate.devices)
+        )
+        free_gb = max(0.0, _get_device_gb(candidate) - RESERVE_GB)
+        larger = [Candidate(candidate.instance, count) for count in MORE_COUNTS if count > candidate.count]
+        count = next((other.count for other in larger if any(self._list_setups(other))), None)
+        machines = f"with {candidate.count} instances, " if candidate.count > 1 else ""
+        text = (
+            f"{machines}needs {needed_gb:.0f} GB on each {candidate.instance.accelerator}, and {free_gb:.0f} GB are "
+            f"free: would fit {self._suggest(candidate, count)}"
+        )
+        return Misfit("memory", text, count)
+
+    def _suggest(self, candidate: Candidate, count: int | None) -> str:
+        """Say with what the training would fit."""
+        texts = [f"with {count} instances"] if count else []
+        if self.method == "full":
+            texts += ["with LoRA"] if any(replace(self, method="lora")._list_setups(candidate)) else []
+        return " or ".join(texts) or f"with no number of instances up to {MORE_COUNTS[-1]}"
+
+
+def _get_device_gb(candidate: Candidate) -> float:
+    return (candidate.instance.accelerator_memory_gib or 0.0) * GIB / 1e9
+
+
+def _describe_setup(setup: Setup, batch: int) -> str:
+    sharding = "" if setup.devices == 1 else "FSDP, " if setup.stage == 3 else "data parallel, "
+    checkpointing = ", gradient checkpointing" if setup.is_recomputed else ""
+    return f"{sharding}{batch} sequence(s) at once{checkpointing}"

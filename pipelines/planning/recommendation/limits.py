@@ -1,0 +1,112 @@
+"""Read the limits of a plan: until when it must be done, and what it may cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from dataclasses import dataclass
+
+from pipelines.errors import SpecError
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
+UNIT_S = {"m": 60, "min": 60, "h": 3_600, "d": 86_400}
+MAX_S = 28 * 86_400
+"""Longest training of SageMaker, seconds (28 days)."""
+MAX_USD = 1e9
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a plan; None: no limit.
+
+    Attributes:
+        deadline_s: seconds until the training must be done.
+        budget_usd: highest cost, USD.
+    """
+
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the budget.
+
+        Raises:
+            SpecError: it is not a positive amount. A retry cannot help.
+        """
+        if self.budget_usd is not None and not (0 < self.budget_usd <= MAX_USD and math.isfinite(self.budget_usd)):
+            raise SpecError(f"the budget must be more than 0 and at most {MAX_USD:g} USD, not {self.budget_usd:g}.")
+
+    def is_in_time(self, finish_s: float) -> bool:
+        """Return whether an end after so many seconds is within the deadline."""
+        return self.deadline_s is None or finish_s <= self.deadline_s
+
+    def is_in_budget(self, cost_usd: float) -> bool:
+        """Return whether a cost is within the budget."""
+        return self.budget_usd is None or cost_usd <= self.budget_usd
+
+    def describe(self) -> str:
+        """Return the limits in words."""
+        texts = [
+            f"done within {format_duration(self.deadline_s)}" if self.deadline_s is not None else "",
+            f"at most {self.budget_usd:,.2f} USD" if self.budget_usd is not None else "",
+        ]
+        return ", ".join(filter(None, texts)) or "no limits"
+
+
+def parse_deadline(text: str, now: dt.datetime) -> float | None:
+    """Return the seconds until a deadline; None for an empty text.
+
+    Args:
+        text: a duration such as 90m, 24h or 3d; a day, whose end in UTC counts; or a time in ISO 8601, in UTC unless it
+            says otherwise.
+        now: current time.
+
+    Raises:
+        SpecError: the text is none of them, or the deadline is past. A retry cannot help.
+    """
+    text = str(text or "").strip()
+    if not text or text == "None":
+        return None
+    match = DURATION.fullmatch(text)
+    seconds = float(match[1]) * UNIT_S[match[2]] if match else (_parse_moment(text) - now).total_seconds()
+    if seconds <= 0:
+        raise SpecError(f"the deadline {text} is in the past.", "Give a later one, or a duration such as 24h.")
+    return seconds
+
+
+def parse_budget(text: str) -> float | None:
+    """Return an amount of USD; None for an empty text.
+
+    Raises:
+        SpecError: the text is not an amount, or has another currency. A retry cannot help.
+    """
+    amount = str(text or "").strip().removesuffix("USD").removeprefix("$").strip()
+    if not amount or amount == "None":
+        return None
+    try:
+        return float(amount.replace(",", ""))
+    except ValueError:
+        raise SpecError(
+            f"the budget {text!r} is not an amount of USD.", "For example 500: all prices are in USD."
+        ) from None
+
+
+def format_duration(seconds: float) -> str:
+    """Format a time with the unit that suits it: seconds, minutes, hours or days."""
+    for unit_s, unit in ((86_400 * 2, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{seconds / UNIT_S[unit]:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _parse_moment(text: str) -> dt.datetime:
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return dt.datetime.combine(dt.date.fromisoformat(text), dt.time.max, dt.UTC)
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise SpecError(
+            f"the deadline {text!r} is neither a duration nor a time.", "For example 24h, 3d or 2026-12-01T18:00."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -1,0 +1,263 @@
+"""Estimate a training on other instances from past jobs in the ledger: their times, and what they used."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from pipelines.errors import DataError, SpecError
+from pipelines.planning.catalogue import Instance, find_instance
+from pipelines.planning.recommendation.workloads import Basis, Candidate, Estimate, Misfit, format_machines
+
+Row = Mapping[str, Any]
+MAX_JOBS = 5
+"""Number of past jobs, the newest ones, from which a workload is measured."""
+BUSY_SHARE = 0.8
+"""Share of the vCPUs or GPUs above which more of them are taken to make the training faster."""
+MEMORY_SHARE = 0.8
+"""Share of the memory that past peaks may reach, as in the advice about smaller types."""
+SPREAD = 1.25
+"""Factor between the most likely time and both ends of its band, for a type whose speed was not measured."""
+TRAINING_ARN = ":training-job/"
+
+
+@dataclass(frozen=True)
+class MeasuredWorkload:
+    """A training as past jobs measured it. What they did not measure is None.
+
+    Attributes:
+        model: name of the model.
+        base: instance type of the past jobs.
+        count: number of instances of the past jobs.
+        seconds: median of their training times, seconds.
+        jobs: number of the past jobs.
+        busy_vcpus: mean number of busy vCPUs of an instance.
+        memory_gib: highest memory of an instance.
+        busy_gpus: mean number of busy GPUs of an instance.
+        gpu_memory_gib: highest memory of all GPUs of an instance.
+        spread: largest factor between the median time and that of a past job.
+        known_s: median times on other machines on which the model was trained: type and number to seconds.
+    """
+
+    model: str
+    base: Instance
+    count: int
+    seconds: float
+    jobs: int
+    busy_vcpus: float | None = None
+    memory_gib: float | None = None
+    busy_gpus: float | None = None
+    gpu_memory_gib: float | None = None
+    spread: float = 1.0
+    known_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+    @property
+    def basis(self) -> Basis:
+        """The predictions come from past jobs."""
+        return "history"
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of instances of the past jobs: how a script scales to more was not measured."""
+        return (self.count,)
+
+    def describe(self) -> str:
+        """Return a sentence that describes the workload."""
+        use = [
+            f"{self.busy_vcpus:.1f} busy vCPUs" if self.busy_vcpus is not None else "use of vCPUs not known",
+            f"{self.memory_gib:.1f} GiB of memory" if self.memory_gib is not None else "use of memory not known",
+        ]
+        machines = format_machines(self.base.name, self.count)
+        return f"{self.model}: {self.jobs} past job(s) of {self.seconds:,.0f} s on {machines}, {', '.join(use)}"
+
+    def estimate(self, candidate: Candidate) -> Estimate | Misfit:
+        """Return how long the training takes on a candidate, or why it cannot run there."""
+        misfit = self._check(candidate.instance)
+        if misfit:
+            return misfit
+        known_s = self.known_s.get((candidate.instance.name, candidate.count))
+        if known_s is not None:
+            return Estimate(known_s, known_s / self.spread, known_s * self.spread)
+        factor, low, high = self._scale(candidate.instance)
+        spread = self.spread * SPREAD
+        return Estimate(
+            self.seconds * factor,
+            self.seconds * low / spread,
+            self.seconds * high * spread,
+            scaled_from=self.base.name,
+        )
+
+    def _check(self, instance: Instance) -> Misfit | None:
+        if instance.name == self.base.name:
+            return None
+        if not instance.is_known:
+            return Misfit("unknown", "its size is not known")
+        if instance.architecture != self.base.architecture:
+            return Misfit(
+                "architecture", f"it is {instance.architecture}, and past jobs ran on {self.base.architecture}"
+            )
+        if self.base.device is None and instance.device:
+            return Misfit("accelerator", f"it has a {instance.accelerator}, and past jobs used none")
+        if self.base.device and not instance.device:
+            return Misfit("accelerator", f"it has no GPU, and past jobs ran on {self.base.accelerator}")
+        return self._check_devices(instance) or self._check_memory(instance)
+
+    def _check_devices(self, instance: Instance) -> Misfit | None:
+        if self.base.device is None or instance.device is None:
+            return None
+        if instance.device.is_neuron != self.base.device.is_neuron:
+            return Misfit("accelerator", f"programs for {self.base.accelerator} do not run on {instance.accelerator}")
+        if instance.device.flops is None or self.base.device.flops is None:
+            return Misfit("unknown", f"the peak of its {instance.accelerator} is not known")
+        if (instance.accelerators or 0) < (self.base.accelerators or 0):
+            return Misfit("accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.base.name}")
+        return None
+
+    def _check_memory(self, instance: Instance) -> Misfit | None:
+        for needed, total, base_total, text in (
+            (self.memory_gib, instance.memory_gib, self.base.memory_gib, "memory"),
+            (self.gpu_memory_gib, _sum_gpu_memory(instance), _sum_gpu_memory(self.base), "GPU memory"),
+        ):
+            if total is None or base_total is None:
+                continue
+            if needed is None and total < base_total:
+                return Misfit(
+                    "memory", f"it has less {text} than {self.base.name}, and what past jobs used is not known"
+                )
+            if needed is not None and total < base_total and needed > MEMORY_SHARE * total:
+                return Misfit(
+                    "memory",
+                    f"past jobs used {needed:.1f} GiB of {text}, and {MEMORY_SHARE:.0%} of its {total:.0f} GiB are "
+                    f"{MEMORY_SHARE * total:.1f}: would fit with {needed / MEMORY_SHARE:.0f} GiB or more",
+                )
+        return None
+
+    def _scale(self, instance: Instance) -> tuple[float, float, float]:
+        """Return the factor of the time on another type, and the ends of its band."""
+        if self.base.device and instance.device:
+            return self._scale_by_peak(self.base.device.flops, instance.device.flops, self._get_gpu_share())
+        if not self.base.vcpus or not instance.vcpus:
+            return 1.0, 1.0, 1.0
+        ratio = self.base.vcpus / instance.vcpus
+        if self.busy_vcpus is None:
+            return (1.0, min(ratio, 1.0), 1.0) if ratio <= 1 else (ratio, 1.0, ratio)
+        if ratio >= 1:
+            factor = max(1.0, self.busy_vcpus / instance.vcpus)
+            return factor, 1.0, ratio
+        share = self.busy_vcpus / self.base.vcpus
+        return (1.0, 1.0, 1.0) if share < BUSY_SHARE else (math.sqrt(ratio), ratio, 1.0)
+
+    def _scale_by_peak(
+        self, base: float | None, other: float | None, share: float | None
+    ) -> tuple[float, float, float]:
+        """Scale the time by the peaks of the GPUs; a GPU that was hardly busy is no faster than before."""
+        ratio = base / other if base and other else 1.0
+        if ratio > 1:
+            return ratio, 1.0, ratio
+        if share is None or share >= BUSY_SHARE:
+            return math.sqrt(ratio), ratio, 1.0
+        return 1.0, ratio, 1.0
+
+    def _get_gpu_share(self) -> float | None:
+        return None if self.busy_gpus is None else self.busy_gpus / (self.base.accelerators or 1)
+
+
+def _sum_gpu_memory(instance: Instance) -> float | None:
+    if not instance.accelerators or instance.accelerator_memory_gib is None:
+        return None
+    return instance.accelerators * instance.accelerator_memory_gib
+
+
+def is_usable(row: Row) -> bool:
+    """Return whether a row of the ledger is a completed training whose time and instance type are known."""
+    is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
+    return is_training and row["status"] == "Completed" and bool(row["training_s"]) and find_type(row) is not None
+
+
+def find_type(row: Row) -> Instance | None:
+    """Return the instance type of a row; None if the catalogue does not know it."""
+    try:
+        instance = find_instance(str(row["instance_type"] or ""))
+    except SpecError:
+        return None
+    return instance if instance.is_known else None
+
+
+def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
+    """Return the rows of the trainings of a model, or of one job, oldest first.
+
+    Args:
+        rows: rows of the ledger.
+        name: name of a model or of a job.
+    """
+    by_model = [row for row in rows if row["model"] == name]
+    return by_model or [row for row in rows if row["name"] == name]
+
+
+def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
+    """Measure a workload from the newest jobs on the same machines as the newest usable one.
+
+    Args:
+        rows: rows of the ledger of one model or job, oldest first.
+        name: name of the model or of the job, for errors.
+
+    Raises:
+        DataError: no row is a completed training with a time and a known instance type. A retry cannot help.
+    """
+    usable_rows = [row for row in rows if is_usable(row)]
+    if not usable_rows:
+        raise DataError(
+            f"the ledger has no completed training of {name} with a time and a known type ({_count_gaps(rows)}).",
+            "Give --params and --tokens, or train it once.",
+        )
+    newest = usable_rows[-1]
+    instance = find_type(newest)
+    assert instance
+    machine = (newest["instance_type"], newest["instance_count"])
+    jobs = [row for row in usable_rows if (row["instance_type"], row["instance_count"]) == machine][-MAX_JOBS:]
+    times = [float(row["training_s"]) for row in jobs]
+    middle = median(times)
+    return MeasuredWorkload(
+        model=str(newest["model"] or ""),
+        base=instance,
+        count=int(newest["instance_count"] or 1),
+        seconds=middle,
+        jobs=len(jobs),
+        busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
+        memory_gib=_summarize(jobs, "memory_peak", (instance.memory_gib or 0) / 100, max),
+        busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
+        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", (instance.accelerator_memory_gib or 0) / 100, max),
+        spread=max(max(seconds / middle, middle / seconds) for seconds in times),
+        known_s=_measure_machines(usable_rows),
+    )
+
+
+def _measure_machines(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
+    """Return the median time of the newest jobs on each type and number of instances."""
+    times: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for row in rows:
+        times[row["instance_type"], int(row["instance_count"] or 1)].append(float(row["training_s"]))
+    return {machine: median(seconds[-MAX_JOBS:]) for machine, seconds in times.items()}
+
+
+def _summarize(jobs: Sequence[Row], column: str, factor: float, summarize: Any) -> float | None:
+    """Return a figure of the jobs' use; None if one of them does not have it."""
+    values = [row.get(column) for row in jobs]
+    return None if None in values else float(summarize(values)) * factor
+
+
+def _count_gaps(rows: Sequence[Row]) -> str:
+    """Say how many rows there are, and why they cannot be used."""
+    if not rows:
+        return "no row"
+    completed = [row for row in rows if row["status"] == "Completed"]
+    without_time = sum(not row["training_s"] for row in completed)
+    unknown = sum(find_type(row) is None for row in completed)
+    return (
+        f"{len(rows)} row(s): {len(rows) - len(completed)} not completed, {without_time} without a time, "
+        f"{unknown} on unknown or retired types"
+    )

@@ -1,0 +1,193 @@
+"""Define what a recommendation consists of: options, exclusions, and the best options by time and cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from pipelines.costs.charges import format_usd
+from pipelines.planning.recommendation.correction import Accuracy
+from pipelines.planning.recommendation.limits import Limits, format_duration
+from pipelines.planning.recommendation.workloads import Reason, format_machines
+
+ROUNDING = 0.01
+"""Relative difference below which two times, or two costs, count as equal: estimates are not better."""
+Market = Literal["on demand", "spot"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """Instances on which the training can run, with time, cost and risk.
+
+    Attributes:
+        instance_type: instance type.
+        count: number of instances.
+        region: AWS region.
+        market: on demand or spot.
+        seconds: most likely training time, corrected by past jobs, with repeated work after interruptions.
+        low_s: time if all goes well.
+        high_s: time if all goes badly.
+        uncorrected_s: the prediction of the formula, without correction.
+        wait_s: usual wait for instances; None if it is not known.
+        cost_usd: cost at the most likely time, USD.
+        high_usd: cost at `high_s`, USD.
+        uncorrected_usd: cost at `uncorrected_s`, USD.
+        price_usd_h: on-demand price, USD per instance and hour.
+        price_date: date of the price.
+        price_source: source of the price.
+        plan_usd: term of a savings plan to the cost with it; None if its price is not known.
+        setup: how the training runs: sharding, batch.
+        risks: what can go wrong, in sentences.
+    """
+
+    instance_type: str
+    count: int
+    region: str
+    market: Market
+    seconds: float
+    low_s: float
+    high_s: float
+    uncorrected_s: float
+    wait_s: float | None
+    cost_usd: float
+    high_usd: float
+    uncorrected_usd: float
+    price_usd_h: float
+    price_date: str
+    price_source: str
+    plan_usd: dict[str, float | None] = field(default_factory=dict)
+    setup: str = ""
+    risks: tuple[str, ...] = ()
+
+    @property
+    def finish_s(self) -> float:
+        """Seconds until the end: the usual wait, as far as it is known, and the training."""
+        return (self.wait_s or 0.0) + self.seconds
+
+    @property
+    def machines(self) -> str:
+        """Short text: "2 x ml.g5.xlarge spot"."""
+        return f"{format_machines(self.instance_type, self.count)} {self.market}"
+
+    def describe(self) -> str:
+        """Return machines, time and cost in words."""
+        return f"{self.machines} in {self.region}: {format_duration(self.finish_s)}, {format_usd(self.cost_usd)}"
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """An instance type that was left out, and why."""
+
+    instance_type: str
+    region: str
+    kind: Reason
+    reason: str
+    fitting_count: int | None = None
+    """Number of instances that would fit; None if that is not known."""
+    nearest: Option | None = None
+    """The option of this type that is nearest to the limits; None if it cannot run at all."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to run a training on.
+
+    Attributes:
+        workload: description of the training.
+        limits: deadline and budget.
+        options: what is within the limits, the cheapest first.
+        exclusions: instance types without such an option.
+        accuracy: how wrong predictions of past jobs were; None without past jobs.
+    """
+
+    workload: str
+    limits: Limits
+    options: tuple[Option, ...]
+    exclusions: tuple[Exclusion, ...]
+    accuracy: Accuracy | None = None
+
+    @property
+    def cheapest(self) -> Option | None:
+        """The cheapest option within the deadline and the budget."""
+        return min(self.options, key=_rank_by_cost, default=None)
+
+    @property
+    def fastest(self) -> Option | None:
+        """The fastest option within the deadline and the budget; of options with equal times, the cheapest."""
+        shortest_s = min((option.finish_s for option in self.options), default=0.0)
+        equal = [option for option in self.options if option.finish_s <= shortest_s * (1 + ROUNDING)]
+        return min(equal, key=_rank_by_cost, default=None)
+
+    @property
+    def front(self) -> list[Option]:
+        """The options for which none is both faster and cheaper (Pareto front), the fastest first."""
+        return find_front(self.options)
+
+    @property
+    def price_dates(self) -> list[str]:
+        """Dates of the prices of all options."""
+        options = (*self.options, *(entry.nearest for entry in self.exclusions if entry.nearest))
+        return sorted({option.price_date for option in options})
+
+    def describe_nearest(self) -> str:
+        """Say what would fit if nothing is within the limits."""
+        nearest = [entry.nearest for entry in self.exclusions if entry.nearest]
+        in_time = [option for option in nearest if self.limits.is_in_time(option.finish_s)]
+        in_budget = [option for option in nearest if self.limits.is_in_budget(option.cost_usd)]
+        if in_time:
+            best = min(in_time, key=lambda option: option.cost_usd)
+            return f"Within the deadline, the cheapest is {best.describe()}."
+        if in_budget:
+            best = min(in_budget, key=lambda option: option.finish_s)
+            return f"Within the budget, the fastest is {best.describe()}."
+        if nearest:
+            best = min(nearest, key=lambda option: option.finish_s)
+            return f"The fastest is {best.describe()}."
+        return _describe_misfits(self.exclusions)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the recommendation as JSON values."""
+        return {
+            "workload": self.workload,
+            "limits": asdict(self.limits),
+            "price_dates": self.price_dates,
+            "cheapest": _to_record(self.cheapest),
+            "fastest": _to_record(self.fastest),
+            "front": [_to_record(option) for option in self.front],
+            "options": [_to_record(option) for option in self.options],
+            "exclusions": [{**asdict(entry), "nearest": _to_record(entry.nearest)} for entry in self.exclusions],
+            "accuracy": asdict(self.accuracy) if self.accuracy else None,
+        }
+
+
+def find_front(options: Iterable[Option]) -> list[Option]:
+    """Return the options for which none is both faster and cheaper, the fastest first.
+
+    Of options with equal times, only the cheapest is on the front.
+    """
+    front: list[Option] = []
+    for option in sorted(options, key=lambda entry: (entry.finish_s, entry.cost_usd)):
+        if front and option.cost_usd >= front[-1].cost_usd * (1 - ROUNDING):
+            continue
+        if front and option.finish_s <= front[-1].finish_s * (1 + ROUNDING):
+            front.pop()
+        front.append(option)
+    return front
+
+
+def _rank_by_cost(option: Option) -> tuple[float, float, float]:
+    """Return the key by which the cheapest option is found. Of equal costs, that whose worst case is cheaper wins."""
+    return round(math.log(option.cost_usd) / math.log1p(ROUNDING)), option.high_usd, option.finish_s
+
+
+def _to_record(option: Option | None) -> dict[str, Any] | None:
+    return {**asdict(option), "finish_s": option.finish_s} if option else None
+
+
+def _describe_misfits(exclusions: Sequence[Exclusion]) -> str:
+    """Say what would fit, from the first reasons that name it."""
+    helpful = sorted((entry for entry in exclusions if entry.fitting_count), key=lambda entry: entry.fitting_count or 0)
+    chosen = helpful or [entry for entry in exclusions if entry.kind == "memory"] or list(exclusions)
+    return "; ".join(f"{entry.instance_type} {entry.reason}" for entry in chosen[:2]) + "." if chosen else ""

@@ -1,0 +1,105 @@
+"""Read what instance types cost in a region, on demand and on spot, and how long one waits for them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from pipelines.costs.charges import HOUR_S, Price
+from pipelines.costs.price_list import SOURCE, request_type_prices
+from pipelines.costs.price_tables import API_VALUE, PRICES_VARIABLE, PlanTerm, require_no_api
+from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
+
+Row = Mapping[str, Any]
+MIN_HOURS = 1.0
+"""Hours of training on spot from which the rate of interruptions is estimated."""
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What an instance type costs in a region. What is not known is None.
+
+    Attributes:
+        price: on-demand price.
+        spot_saving: share, 0 to 1, by which spot is cheaper.
+        spot_source: where the saving comes from.
+        interruptions_per_h: interruptions of an instance in an hour, from the ledger.
+        wait_s: median wait for instances, from the ledger, seconds.
+        plans: term of a savings plan to its price.
+    """
+
+    price: Price
+    spot_saving: float | None = None
+    spot_source: str = ""
+    interruptions_per_h: float | None = None
+    wait_s: float | None = None
+    plans: Mapping[PlanTerm, Price] = field(default_factory=dict)
+
+
+def read_quotes(region: str, as_of: dt.date | None, rows: Sequence[Row]) -> dict[str, Quote]:
+    """Read the quotes of a region: prices of the tables, or of AWS with LEEWAY_PRICES=api; the rest of the ledger.
+
+    The saving by spot of past jobs comes before that of the tables: it is that of the team's region and scripts.
+
+    Args:
+        region: AWS region.
+        as_of: use only tables of this day or of an earlier one; None: all.
+        rows: rows of the ledger.
+
+    Returns:
+        Instance type to its quote; a type without a price is missing.
+
+    Raises:
+        InvalidError: a table is not valid, or AWS denies access. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
+    """
+    require_no_api(as_of)
+    if os.environ.get(PRICES_VARIABLE) == API_VALUE:
+        today = dt.datetime.now(dt.UTC).date()
+        amounts = request_type_prices(region, "Training")
+        prices = {name: Price(usd_h=usd_h, date=today, source=SOURCE) for name, usd_h in amounts.items()}
+    else:
+        prices = list_dated_prices(region, as_of)
+    savings = list_spot_savings(region, as_of)
+    terms: tuple[PlanTerm, ...] = ("1y", "3y")
+    plans = {term: list_plan_prices(region, term, as_of) for term in terms}
+    rows_by_type: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["region"] == region:
+            rows_by_type[row["instance_type"]].append(row)
+    return {
+        name: build_quote(
+            price,
+            rows_by_type[name],
+            savings.get(name),
+            {term: plans[term][name] for term in terms if name in plans[term]},
+        )
+        for name, price in prices.items()
+    }
+
+
+def build_quote(
+    price: Price, rows: Sequence[Row], table_saving: float | None, plans: Mapping[PlanTerm, Price]
+) -> Quote:
+    """Build the quote of an instance type from its price, its rows of the ledger, and the saving of the tables."""
+    spot_rows = [row for row in rows if row["spot"] and row["training_s"] and row["on_demand_usd"]]
+    ledger_saving = None
+    if spot_rows:
+        ledger_saving = 1 - sum(row["cost_usd"] for row in spot_rows) / sum(row["on_demand_usd"] for row in spot_rows)
+    hours = sum(row["training_s"] * row["instance_count"] for row in spot_rows) / HOUR_S
+    waits = [row["first_capacity_s"] for row in rows if row["first_capacity_s"] is not None]
+    saving = table_saving if ledger_saving is None else min(max(0.0, ledger_saving), 0.99)
+    table_source = "tables of prices" if table_saving is not None else ""
+    return Quote(
+        price=price,
+        spot_saving=saving,
+        spot_source=f"{len(spot_rows)} past spot job(s)" if ledger_saving is not None else table_source,
+        interruptions_per_h=sum(row["interruptions"] for row in spot_rows) / hours if hours >= MIN_HOURS else None,
+        wait_s=median(waits) if waits else None,
+        plans=plans,
+    )

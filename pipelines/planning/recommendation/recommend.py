@@ -1,0 +1,248 @@
+"""Recommend instances: estimate each candidate, compute its cost, and sort out what is beyond the limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.costs.charges import HOUR_S, format_usd
+from pipelines.errors import DataError, SpecError
+from pipelines.planning.catalogue import Instance
+from pipelines.planning.recommendation.correction import (
+    Correction,
+    Observation,
+    make_corrector,
+    measure_accuracy,
+)
+from pipelines.planning.recommendation.limits import Limits, format_duration
+from pipelines.planning.recommendation.options import Exclusion, Option, Recommendation
+from pipelines.planning.recommendation.quotes import Quote
+from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, Workload
+from pipelines.planning.training_cost import Interruptions, estimate_spot_cost
+
+NO_LIMITS = Limits()
+CHECKPOINT_S, SAVE_S, RESTART_S = 900.0, 10.0, 300.0
+"""What a training on spot does: seconds between two checkpoints, of a save, and of a restart. Guesses: they matter only
+where interruptions are known."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is planned.
+
+    Attributes:
+        workload: the training.
+        instances: instance types that are possible.
+        quotes: region to instance type to its quote.
+        limits: deadline and budget.
+        observations: past jobs with their predictions, oldest first.
+        is_neuron_allowed: whether types with Trainium are possible: the training needs the AWS Neuron SDK.
+    """
+
+    workload: Workload
+    instances: Sequence[Instance]
+    quotes: Mapping[str, Mapping[str, Quote]]
+    limits: Limits = NO_LIMITS
+    observations: Sequence[Observation] = ()
+    is_neuron_allowed: bool = False
+
+
+def recommend(request: Request) -> Recommendation:
+    """Recommend instances for a training. Pure: it reads no file, and equal requests give equal results."""
+    options: list[Option] = []
+    exclusions: list[Exclusion] = []
+    # A formula and the times of past jobs have errors of different kinds: each is corrected by its own.
+    observations = [entry for entry in request.observations if entry.basis == request.workload.basis]
+    find_correction = make_corrector(observations, request.workload.model)
+    for region, quotes in request.quotes.items():
+        for instance in request.instances:
+            found = _examine(request, region, instance, quotes.get(instance.name), find_correction)
+            if isinstance(found, Exclusion):
+                exclusions.append(found)
+            else:
+                options += found
+    return Recommendation(
+        workload=request.workload.describe(),
+        limits=request.limits,
+        options=tuple(sorted(options, key=lambda option: (option.cost_usd, option.finish_s, option.machines))),
+        exclusions=tuple(exclusions),
+        accuracy=measure_accuracy(observations),
+    )
+
+
+def require_option(recommendation: Recommendation) -> Option:
+    """Return the cheapest option within the limits.
+
+    Raises:
+        DataError: there is none; the message says what would fit. A retry cannot help.
+    """
+    if recommendation.cheapest is None:
+        raise DataError(
+            f"no instance type fits ({recommendation.limits.describe()}).", recommendation.describe_nearest()
+        )
+    return recommendation.cheapest
+
+
+def _examine(
+    request: Request,
+    region: str,
+    instance: Instance,
+    quote: Quote | None,
+    find_correction: Callable[[str], Correction],
+) -> Exclusion | list[Option]:
+    """Return the options with an instance type that are within the limits, or why there is none."""
+    if instance.device and instance.device.is_neuron and not request.is_neuron_allowed:
+        text = f"its {instance.accelerator} needs the AWS Neuron SDK: name it with --allow if the training has it"
+        return Exclusion(instance.name, region, "neuron", text)
+    estimates, misfit = _estimate_counts(request.workload, instance)
+    if misfit:
+        return Exclusion(instance.name, region, misfit.kind, misfit.reason, misfit.fitting_count)
+    if quote is None:
+        return Exclusion(instance.name, region, "price", f"no price is known in {region}")
+    options = [
+        option
+        for candidate, estimate in estimates
+        for option in build_options(candidate, estimate, region, quote, find_correction(instance.family))
+    ]
+    return _apply_limits(request.limits, options, instance.name, region)
+
+
+def _estimate_counts(workload: Workload, instance: Instance) -> tuple[list[tuple[Candidate, Estimate]], Misfit | None]:
+    """Return the estimates of the numbers of instances that fit; without any, the reason of the largest number."""
+    estimates, misfit = [], None
+    for count in workload.counts:
+        candidate = Candidate(instance, count)
+        result = workload.estimate(candidate)
+        if isinstance(result, Misfit):
+            misfit = result
+        else:
+            estimates.append((candidate, result))
+    return estimates, None if estimates else misfit
+
+
+def build_options(
+    candidate: Candidate, estimate: Estimate, region: str, quote: Quote, correction: Correction
+) -> Iterable[Option]:
+    """Yield the option on demand, and that on spot if its saving is known."""
+    seconds, low_s, high_s = _correct(estimate, correction)
+    usd_s = quote.price.usd_h * candidate.count / HOUR_S
+    plans = {term: plan.usd_h * candidate.count * seconds / HOUR_S for term, plan in quote.plans.items()}
+    on_demand = Option(
+        instance_type=candidate.instance.name,
+        count=candidate.count,
+        region=region,
+        market="on demand",
+        seconds=seconds,
+        low_s=low_s,
+        high_s=high_s,
+        uncorrected_s=estimate.seconds,
+        wait_s=quote.wait_s,
+        cost_usd=usd_s * seconds,
+        high_usd=usd_s * high_s,
+        uncorrected_usd=usd_s * estimate.seconds,
+        price_usd_h=quote.price.usd_h,
+        price_date=quote.price.date.isoformat(),
+        price_source=quote.price.source,
+        plan_usd={term: plans.get(term) for term in ("1y", "3y")},
+        setup=estimate.setup,
+        risks=_describe_evidence(estimate, correction),
+    )
+    yield on_demand
+    spot = _build_spot_option(on_demand, quote)
+    if spot:
+        yield spot
+
+
+def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, float]:
+    """Return the corrected time, and the ends of its band.
+
+    The scatter of past jobs replaces the band of a formula. If the time was scaled from another type, it only widens
+    the band, because the past jobs do not show how well it scales.
+    """
+    seconds = estimate.seconds * correction.factor
+    low_s, high_s = estimate.low_s * correction.factor, estimate.high_s * correction.factor
+    if correction.low and correction.high:
+        learned_low_s, learned_high_s = seconds * correction.low, seconds * correction.high
+        is_scaled = bool(estimate.scaled_from)
+        low_s = min(low_s, learned_low_s) if is_scaled else learned_low_s
+        high_s = max(high_s, learned_high_s) if is_scaled else learned_high_s
+    return seconds, min(low_s, seconds), max(high_s, seconds)
+
+
+def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str, ...]:
+    """Return the risk that the time is only estimated; empty if past jobs measured it."""
+    if estimate.scaled_from:
+        return (f"no past job on this type: the time is scaled from {estimate.scaled_from}",)
+    if not correction.jobs:
+        return ("no past job of this model on this family: the time is an estimate",)
+    return ()
+
+
+def _build_spot_option(option: Option, quote: Quote) -> Option | None:
+    """Return the option on spot; None if its saving is not known, or if interruptions would never let it end."""
+    if quote.spot_saving is None:
+        return None
+    risks = [*option.risks, f"the saving of {quote.spot_saving:.0%} by spot is that of {quote.spot_source}"]
+    stretch = 1.0
+    if quote.interruptions_per_h is None:
+        risks.append("how often spot is interrupted is not known: each interruption makes it longer")
+    elif quote.interruptions_per_h > 0:
+        chance = 1 - math.exp(-quote.interruptions_per_h * option.count * option.seconds / HOUR_S)
+        risks.append(f"at least one interruption with {chance:.0%}")
+        try:
+            stretch = _estimate_stretch(option, quote.interruptions_per_h)
+        except SpecError:
+            return None
+    share = 1 - quote.spot_saving
+    return replace(
+        option,
+        market="spot",
+        seconds=option.seconds * stretch,
+        low_s=option.low_s,
+        high_s=option.high_s * stretch,
+        cost_usd=option.cost_usd * share * stretch,
+        high_usd=option.high_usd * share * stretch,
+        uncorrected_usd=option.uncorrected_usd * share * stretch,
+        uncorrected_s=option.uncorrected_s * stretch,
+        plan_usd={},
+        risks=tuple(risks),
+    )
+
+
+def _estimate_stretch(option: Option, interruptions_per_h: float) -> float:
+    """Return the factor by which interruptions make a training longer: repeated work, saves and restarts."""
+    interruptions = Interruptions(interruptions_per_h, CHECKPOINT_S, SAVE_S, RESTART_S)
+    spot = estimate_spot_cost(option.seconds, option.count, option.price_usd_h, interruptions)
+    return spot.elapsed_s / option.seconds
+
+
+def _apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
+    """Return the options within the limits, with the risk to miss them; without any, why."""
+    allowed = [
+        _add_limit_risks(limits, option)
+        for option in options
+        if limits.is_in_time(option.finish_s) and limits.is_in_budget(option.cost_usd)
+    ]
+    if allowed:
+        return allowed
+    in_time = [option for option in options if limits.is_in_time(option.finish_s)]
+    if in_time:
+        nearest = min(in_time, key=lambda option: option.cost_usd)
+        text = f"costs {format_usd(nearest.cost_usd)} or more within the deadline, over the budget"
+        return Exclusion(name, region, "budget", text, nearest=nearest)
+    nearest = min(options, key=lambda option: option.finish_s)
+    text = f"takes {format_duration(nearest.finish_s)} or more, past the deadline"
+    return Exclusion(name, region, "deadline", text, nearest=nearest)
+
+
+def _add_limit_risks(limits: Limits, option: Option) -> Option:
+    risks = list(option.risks)
+    worst_s = (option.wait_s or 0.0) + option.high_s
+    if not limits.is_in_time(worst_s):
+        risks.append(f"may take {format_duration(worst_s)}, past the deadline")
+    if not limits.is_in_budget(option.high_usd):
+        risks.append(f"may cost {format_usd(option.high_usd)}, over the budget")
+    if option.wait_s is None and limits.deadline_s is not None:
+        risks.append("how long one waits for instances is not known")
+    return replace(option, risks=tuple(risks))

@@ -1,0 +1,151 @@
+"""Spot prices by the hour: from the changes that EC2 lists, to their usual course within a week.
+
+Uses only the standard library, because Airflow's triggerer imports it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import exp, log
+from statistics import median
+
+HOUR = dt.timedelta(hours=1)
+WEEK_H = 168
+RISE = 1.2
+"""Factor by which a price rises within a run if instances are about to be scarce."""
+
+
+@dataclass(frozen=True)
+class PriceChange:
+    """A price of one zone from a moment on."""
+
+    zone: str
+    at: dt.datetime
+    """When the price began, UTC."""
+    usd_h: float
+    """Price of one instance, US dollars an hour."""
+
+
+@dataclass(frozen=True)
+class HourlyPrices:
+    """The price of each hour until now: the mean of the zones.
+
+    Args:
+        hour: begin of the last hour, which contains the present, UTC.
+        usd_h: prices, US dollars an hour, oldest first.
+    """
+
+    hour: dt.datetime
+    usd_h: Sequence[float]
+
+
+def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPrices:
+    """Return the price of each hour until now, by the price at the hour's end (in the last hour, now).
+
+    SageMaker chooses the zone of a job, so each hour has the mean of the zones that have a price.
+
+    Args:
+        changes: changes of the price, in any order. Those after `now` are ignored.
+        now: the present, UTC.
+    """
+    past_changes = sorted((item for item in changes if item.at <= now), key=lambda item: item.at)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    if not past_changes:
+        return HourlyPrices(hour, ())
+    prices, zones = list[float](), dict[str, float]()
+    position, end = 0, past_changes[0].at.replace(minute=0, second=0, microsecond=0) + HOUR
+    while end <= hour + HOUR:
+        while position < len(past_changes) and past_changes[position].at < end:
+            zones[past_changes[position].zone] = past_changes[position].usd_h
+            position += 1
+        prices.append(sum(zones.values()) / len(zones))
+        end += HOUR
+    return HourlyPrices(hour, tuple(prices))
+
+
+class WeeklyCourse:
+    """The usual course of the prices within a week, without slow changes of their level.
+
+    The price of each hour is divided by its level: the mean of the week that ends with it. The hours of the week have
+    the quantiles of these ratios. What differs from the usual ratio now (the surprise) fades from hour to hour, as it
+    did in the past: by the first autocorrelation of the logarithms, as in an autoregressive process of order 1 (Box and
+    Jenkins 1970, section 3.2).
+
+    Args:
+        prices: prices of more than a week.
+        run_h: hours of a run.
+    """
+
+    def __init__(self, prices: HourlyPrices, run_h: int) -> None:
+        self._prices, self._run_h = prices.usd_h, run_h
+        self._sums = list(accumulate(self._prices, initial=0.0))
+        self._last = len(self._prices) - 1
+        self.level_usd_h = self._compute_mean(self._last - WEEK_H + 1, WEEK_H)
+        """Mean price of the last week, US dollars an hour."""
+        self._hours = self._group(range(WEEK_H - 1, self._last), self._compute_ratio)
+        self._runs = self._group(range(WEEK_H - 1, self._last - run_h + 2), self._compute_run_ratio)
+        self._rises = self._group(range(WEEK_H - 1, self._last - run_h + 1), self._is_rising)
+        self.surprise = self._compute_ratio(self._last) / median(self._hours[self._last % WEEK_H])
+        """The price now, divided by the usual price of this hour of the week."""
+        self._decay = self._estimate_decay()
+
+    def predict_run_usd_h(self, later_h: int, quantile: float = 0.5) -> float:
+        """Predict the mean price of a run, US dollars an hour.
+
+        Args:
+            later_h: hours from now to the start of the run.
+            quantile: which quantile of the past runs of that hour of the week is expected, 0 to 1.
+        """
+        usual = compute_quantile(self._runs[(self._last + later_h) % WEEK_H], quantile)
+        return self.level_usd_h * usual * float(self.surprise ** (self._decay**later_h))
+
+    def compute_risk(self, later_h: int) -> float:
+        """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
+        rises = self._rises[(self._last + later_h) % WEEK_H]
+        return sum(rises) / len(rises)
+
+    def _group(self, positions: Iterable[int], compute: Callable[[int], float]) -> dict[int, list[float]]:
+        groups: dict[int, list[float]] = defaultdict(list)
+        for position in positions:
+            groups[position % WEEK_H].append(compute(position))
+        return groups
+
+    def _compute_mean(self, begin: int, count: int) -> float:
+        return (self._sums[begin + count] - self._sums[begin]) / count
+
+    def _compute_ratio(self, position: int) -> float:
+        return self._prices[position] / self._compute_mean(position - WEEK_H + 1, WEEK_H)
+
+    def _compute_run_ratio(self, position: int) -> float:
+        level = self._compute_mean(position - WEEK_H + 1, WEEK_H)
+        return self._compute_mean(position, self._run_h) / level
+
+    def _is_rising(self, position: int) -> float:
+        later_prices = self._prices[position + 1 : position + self._run_h + 1]
+        return float(max(later_prices) >= RISE * self._prices[position])
+
+    def _estimate_decay(self) -> float:
+        usual = {hour: median(ratios) for hour, ratios in self._hours.items()}
+        positions = range(WEEK_H - 1, self._last)
+        surprises = [log(self._compute_ratio(position) / usual[position % WEEK_H]) for position in positions]
+        variance = sum(value * value for value in surprises)
+        covariance = sum(first * second for first, second in pairwise(surprises))
+        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0
+
+
+def compute_quantile(values: Sequence[float], quantile: float) -> float:
+    """Return a quantile of values, interpolated linearly between two of them.
+
+    Args:
+        values: at least one number.
+        quantile: 0 to 1.
+    """
+    ordered = sorted(values)
+    position = quantile * (len(ordered) - 1)
+    index = int(position)
+    upper = ordered[min(index + 1, len(ordered) - 1)]
+    return ordered[index] + (position - index) * (upper - ordered[index])

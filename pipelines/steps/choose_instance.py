@@ -1,0 +1,78 @@
+"""Choose the instance type of a training among those that are allowed: the cheapest within the deadline and the budget.
+
+What past jobs of the model took and used decides, or the size of a language model. Nothing is started.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from pipelines.contract import Result, Spec
+from pipelines.system.log import log
+
+
+class ChooseInstanceSpec(Spec):
+    """A training that is about to start, and what it may run on."""
+
+    model_field: ClassVar[str] = ""  # a job may train a model that has no parameters here
+
+    instance_types: list[str] = Field(min_length=1)
+    """Types that are allowed, or patterns such as ml.m5.*; the first one is used if nothing is known."""
+    region: str
+    """AWS region in which the training runs."""
+    instance_count: int = Field(1, ge=1)
+    """Number of instances."""
+    spot: bool = True
+    """Whether the training runs on managed spot."""
+    deadline: str = ""
+    """When it must have ended: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
+    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Highest cost, USD; none: no limit."""
+    model: str = ""
+    """Model that is trained, whose past jobs are the measure."""
+    dag_id: str = ""
+    """DAG of the training, whose past jobs are the measure if there is no model."""
+    task_id: str = ""
+    """Task of the training, whose past jobs are the measure if there is no model."""
+    workload: dict[str, Any] = Field(default_factory=dict)
+    """Size of a language model, in place of past jobs: params, tokens; method, precision, sequence, optimizer."""
+
+
+class ChooseInstanceResult(Result):
+    """The chosen instance type, and why."""
+
+    instance_type: str
+    """The chosen type."""
+    instance_types: list[str]
+    """The chosen type, then the others that fit, the cheapest first."""
+    instance_choice: str
+    """Why it was chosen, in one line."""
+    predicted_s: float | None = None
+    """Predicted training time, seconds; none if nothing is known about the training."""
+    predicted_usd: float | None = None
+    """Predicted cost, USD."""
+    uncorrected_s: float | None = None
+    """Predicted training time before past jobs corrected it, seconds."""
+    uncorrected_usd: float | None = None
+    """Predicted cost before past jobs corrected it, USD."""
+    prediction_basis: str | None = None
+    """What the prediction comes from: `formula`, or `history` for past jobs."""
+
+
+def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:
+    """Choose the instance type.
+
+    Raises:
+        SpecError: an instance type is unknown or retired, or the deadline is past. A retry cannot help.
+        DataError: no allowed type fits the limits; the error says what would. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
+    """
+    from pipelines.costs.ledger import Ledger
+    from pipelines.planning.recommendation.choice import choose
+
+    choice = choose(spec, Ledger.open().read_rows(), dt.datetime.now(dt.UTC))
+    log.info("instance type: %s", choice.instance_choice)
+    return ChooseInstanceResult(**choice.to_record())

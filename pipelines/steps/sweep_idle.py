@@ -1,0 +1,108 @@
+"""Find notebooks, apps, endpoints and processing jobs that nobody uses, with their cost; stop those that may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator
+
+from pipelines.contract import Result, Spec
+from pipelines.idle.names import KINDS, KindName
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.idle.sweep import Finding
+
+
+class SweepIdleSpec(Spec):
+    """What to look at, when it is idle, and what may be stopped. By default, nothing is stopped."""
+
+    kinds: list[KindName] = Field(default=list(KINDS), min_length=1)
+    """Kinds to look at: notebook (notebook instances), app (Studio apps), endpoint (endpoints that Leeway made),
+    processing (processing jobs)."""
+    idle_minutes: int = Field(default=1_440, ge=1, le=86_400)
+    """Minutes without a use after which a resource is idle. A start or a change counts as a use."""
+    cpu_percent: float = Field(default=5.0, gt=0, le=100)
+    """CPU from which on a notebook instance or a processing job is used, percent of one core."""
+    stop: list[KindName] = Field(default_factory=list)
+    """Kinds whose idle resources are stopped; the others are only listed."""
+
+    @field_validator("kinds", "stop", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Accept a text with commas: Jinja and the command line give texts."""
+        if not isinstance(value, str):
+            return value
+        names = [part.strip(" []'\"") for part in value.split(",")]
+        return [name for name in names if name]
+
+
+class SweepIdleResult(Result):
+    """What nobody uses. A label is a kind and a name, such as "notebook research"."""
+
+    idle: list[str]
+    """Labels of what is idle and was only listed."""
+    exempt: list[str]
+    """Labels of what is idle and stays, because it has the tag leeway:keep."""
+    unknown: list[str]
+    """Labels of what has no metric or time of its last use, so that it is never stopped."""
+    used_again: list[str]
+    """Labels of what was used between the look and the stop."""
+    stopped: list[str]
+    """Labels of what this call stopped."""
+    usd_month: dict[str, float | None]
+    """Maps each label to the cost of a full month at the on-demand price, USD; null if no price is known."""
+    stopped_usd_month: float
+    """Sum of the known costs of what was stopped, USD."""
+
+
+def run(spec: SweepIdleSpec) -> SweepIdleResult:
+    """List what is idle with its cost, and stop what may be stopped. Idempotent.
+
+    What has the tag leeway:keep is never stopped, nor are endpoints that Leeway did not make.
+
+    Raises:
+        SpecError: no AWS region is configured, or `stop` has a kind that is not looked at. A retry cannot help.
+        InvalidError: AWS denies a request. A retry cannot help.
+        ServiceError: AWS does not answer. A retry continues.
+    """
+    import datetime as dt
+
+    from pipelines.costs.charges import format_usd
+    from pipelines.errors import SpecError
+    from pipelines.idle.every_kind import build_kinds
+    from pipelines.idle.sweep import sweep
+    from pipelines.serving.undeployment import Endpoints
+
+    if others := [name for name in spec.stop if name not in spec.kinds]:
+        raise SpecError(
+            f"stop has {', '.join(others)}, and kinds does not.", "Add it to kinds, or remove it from stop."
+        )
+    endpoints = Endpoints()
+    kinds = build_kinds(endpoints, spec.kinds, spec.cpu_percent)
+    findings = sweep(kinds, dt.timedelta(minutes=spec.idle_minutes), spec.stop, endpoints.region)
+    result = _build_result(findings)
+    idle_usd = sum(result.usd_month[label] or 0.0 for label in result.idle)
+    log.info(
+        "%d idle (%s a month), %d stopped (%s a month)",
+        *(len(result.idle), format_usd(idle_usd), len(result.stopped), format_usd(result.stopped_usd_month)),
+    )
+    return result
+
+
+def _build_result(findings: Sequence[Finding]) -> SweepIdleResult:
+    labels = {
+        outcome: [item.label for item in findings if item.outcome == outcome]
+        for outcome in ("idle", "exempt", "unknown", "used_again", "stopped")
+    }
+    costs = {item.label: None if item.usd_month is None else round(item.usd_month, 2) for item in findings}
+    return SweepIdleResult(
+        idle=labels["idle"],
+        exempt=labels["exempt"],
+        unknown=labels["unknown"],
+        used_again=labels["used_again"],
+        stopped=labels["stopped"],
+        usd_month=costs,
+        stopped_usd_month=round(sum(costs[label] or 0.0 for label in labels["stopped"]), 2),
+    )

@@ -1,0 +1,148 @@
+"""Wait for the start of a run that is not urgent, in the triggerer or a worker, by the history of spot prices.
+
+All decisions depend only on the wait's fields, on EC2's history and on the clock. A wait that was killed and started
+again therefore decides the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypedDict
+
+from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+
+from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
+from leeway.hooks.sagemaker.connection import AwsWait
+from leeway.hooks.step.hook import Logger
+from pipelines.planning.cheap_hours import Criterion, Decision, Start, decide_start
+from pipelines.planning.spot_prices import PriceChange, tabulate_hours
+
+HISTORY = dt.timedelta(days=90)
+"""How far EC2's history of prices goes back."""
+PRODUCT = "Linux/UNIX"
+
+
+class StartEvent(TypedDict):
+    """How a wait ended, or what a check found."""
+
+    cause: Literal["start", "wait", "no_history", "error"]
+    """start: the run starts. wait: it waits; only of a single check. no_history: EC2 lists no price of the type.
+    error: EC2 refused the request."""
+    reason: str
+    """The numbers of the decision, or the error, in one line."""
+    usd_h: float | None
+    """As in `Decision`."""
+    expected_usd_h: float | None
+    """As in `Decision`."""
+
+
+@dataclass(frozen=True)
+class StartWait(AwsWait):
+    """A run that waits for its start. All fields can be written as JSON.
+
+    Args:
+        instance_type: instance type of SageMaker, such as ml.m5.large.
+        duration_s: expected time of the run, seconds.
+        latest_start: latest start, ISO format, UTC.
+        criterion: what has to be low: price or risk.
+        quantile: which quantile of past runs predicts a later one.
+        check_interval_s: seconds between two requests for the prices.
+    """
+
+    instance_type: str
+    duration_s: float
+    latest_start: str
+    criterion: Criterion = "price"
+    quantile: float = 0.5
+    check_interval_s: float = 900.0
+
+    @property
+    def start(self) -> Start:
+        """The run, as the decision needs it."""
+        latest = dt.datetime.fromisoformat(self.latest_start)
+        return Start(latest, self.duration_s, self.criterion, self.quantile)
+
+    @property
+    def ec2_type(self) -> str:
+        """EC2's name of the instance type: without the prefix of SageMaker."""
+        return self.instance_type.removeprefix("ml.")
+
+    def compute_rest_s(self) -> float:
+        """Return the seconds until the latest start; below 0 after it."""
+        return (self.start.latest - dt.datetime.now(dt.UTC)).total_seconds()
+
+    async def read_prices(self, now: dt.datetime) -> list[PriceChange]:
+        """Return the changes of the spot price of the last 90 days, in all zones of the region.
+
+        Raises:
+            ClientError: EC2 refused the request, or the instance type does not exist.
+        """
+        hook = self.connection.create_hook(partial(AwsBaseHook, client_type="ec2"))
+        times = {"StartTime": now - HISTORY, "EndTime": now}
+        request = {"InstanceTypes": [self.ec2_type], "ProductDescriptions": [PRODUCT], **times}
+        async with await hook.get_async_conn() as ec2:
+            pages = ec2.get_paginator("describe_spot_price_history").paginate(**request)
+            entries = [entry async for page in pages for entry in page["SpotPriceHistory"]]
+        return [_parse_entry(entry) for entry in entries]
+
+
+async def check_start(wait: StartWait, log: Logger) -> StartEvent:
+    """Read the prices once, decide, and log the decision with its numbers.
+
+    Raises:
+        Exception: EC2 does not answer. A retry can help.
+    """
+    now = dt.datetime.now(dt.UTC)
+    if now >= wait.start.latest:
+        return _build_latest_event(wait, log)
+    try:
+        changes = await wait.read_prices(now)
+    except Exception as error:
+        if is_transient(error):
+            raise
+        return {"cause": "error", "reason": format_error_line(error), "usd_h": None, "expected_usd_h": None}
+    if not changes:
+        reason = f"EC2 lists no spot price of {wait.ec2_type} ({PRODUCT}) in the last {HISTORY.days} days"
+        return {"cause": "no_history", "reason": reason, "usd_h": None, "expected_usd_h": None}
+    decision = decide_start(tabulate_hours(changes, now), wait.start, now)
+    log.info("%s: %s", wait.instance_type, decision.reason)
+    return _build_event(decision)
+
+
+async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
+    """Check the prices until the run starts, and never past its latest start; return how the wait ended.
+
+    While EC2 throttles requests or does not answer, they are retried. At the latest start, the run starts without them.
+    """
+    outage = Outage(log, "EC2")
+    while wait.compute_rest_s() > 0:
+        try:
+            event = await check_start(wait, log)
+        except Exception as error:
+            delay_s = outage.record_failure(error)
+        else:
+            outage.record_response()
+            delay_s = wait.check_interval_s
+            if event["cause"] != "wait":
+                return event
+        await asyncio.sleep(max(0.0, min(delay_s, wait.compute_rest_s())))
+    return _build_latest_event(wait, log)
+
+
+def _build_latest_event(wait: StartWait, log: Logger) -> StartEvent:
+    reason = f"the latest start, {wait.start.latest:%Y-%m-%d %H:%M} UTC, is reached: starting"
+    log.info("%s: %s", wait.instance_type, reason)
+    return {"cause": "start", "reason": reason, "usd_h": None, "expected_usd_h": None}
+
+
+def _build_event(decision: Decision) -> StartEvent:
+    cause: Literal["start", "wait"] = "start" if decision.is_start else "wait"
+    numbers = {"usd_h": decision.usd_h, "expected_usd_h": decision.expected_usd_h}
+    return {"cause": cause, "reason": decision.reason, **numbers}  # type: ignore[typeddict-item]
+
+
+def _parse_entry(entry: dict[str, Any]) -> PriceChange:
+    return PriceChange(entry["AvailabilityZone"], entry["Timestamp"], float(entry["SpotPrice"]))

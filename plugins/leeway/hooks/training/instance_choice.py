@@ -1,0 +1,111 @@
+"""Choose the instance type of a training with instance_type="auto", once for all tries of the task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from leeway.hooks.sagemaker import request_checks
+from leeway.hooks.sagemaker.description import get_job_name, is_live
+from leeway.hooks.training.fields import TrainingFields
+from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, read_choice
+
+if TYPE_CHECKING:
+    from leeway.hooks.training.script_task import ScriptTask
+
+AUTO = "auto"
+"""Value of instance_type that says that the type is chosen."""
+MAX_CHARS = 512
+"""SageMaker's limit of the length of a variable of a training job."""
+MAX_REASON_CHARS = 160
+"""Length of the reason in the variable: with the figures and four types, it stays within `MAX_CHARS`."""
+
+
+def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingFields:
+    """Return the fields with the chosen instance type, or with the types in the order in which they are tried.
+
+    The choice is stored in a variable of the job. As long as the task has a job that runs, or whose types are still
+    allowed, its choice is kept: a retry must find the job, and must not start another one on another type. Idempotent.
+
+    Args:
+        task: the task; it finds its jobs, and runs the step.
+        fields: the operator's fields.
+
+    Raises:
+        AirflowFailException: a field is wrong, or no allowed type fits the limits. A retry cannot help.
+        AirflowException: the step failed. A retry can help.
+    """
+    if fields.instance_type != AUTO:
+        for name in ("deadline", "workload"):
+            if getattr(fields, name):
+                raise AirflowFailException(f"{name} of {task.task_label} has no effect without instance_type='auto'.")
+        return fields
+    allowed = [str(name) for name in fields.instance_types or []]
+    if not allowed:
+        raise AirflowFailException(f"instance_type='auto' of {task.task_label} needs instance_types: those allowed.")
+    choice = _find_choice(task, allowed) or _make_choice(task, fields, allowed)
+    types = choice["instance_types"]
+    has_fallback = fields.on_no_capacity != "fail"
+    variables = {**(fields.environment or {}), CHOICE_VARIABLE: _format_choice(choice)}
+    return replace(
+        fields,
+        instance_type=types[0],
+        instance_types=types if has_fallback else None,
+        environment=variables,
+        # The next call of the same try gets these fields: the choice is made.
+        deadline="",
+        workload=None,
+    )
+
+
+def _find_choice(task: ScriptTask, allowed: Sequence[str]) -> dict[str, Any] | None:
+    """Return the choice of the task's jobs; None if there is no job, or if its types are not allowed any more."""
+    attempts = task.jobs.list_attempts()
+    if not attempts:
+        return None
+    job = attempts[-1]
+    name = job["ResourceConfig"]["InstanceType"]
+    choice = read_choice(job) or {"instance_types": [name], "instance_choice": f"the type of {get_job_name(job)}"}
+    types = choice.get("instance_types") or [name]
+    is_allowed = all(any(fnmatchcase(name, pattern) for pattern in allowed) for name in types)
+    if not (is_live(job) or is_allowed):
+        return None
+    task.log.info(
+        "instance type of job %s is kept: %s (%s)", get_job_name(job), name, choice.get("instance_choice", "")
+    )
+    return {**choice, "instance_types": types}
+
+
+def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str]) -> dict[str, Any]:
+    """Run the step `choose_instance`, which logs the choice with its reason."""
+    budget_usd = request_checks.parse_usd(task.describe_field("budget_usd"), fields.budget_usd)
+    result = task.step_hook.run(
+        "choose_instance",
+        {
+            "instance_types": allowed,
+            "region": task.hook.conn_region_name or "us-east-1",
+            "instance_count": task.parse_count_field("instance_count"),
+            "spot": fields.spot,
+            "deadline": str(fields.deadline or ""),
+            "budget_usd": budget_usd,
+            "model": fields.model,
+            "dag_id": task.identity["dag_id"],
+            "task_id": task.identity["task_id"],
+            "workload": dict(fields.workload or {}),
+        },
+    )
+    return {"instance_types": result["instance_types"], **{name: result[name] for name in CHOICE_FIELDS}}
+
+
+def _format_choice(choice: Mapping[str, Any]) -> str:
+    """Format the record of a choice as JSON that fits into a variable: a long reason is cut, types at the end go."""
+    record = {**choice, "instance_choice": str(choice.get("instance_choice") or "")[:MAX_REASON_CHARS]}
+    types = list(record["instance_types"])
+    while len(text := json.dumps({**record, "instance_types": types})) > MAX_CHARS and len(types) > 1:
+        types.pop()
+    return text

@@ -1,0 +1,47 @@
+"""The operator that runs the step `sweep_idle`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from leeway.operators.step import StepOperator
+
+
+class IdleSweepOperator(StepOperator):
+    """Find what runs in SageMaker although nobody uses it, and say what it costs; stop it where that is allowed.
+
+    By default nothing is stopped. What has the tag `leeway:keep`, endpoints that Leeway did not create, and what has
+    no metric of its use are never stopped. Before each stop the task looks again: what was used meanwhile stays.
+    The log has a line for each resource, with its cost of a month (docs/how-to/stop-what-is-idle.md). Idempotent.
+
+    Args:
+        kinds: kinds to look at (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (endpoints
+            that Leeway made), `processing` (processing jobs). A list, or a text with commas.
+        idle_minutes: minutes without a use after which a resource is idle; at least 1 (templated).
+        cpu_percent: CPU from which on a notebook instance or a processing job is used, percent of one core (templated).
+        stop: kinds whose idle resources are stopped (templated). A notebook instance keeps its disk. A Studio app keeps
+            its files, and loses its memory. An endpoint is deleted. A processing job loses what it did.
+        aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own
+            credentials.
+
+    Returns:
+        `SweepIdleResult`: idle, exempt, unknown, used_again, stopped, usd_month, stopped_usd_month.
+    """
+
+    step = "sweep_idle"
+    fields = ("kinds", "idle_minutes", "cpu_percent", "stop")
+
+    def __init__(
+        self,
+        *,
+        kinds: Sequence[str] | str = ("notebook", "app", "endpoint", "processing"),
+        idle_minutes: int | str = 1_440,
+        cpu_percent: float | str = 5.0,
+        stop: Sequence[str] | str = (),
+        aws_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kinds, self.idle_minutes, self.cpu_percent, self.stop = kinds, idle_minutes, cpu_percent, stop
+        self.source_conn_id = aws_conn_id

@@ -1,0 +1,116 @@
+"""Fetch the documents of the page from S3, where the API server and the steps share no folder, such as on MWAA.
+
+`python -m pipelines status --write` copies them there as one zip file, if LEEWAY_STATUS_COPY is set. The API server
+unpacks a new copy to its own LEEWAY_HOME/status, from which it sends them.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import threading
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pipelines.settings import settings
+from pipelines.system.files import replace_file
+
+CHECK_S = 30.0
+"""Seconds between two requests to S3: a copy is written every few minutes."""
+TIMEOUT_S = 5
+"""Seconds for which a visitor may wait for S3; then the page shows the documents that are here."""
+DOCUMENT = re.compile(r"(?:(?:models|data)/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.json")
+"""Allowed names of files in a copy. No other is unpacked."""
+MAX_BYTES = 64 << 20
+"""Largest size of all documents of a copy, bytes."""
+WATCHED_FILE = "watched"
+NOT_MODIFIED = "304"
+log = logging.getLogger(__name__)
+
+
+class DocumentsCopy:
+    """The copy in S3, and what this process knows of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked_s: float | None = None
+        self._etag = ""
+        self._problem = ""
+        self._client: Any = None
+
+    def refresh(self) -> None:
+        """Unpack the copy if it is new. If S3 does not answer, log it once; the documents stay as they are."""
+        uri = settings().status_copy
+        if not uri:
+            return
+        with self._lock:
+            if self._checked_s is not None and time.monotonic() - self._checked_s < CHECK_S:
+                return
+            try:
+                self._fetch(uri)
+                self._problem = ""
+            except Exception as error:  # the page says how old its documents are
+                problem = " ".join(str(error).split())[:300]
+                if problem != self._problem:
+                    log.warning("%s cannot be read, so the page shows older documents: %s", uri, problem)
+                self._problem = problem
+            self._checked_s = time.monotonic()
+
+    def _fetch(self, uri: str) -> None:
+        from botocore.exceptions import ClientError
+
+        parts = urlsplit(uri)
+        condition = {"IfNoneMatch": self._etag} if self._etag else {}
+        try:
+            response = self._connect().get_object(Bucket=parts.netloc, Key=parts.path.lstrip("/"), **condition)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == NOT_MODIFIED:
+                return
+            raise
+        folder = settings().home / "status"
+        unpack(response["Body"].read(), folder)
+        (folder / WATCHED_FILE).touch()
+        written_s = response["LastModified"].timestamp()
+        os.utime(folder / WATCHED_FILE, (written_s, written_s))
+        self._etag = response["ETag"]
+
+    def _connect(self) -> Any:
+        """Return a client of S3 with the process's own credentials, as those of MWAA's role."""
+        if self._client is None:
+            import boto3
+            from botocore.config import Config
+
+            config = Config(connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, retries={"total_max_attempts": 1})
+            self._client = boto3.client("s3", config=config)
+        return self._client
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Replace the documents in a folder by those of a zip file; the list of models, which names the others, is last.
+
+    Raises:
+        ValueError: the zip file is too large, or has a file that is no document. Nothing was changed.
+        zipfile.BadZipFile: it is damaged. Nothing was changed.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > MAX_BYTES:
+            raise ValueError(f"the copy of the documents has more than {MAX_BYTES} bytes")
+        if names := [entry.filename for entry in entries if not DOCUMENT.fullmatch(entry.filename)]:
+            raise ValueError(f"the copy of the documents has the file {names[0]!r}")
+        documents = {entry.filename: archive.read(entry) for entry in entries}
+    for name in sorted(documents, key="models.json".__eq__):
+        with replace_file(folder / name) as temporary:
+            temporary.write_bytes(documents[name])
+    for path in folder.glob("*/*.json"):
+        if path.relative_to(folder).as_posix() not in documents:
+            path.unlink(missing_ok=True)
+
+
+shared_copy = DocumentsCopy()
+"""The copy of this process."""

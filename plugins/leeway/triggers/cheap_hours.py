@@ -1,0 +1,36 @@
+"""The trigger that waits for the hour in which a run starts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from leeway.hooks.spot.wait import StartWait, wait_for_start
+from leeway.triggers.cancellation import run_in_task
+
+
+class CheapHoursTrigger(BaseTrigger):
+    """Wait until a run starts: at a low price or risk, or at its latest start. It changes nothing.
+
+    If the triggerer stops or restarts, no decision is lost: each depends only on the arguments, the history of prices
+    and the clock.
+
+    Args:
+        wait: fields of `StartWait`.
+    """
+
+    def __init__(self, **wait: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.wait = StartWait(**wait)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments from which the triggerer recreates this trigger."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.wait)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: how the wait ended."""
+        event = await run_in_task(wait_for_start(self.wait, self.log))
+        yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]

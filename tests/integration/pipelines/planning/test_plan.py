@@ -1,0 +1,150 @@
+"""Test `python -m pipelines plan` with a real ledger and a real MLflow: tables, JSON, chart, page, and bad input."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from typer.testing import CliRunner, Result
+
+from pipelines.cli.app import build_app
+from pipelines.costs.ledger import Ledger
+from pipelines.errors import DataError, SpecError
+from tests.tools.ledger_rows import make_row
+
+SIZE = ("--params", "7e9", "--tokens", "1e9")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(build_app("plan"), ["plan", *arguments], catch_exceptions=False)
+
+
+@pytest.fixture(autouse=True)
+def region(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a home of its own, and prices of us-east-1."""
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+
+@pytest.fixture
+def add_rows(home: Path) -> Callable[..., None]:
+    """Return the function that adds past jobs to the ledger."""
+
+    def add(*rows: dict[str, Any]) -> None:
+        Ledger.open().add(rows)
+
+    return add
+
+
+def test_a_language_model(home: Path, tmp_path: Path) -> None:
+    files = {"--png": tmp_path / "plan.png", "--html": tmp_path / "out" / "plan.html"}
+    options = [word for name, path in files.items() for word in (name, str(path))]
+    output = run(*SIZE, "--deadline", "24h", "--budget", "1000", "--allow", "ml.g5.*,ml.p4d.*", *options).stdout
+    assert re.search(r"Cheapest: ml\.p4d\.24xlarge on demand in us-east-1: \d+\.\d h, \d+\.\d\d USD", output)
+    assert re.search(r"Fastest: 8 x ml\.p4d\.24xlarge on demand", output)
+    assert "past the deadline: ml.g5.xlarge" in output and "over the budget: ml.g5.12xlarge" in output
+    assert "Prices: of 2025-01-01: the oldest are" in output and "prices refresh" in output
+    assert "unknown" in output, "savings plans have no price"
+    assert files["--png"].read_bytes().startswith(b"\x89PNG")
+    page = files["--html"].read_text()
+    assert "ml.p4d.24xlarge on demand" in page and "data:image/png;base64," in page and "past the deadline" in page
+
+
+def test_json(add_rows: Callable[..., None]) -> None:
+    record = json.loads(run(*SIZE, "--method", "lora", "--allow", "ml.g5.*", "--json").stdout)
+    assert record["cheapest"]["instance_type"].startswith("ml.g5.") and record["cheapest"]["plan_usd"]["1y"] is None
+    assert record["price_dates"] == ["2025-01-01"] and record["accuracy"] is None
+    assert {entry["kind"] for entry in record["exclusions"]} <= {"price", "memory"}
+    assert record["limits"] == {"deadline_s": None, "budget_usd": None}
+
+
+def test_past_jobs_of_a_model(add_rows: Callable[..., None]) -> None:
+    spot = {"spot": True, "saving": 0.7, "first_capacity_s": 60.0, "cpu_mean": 150, "memory_peak": 5}
+    add_rows(*(make_row(n, training_s=3_000 + n, **spot) for n in range(6)), make_row(9, model="other"))
+    record = json.loads(run("--like", "flights", "--allow", "ml.m5.*,ml.c5.*,ml.g5.xlarge", "--json").stdout)
+    assert record["workload"].startswith("flights: 5 past job(s) of 3,003 s on ml.m5.2xlarge, 1.5 busy vCPUs")
+    base = [option for option in record["options"] if option["instance_type"] == "ml.m5.2xlarge"]
+    assert {option["market"] for option in base} == {"on demand", "spot"}
+    on_demand, on_spot = sorted(base, key=lambda option: option["market"])
+    assert on_spot["cost_usd"] == pytest.approx(on_demand["cost_usd"] * 0.3, rel=1e-3)
+    assert on_spot["finish_s"] == pytest.approx(on_spot["seconds"] + 60)
+    assert record["cheapest"]["instance_type"] != "ml.m5.2xlarge", "a smaller type has enough vCPUs"
+    assert record["accuracy"]["jobs"] == 5 and record["accuracy"]["raw_error"] < 0.01
+    assert any(entry["instance_type"] == "ml.g5.xlarge" for entry in record["exclusions"])
+    assert "Accuracy: 5 past job(s)" in run("--like", "flights", "--allow", "ml.m5.*").stdout
+
+
+def test_a_version_of_the_registry(add_rows: Callable[..., None], with_mlflow: str) -> None:
+    rows = [make_row(n, training_s=1_000 * n, model="planned", name=f"planned-{n}") for n in (1, 2, 3)]
+    add_rows(*rows)
+    client = MlflowClient(with_mlflow, with_mlflow)
+    client.create_registered_model("planned")
+    for row in rows[:2]:
+        tags = {"leeway.training_job_arn": row["arn"]}
+        client.create_model_version("planned", "s3://nowhere/model", tags=tags)
+    client.create_model_version("planned", "s3://nowhere/model", tags={"leeway.training_job_arn": "arn:gone"})
+    client.set_registered_model_alias("planned", "champion", "2")
+
+    def read_workload(like: str) -> str:
+        return str(json.loads(run("--like", like, "--allow", "ml.m5.*", "--json").stdout)["workload"])
+
+    assert "1 past job(s) of 1,000 s" in read_workload("planned@1")
+    assert "2 past job(s) of 1,500 s" in read_workload("planned@champion")
+    assert "3 past job(s) of 2,000 s" in read_workload("planned")
+    assert "1 past job(s) of 3,000 s" in read_workload("planned-3")
+    with pytest.raises(DataError, match=r"no row of the training of planned@3 \(arn:gone\)"):
+        run("--like", "planned@3")
+    with pytest.raises(DataError, match="no planned version 9"):
+        run("--like", "planned@9")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((), SpecError, "give either --like, or --params and --tokens"),
+        (("--like", "flights", *SIZE), SpecError, "give either --like, or --params and --tokens"),
+        (("--params", "7e9"), SpecError, "--tokens is missing"),
+        (("--params", "many", "--tokens", "1"), SpecError, "--params 'many' is not a number"),
+        (("--params", "-7e9", "--tokens", "1e9"), SpecError, "params must be a positive number"),
+        (("--params", "nan", "--tokens", "1e9"), SpecError, "params must be a positive number"),
+        (("--like", "flights", "--method", "lora"), SpecError, "--method has no effect beside --like"),
+        (("--like", "flights", "--max-instances", "2"), SpecError, "--max-instances has no effect beside --like"),
+        (("--like", "flights"), DataError, "the ledger has no completed training of flights"),
+        (("--like", "@3"), SpecError, "is not of the form MODEL@VERSION"),
+        ((*SIZE, "--max-instances", "0"), SpecError, "must be from 1 to 64"),
+        ((*SIZE, "--deadline", "2020-01-01"), SpecError, "is in the past"),
+        ((*SIZE, "--budget", "500 EUR"), SpecError, "is not an amount of USD"),
+        ((*SIZE, "--budget", "-5"), SpecError, "must be more than 0"),
+        ((*SIZE, "--allow", "ml.p3.2xlarge"), SpecError, "ml.p3.2xlarge is retired"),
+        ((*SIZE, "--allow", "ml.g5.nix"), SpecError, "is not an instance type"),
+        ((*SIZE, "--allow", "ml.inf2.xlarge"), SpecError, "SageMaker trains on none of ml.inf2.xlarge"),
+        ((*SIZE, "--regions", "mars-north-1"), DataError, "no price is known in mars-north-1"),
+        ((*SIZE, "--as-of", "2020-01-01"), DataError, "no price is known in us-east-1 on 2020-01-01"),
+        ((*SIZE, "--deadline", "1h", "--budget", "1"), DataError, "no instance type fits"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments: tuple[str, ...], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)) as raised:
+        run(*arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_plan_that_nothing_fits_writes_json_and_fails() -> None:
+    runner = CliRunner()
+    result = runner.invoke(build_app("plan"), ["plan", *SIZE, "--budget", "1", "--allow", "ml.p4d.*", "--json"])
+    assert isinstance(result.exception, DataError)
+    assert "The fastest is 8 x ml.p4d.24xlarge" in str(result.exception) or "the cheapest is" in str(result.exception)
+    assert json.loads(result.stdout)["options"] == []
+
+
+def test_regions_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [
+        {"regions": [name], "usd_per_hour": {"ml.p4d.24xlarge": usd}} for name, usd in (("here", 30), ("there", 20))
+    ]
+    (tmp_path / "own.json").write_text(json.dumps({"as_of": "2026-10-01", "prices": groups}))
+    monkeypatch.setenv("LEEWAY_PRICES", str(tmp_path / "own.json"))
+    arguments = ("--regions", "here,there", "--allow", "ml.p4d.24xlarge", "--json")
+    record = json.loads(run(*SIZE, *arguments).stdout)
+    assert record["cheapest"]["region"] == "there" and record["price_dates"] == ["2026-10-01"]

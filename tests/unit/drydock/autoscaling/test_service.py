@@ -1,0 +1,55 @@
+"""Test that Application Auto Scaling is loaded at its first use. test_scaling.py tests what it does."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from drydock.autoscaling.service import Autoscaling
+from drydock.autoscaling.targets import list_resource_ids, open_targets
+from drydock.resources import Owner
+from drydock.store import Store
+
+IMPORTS = """
+import sys
+{code}
+print([name for name in ("moto.applicationautoscaling", "moto.ec2") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import drydock.api.server", "[]"),
+        # This is the negative control: what is loaded later imports both.
+        ("import drydock.autoscaling.backend", "['moto.applicationautoscaling', 'moto.ec2']"),
+    ],
+)
+def test_start_imports_neither_the_service_nor_ec2(code: str, expected: str) -> None:
+    command = [sys.executable, "-c", IMPORTS.format(code=code)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # a forked process has both
+    assert (result.returncode, result.stdout.strip()) == (0, expected), result.stderr
+
+
+def test_policies_that_an_earlier_server_stored_are_loaded_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[Autoscaling] = []
+
+    def load(self: Autoscaling) -> None:
+        loads.append(self)
+
+    monkeypatch.setattr(Autoscaling, "load", load)
+    store, owner = Store(tmp_path / "drydock.sqlite"), Owner("123456789012", "us-east-1")
+    autoscaling = Autoscaling(SimpleNamespace(store=store), 60.0)  # type: ignore[arg-type]
+    autoscaling.start()
+    assert loads == [], "there is nothing to evaluate"
+    resource_id = "endpoint/flights/variant/AllTraffic"
+    open_targets(store).write(owner, resource_id, json.dumps({"r_id": resource_id}))
+    autoscaling.start()
+    assert loads == [autoscaling]
+    assert list_resource_ids(store, owner) == {resource_id} and not list_resource_ids(store, Owner("1", "us-east-1"))
+    store.close()

@@ -1,0 +1,145 @@
+"""Test that the documents of the page reach an API server by S3, from a command that writes them elsewhere."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from leeway.page import documents, documents_copy
+from leeway.page.documents_copy import DocumentsCopy, unpack
+from leeway.page.errors import MissingDocumentError
+from moto import mock_aws
+
+from pipelines.errors import SpecError
+from pipelines.status.documents_copy import upload_documents
+
+URI = "s3://leeway/leeway/status/documents.zip"
+UseHome = Callable[[str], Path]
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a client of an S3 that has the bucket."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "moto-takes-any")
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="leeway")
+        yield client
+
+
+@pytest.fixture
+def use_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> UseHome:
+    """Return the function that sets LEEWAY_HOME to that of the workers, or of the API server; it returns the folder."""
+    monkeypatch.setenv("LEEWAY_STATUS_COPY", URI)
+    monkeypatch.setattr(documents_copy, "CHECK_S", 0.0)
+
+    def use(name: str) -> Path:
+        monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / name))
+        fresh_settings()
+        return tmp_path / name / "status"
+
+    return use
+
+
+def write_documents(folder: Path, *models: str) -> None:
+    """Write the documents of models, as `status --write` does."""
+    content = {"schema_version": 1, "models": [{"model": model} for model in models], "unreadable_models": {}}
+    files = {"models.json": content} | {f"models/{model}.json": {"schema_version": 1} for model in models}
+    for name, value in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(value))
+
+
+def list_models() -> list[str]:
+    """Return the names of the models that the page lists."""
+    return [model["model"] for model in documents.read_models(lambda _: True)["models"]]
+
+
+def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_home: UseHome) -> None:
+    workers_folder = use_home("worker")
+    write_documents(workers_folder, "boats", "cars")
+    (workers_folder / "models" / ".boats.json.x").write_text("of another writer")
+    upload_documents(URI)
+    servers_folder, copy = use_home("server"), DocumentsCopy()
+    with pytest.raises(MissingDocumentError, match="On MWAA, unpause page_documents"):
+        list_models()
+    copy.refresh()
+    assert list_models() == ["boats", "cars"] and documents.read_model("cars") == {"schema_version": 1}
+    written_at = s3.head_object(Bucket="leeway", Key="leeway/status/documents.zip")["LastModified"]
+    assert documents.find_watch_time() == written_at
+    # A copy that has not changed is not unpacked again; the next one replaces all documents.
+    (servers_folder / "models.json").touch()
+    before = (servers_folder / "models.json").stat().st_ino
+    copy.refresh()
+    assert (servers_folder / "models.json").stat().st_ino == before
+    use_home("worker")
+    (workers_folder / "models" / "cars.json").unlink()
+    write_documents(workers_folder, "boats")
+    upload_documents(URI)
+    use_home("server")
+    copy.refresh()
+    assert list_models() == ["boats"]
+    with pytest.raises(MissingDocumentError, match="there is no model cars"):
+        documents.read_model("cars")
+
+
+def test_page_keeps_its_documents_while_s3_does_not_answer_and_says_so_once(
+    s3: Any, use_home: UseHome, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_documents(use_home("server"), "boats")
+    copy = DocumentsCopy()
+    for _ in range(2):
+        copy.refresh()
+    assert list_models() == ["boats"]
+    (warning,) = caplog.messages
+    assert "the page shows older documents" in warning and "NoSuchKey" in warning
+
+
+def test_s3_is_asked_only_now_and_then_and_only_if_there_is_a_copy(
+    s3: Any, use_home: UseHome, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    use_home("server")
+    requests: list[str] = []
+    monkeypatch.setattr(DocumentsCopy, "_fetch", lambda _, uri: requests.append(uri))
+    monkeypatch.setattr(documents_copy, "CHECK_S", 1_000.0)
+    copy = DocumentsCopy()
+    copy.refresh()
+    copy.refresh()
+    assert requests == [URI]
+    monkeypatch.delenv("LEEWAY_STATUS_COPY")
+    fresh_settings()
+    DocumentsCopy().refresh()
+    assert requests == [URI]
+
+
+@pytest.mark.parametrize("name", ["../models.json", "/etc/x.json", "models/../../x.json", "watched", "other/x.json"])
+def test_file_that_is_no_document_is_refused_and_nothing_is_unpacked(name: str, tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("models.json", "{}")
+        archive.writestr(name, "{}")
+    with pytest.raises(ValueError, match="the copy of the documents has the file"):
+        unpack(file.getvalue(), tmp_path)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_too_large_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents_copy, "MAX_BYTES", 10)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("models.json", "x" * 11)
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        unpack(file.getvalue(), tmp_path)
+
+
+def test_missing_bucket_is_one_clear_line(s3: Any, use_home: UseHome) -> None:
+    write_documents(use_home("worker"), "boats")
+    with pytest.raises(SpecError, match=r"the bucket of s3://no-such-bucket/x\.zip does not exist"):
+        upload_documents("s3://no-such-bucket/x.zip")

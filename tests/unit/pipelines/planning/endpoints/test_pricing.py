@@ -1,0 +1,80 @@
+"""Test what requests cost in a month, and from when a real-time endpoint is not dearer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pipelines.errors import SpecError
+from pipelines.planning.endpoints.pricing import (
+    Prices,
+    Traffic,
+    compare_modes,
+    compute_async_usd,
+    compute_batch_usd,
+    compute_real_time_usd,
+    compute_serverless_usd,
+    find_async_break_even,
+    find_batch_break_even,
+    find_serverless_break_even,
+)
+
+PRICES = Prices(0.23, usd_per_gb_s=2e-5, memory_gb=2)
+"""ml.m5.xlarge, and serverless with 2 GB, in us-east-1 (pipelines/costs/prices.json)."""
+TRAFFIC = Traffic(1e6, 0.1, bursts=200, runs=30)
+
+
+def test_costs_of_a_month() -> None:
+    """A million requests of 0.1 s are 27.8 hours."""
+    assert compute_real_time_usd(2, PRICES) == pytest.approx(2 * 730 * 0.23)
+    assert compute_serverless_usd(TRAFFIC, PRICES) == pytest.approx(1e6 * 0.1 * 2 * 2e-5)
+    assert compute_async_usd(TRAFFIC, PRICES) == pytest.approx(0.23 * (27.78 + 200 * 0.25), abs=0.01)
+    assert compute_batch_usd(TRAFFIC, PRICES) == pytest.approx(0.23 * (27.78 + 30 / 12), abs=0.01)
+    assert list(compare_modes(1, TRAFFIC, PRICES)) == ["serverless", "batch", "async", "real-time"]
+    assert "serverless" not in compare_modes(1, TRAFFIC, replace(PRICES, usd_per_gb_s=0))
+
+
+def test_serverless_break_even() -> None:
+    """At the break-even both cost the same: 42M requests a month of 0.1 s."""
+    requests = find_serverless_break_even(1, 0.1, PRICES)
+    assert requests == pytest.approx(41.975e6)
+    assert compute_serverless_usd(Traffic(requests, 0.1), PRICES) == pytest.approx(compute_real_time_usd(1, PRICES))
+    assert find_serverless_break_even(1, 0.1, replace(PRICES, usd_per_gb_s=0)) is None
+
+
+def test_async_break_even() -> None:
+    bursts = find_async_break_even(1, TRAFFIC, PRICES)
+    assert bursts == pytest.approx((730 - 27.78) * 4, abs=0.1)
+    real_time_usd = compute_real_time_usd(1, PRICES)
+    assert compute_async_usd(replace(TRAFFIC, bursts=bursts), PRICES) == pytest.approx(real_time_usd)
+    assert compute_async_usd(replace(TRAFFIC, bursts=1e6), PRICES) == pytest.approx(real_time_usd)  # it never ends
+    assert find_async_break_even(2, TRAFFIC, PRICES) is None
+
+
+def test_batch_break_even() -> None:
+    runs = find_batch_break_even(2, TRAFFIC, PRICES)
+    assert runs is not None
+    usd = compute_batch_usd(replace(TRAFFIC, runs=runs), PRICES)
+    assert usd == pytest.approx(compute_real_time_usd(2, PRICES))
+    assert find_batch_break_even(2, TRAFFIC, replace(PRICES, start_s=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: Traffic(0, 1), "requests must be a positive number, not 0."),
+        (lambda: Traffic(1e15, 1), "requests must be at most 1e+14, not 1e+15."),
+        (lambda: Traffic(1, 1, bursts=-1), "bursts must be a positive number, not -1."),
+        (lambda: Prices(0), "usd_per_h must be a positive number, not 0."),
+        (lambda: Prices(1, usd_per_gb_s=-1), "usd_per_gb_s must be a number of at least 0, not -1."),
+        (lambda: Prices(1, memory_gb=1e-300), "memory_gb must be at least 0.1, not 1e-300."),
+        (lambda: Prices(1, start_s=float("nan")), "start_s must be a number of at least 0, not nan."),
+        (lambda: compute_real_time_usd(0, PRICES), "instances must be a positive number, not 0."),
+    ],
+)
+def test_wrong_numbers_are_refused(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        call()
+    assert text in str(caught.value)

@@ -1,0 +1,109 @@
+"""Test the estimates from past jobs of the ledger."""
+
+from typing import Any
+
+import pytest
+
+from pipelines.errors import DataError
+from pipelines.planning.catalogue import find_instance
+from pipelines.planning.recommendation.measured import MeasuredWorkload, measure, select_rows
+from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
+from tests.tools.ledger_rows import make_row
+
+
+def estimate(workload: MeasuredWorkload, name: str, count: int = 1) -> Estimate | Misfit:
+    return workload.estimate(Candidate(find_instance(name), count))
+
+
+def get_seconds(workload: MeasuredWorkload, name: str) -> float:
+    result = estimate(workload, name)
+    assert isinstance(result, Estimate), result
+    assert result.low_s <= result.seconds <= result.high_s
+    return result.seconds
+
+
+def get_reason(workload: MeasuredWorkload, name: str) -> str:
+    result = estimate(workload, name)
+    assert isinstance(result, Misfit), result
+    return result.reason
+
+
+def test_the_newest_jobs_on_the_newest_machines_are_the_measure() -> None:
+    rows = [make_row(n, training_s=100 * n) for n in range(1, 8)]
+    rows += [make_row(8, instance_type="ml.m5.large", training_s=50), make_row(9, training_s=1_000)]
+    workload = measure(rows, "flights")
+    assert (workload.base.name, workload.seconds, workload.jobs) == ("ml.m5.2xlarge", 600, 5)
+    assert workload.spread == pytest.approx(1_000 / 600)
+
+
+@pytest.mark.parametrize(
+    ("cpu_mean", "name", "seconds"),
+    [
+        (200, "ml.m5.4xlarge", 3_600),  # two busy vCPUs of eight: more of them do not help
+        (200, "ml.m5.xlarge", 3_600),  # and four are enough
+        (200, "ml.m5.large", 3_600),
+        (600, "ml.m5.xlarge", 3_600 * 6 / 4),
+        (790, "ml.m5.4xlarge", 3_600 * 0.5**0.5),  # all were busy: between no gain and twice as fast
+        (None, "ml.m5.4xlarge", 3_600),
+        (None, "ml.m5.xlarge", 7_200),
+    ],
+)
+def test_the_use_of_vcpus_decides_the_time_on_other_sizes(cpu_mean: float, name: str, seconds: float) -> None:
+    workload = measure([make_row(cpu_mean=cpu_mean, memory_peak=5)], "flights")
+    assert get_seconds(workload, name) == pytest.approx(seconds)
+
+
+def test_machines_on_which_the_model_ran_are_not_scaled() -> None:
+    rows = [make_row(1, instance_type="ml.c5.xlarge", training_s=5_000), make_row(2, cpu_mean=100, memory_peak=5)]
+    assert get_seconds(measure(rows, "flights"), "ml.c5.xlarge") == 5_000
+
+
+def test_memory_that_past_jobs_used_must_fit() -> None:
+    workload = measure([make_row(memory_peak=41)], "flights")
+    assert "past jobs used 13.1 GiB of memory" in get_reason(workload, "ml.m5.xlarge")
+    assert "would fit with 16 GiB or more" in get_reason(workload, "ml.m5.xlarge")
+    get_seconds(workload, "ml.r5.xlarge")
+    unknown = measure([make_row()], "flights")
+    assert "what past jobs used is not known" in get_reason(unknown, "ml.m5.xlarge")
+
+
+def test_gpus() -> None:
+    row = make_row(instance_type="ml.g5.xlarge", gpu_mean=95, gpu_memory_peak=80, memory_peak=50)
+    workload = measure([row], "flights")
+    assert get_reason(workload, "ml.m5.large").startswith("it has no GPU")
+    assert "GPU memory" in get_reason(workload, "ml.g4dn.xlarge")
+    assert "do not run on Trainium" in get_reason(workload, "ml.trn1.2xlarge")
+    assert get_seconds(workload, "ml.g6.2xlarge") == pytest.approx(3_600 * (70 / 121) ** 0.5)
+    small = measure([{**row, "gpu_memory_peak": 20}], "flights")
+    assert get_seconds(small, "ml.g4dn.xlarge") == pytest.approx(3_600 * 70 / 65)
+    four = measure([{**row, "instance_type": "ml.g5.12xlarge"}], "flights")
+    assert "fewer GPUs (1)" in get_reason(four, "ml.g6.2xlarge")
+
+
+def test_other_processors_and_unused_gpus_are_left_out() -> None:
+    workload = measure([make_row()], "flights")
+    assert get_reason(workload, "ml.m8g.4xlarge") == "it is arm64, and past jobs ran on x86_64"
+    assert "past jobs used none" in get_reason(workload, "ml.g5.4xlarge")
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([], "no row"),
+        ([make_row(status="Failed")], "1 not completed"),
+        ([make_row(training_s=0), make_row(training_s=None)], "2 without a time"),
+        ([make_row(instance_type="ml.p3.2xlarge"), make_row(instance_type="")], "2 on unknown or retired types"),
+    ],
+)
+def test_a_ledger_with_gaps_is_one_clear_line(rows: list[dict[str, Any]], text: str) -> None:
+    with pytest.raises(DataError, match="no completed training of flights") as error:
+        measure(rows, "flights")
+    assert text in error.value.message and "--params" in error.value.hint
+    assert measure([*rows, make_row(9)], "flights").jobs == 1, "the gaps are left out"
+
+
+def test_rows_are_found_by_model_or_by_job() -> None:
+    rows = [make_row(1), make_row(2, model="other"), make_row(3)]
+    assert [row["name"] for row in select_rows(rows, "flights")] == ["job-1", "job-3"]
+    assert [row["name"] for row in select_rows(rows, "job-2")] == ["job-2"]
+    assert select_rows(rows, "nix") == []
