@@ -50,9 +50,9 @@ ACCELERATORS = {
     "Inferentia2": Accelerator(190e12, 820, is_neuron=True, source=NEURON),
     "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
 }
-"""Name of a GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""
+"""Maps the name of each GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""
 PEAK_FLOPS = {name: entry.flops for name, entry in ACCELERATORS.items() if entry.flops}
-"""Name of an accelerator to its peak, of those whose peak is known."""
+"""Maps the name of each accelerator whose peak is known to the peak."""
 UNKNOWN = Accelerator(has_bf16=None, source="not known")
 """Figures of an accelerator that is not in the table."""
 

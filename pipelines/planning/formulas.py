@@ -113,4 +113,4 @@ FORMULAS = {
     "payback": Formula("price / (cloud - running costs)", "simple payback, without interest"),
     "machine_break_even": Formula("own at no use / (730 x price - (own at full use - own at no use))", "equal costs"),
 }
-"""Name to formula."""
+"""Formulas by name."""

@@ -18,7 +18,7 @@ MODELS = {
     "llama-3.1-405b": DecoderSize(126, 16384, 53248, 128, 8, 128256),
     "mistral-7b": DecoderSize(32, 4096, 14336, 32, 8, 32000),
 }
-"""Name of a model to its size, from the config.json that is published with its weights."""
+"""Maps the name of each model to its size, from the config.json that is published with its weights."""
 GATED_TYPES = ("llama", "mistral", "qwen2", "qwen3")
 """Values of `model_type` in a config.json whose layers are those of `DecoderSize`."""
 KEYS = {
@@ -29,7 +29,7 @@ KEYS = {
     "key_heads": "num_key_value_heads",
     "vocabulary": "vocab_size",
 }
-"""Attribute of `DecoderSize` to its key in a config.json of transformers."""
+"""Maps each attribute of `DecoderSize` to its key in a config.json of transformers."""
 
 
 def find_size(model: str) -> DecoderSize:

@@ -15,8 +15,8 @@ from pipelines.planning.sizes import (
 BACKWARD_SHARE = 2 / 3
 """Share of the computation during which gradients can be sent: the backward pass has 4 of 6 operations."""
 PASSES = {0: 2, 1: 2, 2: 2, 3: 3}
-"""ZeRO stage to how often the values pass the network in a step: reduce-scatter and all-gather; with stage 3, the
-weights are gathered in both passes."""
+"""Maps each ZeRO stage to how often the values pass the network in a step: reduce-scatter and all-gather; with stage 3,
+the weights are gathered in both passes."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class SweepIdleResult(Result):
     stopped: list[str]
     """Labels of what this call stopped."""
     usd_month: dict[str, float | None]
-    """Label to the cost of a full month at the on-demand price, USD; null if no price is known."""
+    """Maps each label to the cost of a full month at the on-demand price, USD; null if no price is known."""
     stopped_usd_month: float
     """Sum of the known costs of what was stopped, USD."""
 

@@ -41,7 +41,7 @@ class TrainedTrial(Parameters):
     reason: str = ""
     """Why it failed."""
     rounds: dict[int, float] = Field(default_factory=dict)
-    """Number of rounds, from 1, to the objective after them; empty: not known."""
+    """Maps each number of rounds, from 1, to the objective after them; empty: not known."""
 
     @property
     def explanation(self) -> str:

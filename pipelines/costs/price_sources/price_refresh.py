@@ -21,7 +21,7 @@ from pipelines.system.files import replace_file
 from pipelines.system.log import log
 
 PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
-"""Duration of a savings plan, seconds, to its term."""
+"""Maps the duration of a savings plan, seconds, to its term."""
 TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 """Usage type of training on an instance type, in the list of rates."""
 PRODUCT = "Linux/UNIX"

@@ -50,7 +50,7 @@ class ServerlessPrices(BaseModel):
     as_of: dt.date | None = None
     source: str = ""
     usd_per_gb_second: dict[str, float]
-    """Region to the price of a second of work with 1 GB of memory."""
+    """Maps each region to the price of a second of work with 1 GB of memory."""
 
 
 class PriceTable(BaseModel):

@@ -27,7 +27,8 @@ RETIRED = {
     "ml.p3.8xlarge": "ml.g5.12xlarge",
     "ml.p3.16xlarge": "ml.p4d.24xlarge",
 }
-"""Retired type, which SageMaker's API still names, to the type to use instead. EC2 does not describe them any more.
+"""Maps each retired type, which SageMaker's API still names, to the type to use instead. EC2 does not describe them any
+more.
 
 The successor is Leeway's choice: the smallest newer type with at least as many GPUs; for 16 GPUs, 8 faster ones."""
 GIB = 2**30

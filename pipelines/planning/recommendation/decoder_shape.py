@@ -30,7 +30,9 @@ def guess_size(parameters: float) -> DecoderSize:
     """
     require_positive("params", parameters, MAX_PARAMETERS)
     if parameters < MIN_PARAMETERS:
-        raise SpecError(f"params must be at least {MIN_PARAMETERS:g}, not {parameters:g}.", "Is a factor missing?")
+        raise SpecError(
+            f"params must be at least {MIN_PARAMETERS:g}, not {parameters:g}.", "Check whether a factor is missing."
+        )
     hidden = max(HEAD_WIDTH, round((ASPECT_RATIO * parameters / 12) ** (1 / 3) / HEAD_WIDTH) * HEAD_WIDTH)
     heads, intermediate = hidden // HEAD_WIDTH, round(8 / 3 * hidden / 64) * 64
     one_layer = DecoderSize(1, hidden, intermediate, heads, heads, VOCABULARY, is_tied=parameters < TIED_BELOW)

@@ -23,7 +23,7 @@ SIZE_OPTIONS = {
     **{"tokens": "--tokens", "method": "--method", "precision": "--precision", "sequence": "--sequence"},
     **{"optimizer": "--optimizer", "model": "--model", "max_instances": "--max-instances"},
 }
-"""Field of `PlanInputs` that describes a language model to its option."""
+"""Maps each field of `PlanInputs` that describes a language model to its option."""
 
 
 @dataclass(frozen=True)

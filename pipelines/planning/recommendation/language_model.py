@@ -18,7 +18,7 @@ from pipelines.planning.training_time import count_attention_flops, count_token_
 
 Method = Literal["full", "lora"]
 UTILIZATIONS = {"seconds": 0.4, "low_s": 0.5, "high_s": 0.3}
-"""Field of `Estimate` to the share of the peak: published trainings reach 0.3 to 0.5 (PaLM, table 3)."""
+"""Maps each field of `Estimate` to the share of the peak: published trainings reach 0.3 to 0.5 (PaLM, table 3)."""
 PCIE_GB_S = 16.0
 """Bandwidth between GPUs without NVLink, GB/s: half of PCIe 4.0 with 16 lanes, which the GPUs of an instance share. A
 guess: measure it."""

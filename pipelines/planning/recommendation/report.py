@@ -31,7 +31,7 @@ KINDS = {
     "architecture": "other processor",
     "unknown": "figures not known",
 }
-"""Kind of reason to its title, in the order in which they are shown."""
+"""Maps each kind of reason to its title, in the order in which they are shown."""
 
 
 def format_lines(recommendation: Recommendation, today: dt.date) -> list[str]:

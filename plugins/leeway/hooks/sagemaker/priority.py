@@ -9,7 +9,7 @@ from pipelines.settings import settings
 Priority = Literal["", "low", "normal", "high"]
 """Which tasks Airflow starts first when slots are scarce. Empty and normal: Airflow's own order."""
 WEIGHTS = {"low": 0, "high": 1_000}
-"""Priority to Airflow's priority_weight. Other tasks have 1 and one more for each task behind them."""
+"""Maps each priority to Airflow's priority_weight. Other tasks have 1 and one more for each task behind them."""
 
 
 def build_priority_fields(priority: str) -> dict[str, Any]:
