@@ -98,7 +98,7 @@ def test_without_early_stopping_none_is_stopped(tune: Callable[..., TuningResult
 def test_a_trial_whose_objective_is_no_number_never_wins(tune: Callable[..., TuningResult]) -> None:
     result = tune(fixed={"mode": "nan", "round_s": 0.02}, **GRID)
     assert [trial.state for trial in result.trials] == ["failed", "failed", "complete", "complete"]
-    assert result.trials[0].reason == "the objective after round 3 was no finite number"
+    assert result.trials[0].reason == "the objective after round 3 was not a finite number"
     assert result.best.number == 2
 
 
