@@ -22,9 +22,14 @@ from pipelines.steps import sweep_idle
 pytestmark = pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
 
 HOUR, ROLE = dt.timedelta(hours=1), "arn:aws:iam::123456789012:role/r"
-NOW = dt.datetime.now(dt.UTC)
-LATER = NOW + 1.5 * HOUR
-"""Moment of the sweeps, at which all resources of the tests are older than an hour."""
+LATER = dt.datetime.max.replace(tzinfo=dt.UTC)
+"""Moment of the sweeps, at which all resources of a test are older than an hour; `set_moment` sets it."""
+
+
+@pytest.fixture(autouse=True)
+def set_moment(monkeypatch):
+    """Set `LATER` when a test begins: pytest may have imported this module an hour before."""
+    monkeypatch.setitem(globals(), "LATER", dt.datetime.now(dt.UTC) + 1.5 * HOUR)
 
 
 def post(drydock, page, **body):
