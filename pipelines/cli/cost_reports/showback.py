@@ -66,7 +66,7 @@ def print_showback(showback: Showback) -> None:
     from pipelines.costs.showback.summary import build_showback_table
 
     make_console().print(build_showback_table(showback))
-    for line in showback.list_anomalies():
+    for line in showback.describe_jumps():
         write_line(f"Anomaly: {line}.")
 
 

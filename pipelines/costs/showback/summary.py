@@ -50,9 +50,9 @@ class Showback:
     def to_record(self) -> dict[str, Any]:
         """Return the groups, the total and the anomalies as JSON values."""
         groups = {"groups": list(self.groups), "total": self.total}
-        return {"payers": groups, "anomalies": self.list_anomalies()}
+        return {"payers": groups, "anomalies": self.describe_jumps()}
 
-    def list_anomalies(self) -> list[str]:
+    def describe_jumps(self) -> list[str]:
         """Describe each anomaly in a sentence, the oldest day first."""
         return describe_anomalies(self.anomalies)
 

@@ -2,7 +2,6 @@
 
 from pipelines.planning.catalogue.instances import (
     Instance,
-    RetiredTypeError,
     find_instance,
     get_family,
     list_instances,
@@ -12,7 +11,6 @@ from pipelines.planning.catalogue.instances import (
 
 __all__ = [
     "Instance",
-    "RetiredTypeError",
     "find_instance",
     "get_family",
     "list_instances",

@@ -34,10 +34,6 @@ The successor is Leeway's choice: the smallest newer type with at least as many 
 GIB = 2**30
 
 
-class RetiredTypeError(SpecError):
-    """The instance type is retired. The message names its successor."""
-
-
 @dataclass(frozen=True)
 class Instance:
     """An instance type of SageMaker. A figure that is not known is None.
@@ -111,11 +107,11 @@ def find_instance(name: str) -> Instance:
     """Find an instance type.
 
     Raises:
-        RetiredTypeError: the type is retired; the message names its successor. A retry cannot help.
+        SpecError: the type is retired; the message names its successor. A retry cannot help.
         SpecError: SageMaker has no such type. A retry cannot help.
     """
     if name in RETIRED:
-        raise RetiredTypeError(f"{name} is retired.", f"Use {RETIRED[name]}.")
+        raise SpecError(f"{name} is retired.", f"Use {RETIRED[name]}.")
     instance = _read_instances().get(name)
     if instance is None:
         close_names = get_close_matches(name, [known for known in _read_instances() if known not in RETIRED], 3)
@@ -132,7 +128,7 @@ def list_instances(use: Use | None = None, patterns: Sequence[str] = ()) -> list
         patterns: only types that one of these patterns matches, such as ml.g5.*; all types if it is empty.
 
     Raises:
-        RetiredTypeError: a pattern names a retired type. A retry cannot help.
+        SpecError: a pattern names a retired type. A retry cannot help.
         SpecError: a pattern matches no type, or the use is unknown. A retry cannot help.
     """
     if use:

@@ -8,6 +8,7 @@ from leeway.operators.deploy import DeployOperator
 
 from pipelines.serving.endpoint_resources import VARIANT
 from tests.tools.endpoint_requests import invoke
+from tests.tools.recording import TEST_ACCESS_KEY
 from tests.tools.terraform import Terraform
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
@@ -16,7 +17,7 @@ ENDPOINT = "adopted"
 AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0, "error_count": 3}
 OVERRIDE = """
 provider "aws" {
-  access_key                  = "any"
+  access_key                  = "KEY"
   secret_key                  = "any"
   skip_credentials_validation = true
   skip_metadata_api_check     = true
@@ -37,7 +38,9 @@ TARGETS = ("-target=aws_sagemaker_endpoint.adopted", "-target=aws_cloudwatch_met
 @pytest.fixture
 def terraform(drydock, tmp_path):
     """Initialize a copy of the configuration that reaches drydock."""
-    terraform = Terraform(tmp_path / "terraform", drydock.url, OVERRIDE.replace("URL", drydock.url))
+    terraform = Terraform(
+        tmp_path / "terraform", drydock.url, OVERRIDE.replace("URL", drydock.url).replace("KEY", TEST_ACCESS_KEY)
+    )
     terraform.init()
     return terraform
 

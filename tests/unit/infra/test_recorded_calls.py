@@ -77,7 +77,10 @@ def list_operations() -> dict[str, set[str]]:
 
 MODELS = {
     "sagemaker": ("sagemaker", "sagemaker-runtime", "sagemaker-featurestore-runtime"),
-    **{name: (name,) for name in ("application-autoscaling", "cloudwatch", "glue", "logs", "s3", "secretsmanager")},
+    **{
+        name: (name,)
+        for name in ("application-autoscaling", "cloudwatch", "ec2", "glue", "logs", "s3", "secretsmanager")
+    },
 }
 """Prefix of IAM's actions to botocore's models of the service."""
 

@@ -63,7 +63,7 @@ def test_a_changed_template_is_merged_and_edits_stay(age: Callable[[str, str, st
     edit(project / PARAMS, "eta: 0.05", "eta: 0.1")
     (project / TEST).unlink()
     result = update("orders", project)
-    assert (result.since, set(result.changed), result.conflicts) == ("0.0.1", {PARAMS, RUFF}, [])
+    assert (result.old_version, set(result.changed), result.conflicts) == ("0.0.1", {PARAMS, RUFF}, [])
     assert (project / PARAMS).read_bytes() == made[PARAMS].replace(b"eta: 0.05", b"eta: 0.1")
     assert (project / RUFF).read_bytes() == made[RUFF]
     assert not (project / TEST).exists(), "a person removed it"

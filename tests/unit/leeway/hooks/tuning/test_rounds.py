@@ -12,6 +12,7 @@ from leeway.hooks.tuning import rounds
 from leeway.hooks.tuning.rounds import LOG_GROUP, parse_rounds, read_rounds, thin_rounds
 from leeway.hooks.tuning.trials import Trial
 from moto import mock_aws
+from moto.logs.models import LogsBackend, logs_backends
 
 from pipelines.tuning.sagemaker_job import METRIC_REGEX
 
@@ -60,6 +61,9 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a client of CloudWatch Logs, in which the trial t-1 has two streams of seven lines each."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "moto-takes-any")
+    # In this process, a test of drydock may have replaced moto's logs.
+    monkeypatch.setattr(logs_backends, "backend", LogsBackend)
+    logs_backends.clear()
     with mock_aws():
         client = boto3.client("logs", region_name="us-east-1")
         client.create_log_group(logGroupName=LOG_GROUP)
@@ -75,6 +79,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Any:
             ]
             client.put_log_events(logGroupName=LOG_GROUP, logStreamName=stream, logEvents=events)
         yield client
+    logs_backends.clear()
 
 
 def test_all_streams_of_an_interrupted_trial_are_read(client: Any) -> None:

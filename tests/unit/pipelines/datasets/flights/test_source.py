@@ -162,7 +162,7 @@ def test_an_error_names_the_row_and_column_of_a_word_for_a_number(write_source: 
 def test_an_error_suggests_the_delimiter(write_source: Callable[..., Path]) -> None:
     with pytest.raises(DataError) as error:
         read_day(write_source(format_flight().replace(",", ";"), header=FLIGHTS.replace(",", ";")))
-    assert "Is the delimiter ';'?" in error.value.hint
+    assert "If the delimiter is ';', set delimiter=." in error.value.hint
 
 
 def test_a_header_without_a_line_end_is_read_to_its_end(write_source: Callable[..., Path]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
 from pipelines.errors import SpecError
-from pipelines.planning.catalogue import RetiredTypeError, find_instance, list_instances, read_date, read_sources
+from pipelines.planning.catalogue import find_instance, list_instances, read_date, read_sources
 from pipelines.planning.catalogue.instances import FILE, RETIRED
 from tools.instance_catalogue import build_rows, format_catalogue, read_network
 
@@ -71,7 +71,7 @@ def test_every_accelerator_of_the_table_has_an_entry() -> None:
 
 @pytest.mark.parametrize(("name", "successor"), sorted(RETIRED.items()))
 def test_retired_types_are_refused_with_their_successor(name: str, successor: str) -> None:
-    with pytest.raises(RetiredTypeError, match=f"{name} is retired") as error:
+    with pytest.raises(SpecError, match=f"{name} is retired") as error:
         find_instance(name)
     assert error.value.hint == f"Use {successor}."
     find_instance(successor)
@@ -89,7 +89,7 @@ def test_an_unknown_type_is_one_clear_line(name: str, hint: str) -> None:
 
 
 def test_patterns_that_match_nothing_are_refused() -> None:
-    with pytest.raises(RetiredTypeError, match=r"ml.p3.2xlarge is retired"):
+    with pytest.raises(SpecError, match=r"ml.p3.2xlarge is retired"):
         list_instances("training", ["ml.p3.*"])
     with pytest.raises(SpecError, match=r"'ml\.g99\.\*' is not an instance type"):
         list_instances("training", ["ml.g99.*"])
