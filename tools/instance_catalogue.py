@@ -1,6 +1,6 @@
 """Write the catalogue of SageMaker's instance types from the tables of packages that are installed. No network is used.
 
-`python tools/instance_catalogue.py --as-of YYYY-MM-DD` rewrites pipelines/planning/catalogue/instances.json. The names
+`python tools/instance_catalogue.py --as-of YYYY-MM-DD` rewrites pipelines/instances/instances.json. The names
 of the types and where SageMaker has them come from botocore's description of SageMaker, the figures from the copy of
 EC2's DescribeInstanceTypes in moto. What a table does not have is null.
 """

@@ -23,7 +23,7 @@ from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.torch.language.job_folders import JobFolders, find_folders, report_failure
 from pipelines.container.tracking import SilentTracker, Tracker
 from pipelines.errors import DataError
-from pipelines.planning.accelerators import find_peak_flops
+from pipelines.instances.accelerators import find_peak_flops
 from pipelines.planning.training_time import count_token_flops
 from pipelines.system.files import write_json
 from pipelines.system.packages import find_versions

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.errors import SpecError
-from pipelines.planning.accelerators import PEAK_FLOPS, find_peak_flops
+from pipelines.instances.accelerators import PEAK_FLOPS, find_peak_flops
 from pipelines.planning.checkpoints import compute_interruptions_per_h
 from pipelines.planning.confidence import Range
 from pipelines.planning.models import MODELS, find_size

@@ -12,7 +12,7 @@ from pipelines.costs.figures.measurement import (
     find_percentile,
     measure_share,
 )
-from pipelines.costs.usage.gpu_counts import find_gpu_count
+from pipelines.instances.catalogue import find_size
 
 WAIT_SHARE = 0.95
 """Share of the jobs that must not wait longer than the wait that is reported."""
@@ -68,13 +68,14 @@ def measure_spot_saving(evidence: Evidence) -> Measurement:
 def measure_gpu_use(evidence: Evidence) -> Measurement:
     """Measure the mean use of the GPUs, weighted by the GPU hours of the jobs."""
     used, gpu_hours, jobs = 0.0, 0.0, 0
-    counts = [(row, find_gpu_count(row["instance_type"] or "")) for row in evidence.rows]
+    sizes = [(row, find_size(row["instance_type"] or "")) for row in evidence.rows]
+    counts = [(row, size.gpus if size else 0) for row, size in sizes]
     for row, count in counts:
-        hours = compute_instance_h(row) * (count or 0)
+        hours = compute_instance_h(row) * count
         if hours and row["gpu_mean"] is not None:
             jobs, gpu_hours = jobs + 1, gpu_hours + hours
             # CloudWatch adds up the GPUs of an instance: 100 percent is one of them.
-            used += row["gpu_mean"] / 100 / (count or 1) * hours
+            used += row["gpu_mean"] / 100 / count * hours
     has_gpus = any(count for _, count in counts)
     reason = "CloudWatch had no use of the GPUs" if has_gpus else "no job ran on an instance type with known GPUs"
     return measure_share(used, gpu_hours, jobs, reason)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.costs.usage.gpu_counts import find_gpu_count
-from pipelines.costs.usage.instance_sizes import parse_instance_size
+from pipelines.instances.catalogue import find_size
 
 Row = Mapping[str, Any]
 
@@ -45,9 +44,10 @@ def find_use(row: Row) -> float | None:
     """
     if "begin" in row:
         return 1.0 if row["memory_mb"] else None
-    instance_type = row["instance_type"] or ""
-    gpus, size = find_gpu_count(instance_type), parse_instance_size(instance_type)
-    percent, count = (row["gpu_mean"], gpus) if gpus else (row["cpu_mean"], size.cores if size else None)
+    size = find_size(row["instance_type"] or "")
+    if size is None:
+        return None
+    percent, count = (row["gpu_mean"], size.gpus) if size.gpus else (row["cpu_mean"], size.vcpus)
     if percent is None or not count:
         return None
     return float(min(percent / 100 / count, 1.0))

@@ -8,9 +8,9 @@ from typing import Any
 
 from pipelines.costs.charges import format_usd
 from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
-from pipelines.costs.usage.instance_sizes import parse_instance_size
 from pipelines.costs.usage.report import compute_mean
 from pipelines.costs.usage.right_sizing import DAYS, MIN_USD, RUNS, describe_jobs, group_by_task
+from pipelines.instances.catalogue import find_size
 
 MIN_SHARE = 0.2
 """The advice names a training that waits for data for at least this share of its time."""
@@ -59,15 +59,15 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
 
 def _advise_on_cause(rows: Sequence[Row]) -> str:
     """Return what to do, by how busy the vCPUs were."""
-    size, mean = parse_instance_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
+    size, mean = find_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
     if size is not None and not size.is_accelerated:
         return WITHOUT_ACCELERATOR
     if size is None or mean is None:
         return "give the loader more workers, or take an instance type with more vCPUs for each GPU"
-    percent = mean / size.cores
+    percent = mean / size.vcpus
     if percent < BUSY_PERCENT:
-        return f"its {size.cores} vCPUs were busy to {percent:.0f}%, so give the loader more workers"
+        return f"its {size.vcpus} vCPUs were busy to {percent:.0f}%, so give the loader more workers"
     return (
-        f"its {size.cores} vCPUs were busy to {percent:.0f}%, so take an instance type with more vCPUs for each GPU, "
+        f"its {size.vcpus} vCPUs were busy to {percent:.0f}%, so take an instance type with more vCPUs for each GPU, "
         "or do the work on the samples once, when the shards are written"
     )

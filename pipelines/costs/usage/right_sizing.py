@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.costs.charges import format_usd
 from pipelines.costs.prices import list_prices
-from pipelines.costs.usage.instance_sizes import InstanceSize, parse_instance_size
+from pipelines.instances.catalogue import Size, find_size
 
 RUNS = 5
 """Number of jobs in a row that must have used little before a smaller type is named."""
@@ -48,7 +48,7 @@ def group_by_task(rows: Sequence[Row]) -> list[list[Row]]:
 
 def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     newest = rows[-1]
-    size = parse_instance_size(newest["instance_type"] or "")
+    size = find_size(newest["instance_type"] or "")
     if size is None or newest["created"] < now - dt.timedelta(DAYS):
         return
     last_rows = [row for row in rows[-RUNS:] if row["instance_type"] == newest["instance_type"]]
@@ -59,21 +59,21 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
         yield from _advise_smaller(last_rows, size)
 
 
-def _advise_larger(row: Row, size: InstanceSize) -> str:
+def _advise_larger(row: Row, size: Size) -> str:
     larger_types = [
-        (other.memory, other.cores, name)
+        (other.memory_gib, other.vcpus, name)
         for name, other in _list_family(row, size).items()
-        if other.memory > size.memory and other.cores >= size.cores
+        if other.memory_gib > size.memory_gib and other.vcpus >= size.vcpus
     ]
     memory, _, name = min(larger_types, default=(0, 0, ""))
-    ending = f"{name} has {memory / size.memory:g} times as much" if name else "take an instance type with more"
+    ending = f"{name} has {memory / size.memory_gib:g} times as much" if name else "take an instance type with more"
     return (
         f"{describe_jobs(row, 1)} used {row['memory_peak']:.0f}% of its memory ({row['name']}, "
         f"{row['created']:%Y-%m-%d}); a job that needs more than it has is killed: {ending}."
     )
 
 
-def _advise_smaller(rows: Sequence[Row], size: InstanceSize) -> Iterator[str]:
+def _advise_smaller(rows: Sequence[Row], size: Size) -> Iterator[str]:
     """Yield a sentence if all jobs have succeeded, their use is known, and their peaks fit on a smaller type."""
     peaks = [(row["cpu_peak"], row["memory_peak"]) for row in rows]
     if any(row["status"] != "Completed" for row in rows) or any(None in peak for peak in peaks):
@@ -84,9 +84,9 @@ def _advise_smaller(rows: Sequence[Row], size: InstanceSize) -> Iterator[str]:
     fitting_types = [
         (prices[name], name)
         for name, other in _list_family(newest, size).items()
-        if other.memory < size.memory
-        and cpu <= MAX_USED_PERCENT * other.cores
-        and memory * size.memory / other.memory <= MAX_USED_PERCENT
+        if other.memory_gib < size.memory_gib
+        and cpu <= MAX_USED_PERCENT * other.vcpus
+        and memory * size.memory_gib / other.memory_gib <= MAX_USED_PERCENT
     ]
     if not fitting_types or price is None:
         return
@@ -94,15 +94,15 @@ def _advise_smaller(rows: Sequence[Row], size: InstanceSize) -> Iterator[str]:
     saved_usd = sum(row["cost_usd"] for row in rows) * (1 - smaller_price / price)
     if saved_usd >= MIN_USD:
         yield (
-            f"{describe_jobs(newest, RUNS)} used at most {cpu / size.cores:.0f}% of its {size.cores} vCPUs and "
+            f"{describe_jobs(newest, RUNS)} used at most {cpu / size.vcpus:.0f}% of its {size.vcpus} vCPUs and "
             f"{memory:.0f}% of its memory ({rows[0]['created']:%Y-%m-%d} to {newest['created']:%Y-%m-%d}): {name} "
             f"would do, and would have cost about {format_usd(saved_usd)} less, if the jobs take as long there."
         )
 
 
-def _list_family(row: Row, size: InstanceSize) -> dict[str, InstanceSize]:
+def _list_family(row: Row, size: Size) -> dict[str, Size]:
     """Return the types of the same family that have a known price in the region of a job."""
-    sizes = {name: parse_instance_size(name) for name in list_prices(row["region"])}
+    sizes = {name: find_size(name) for name in list_prices(row["region"])}
     return {name: other for name, other in sizes.items() if other is not None and other.family == size.family}
 
 

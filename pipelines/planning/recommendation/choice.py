@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pipelines.costs.charges import format_usd
 from pipelines.errors import DataError, SpecError
-from pipelines.planning.catalogue import list_instances
+from pipelines.instances.catalogue import list_instances
 from pipelines.planning.recommendation.inputs import PlanInputs, assemble_request
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline

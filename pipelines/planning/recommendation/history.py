@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from pipelines.costs.charges import HOUR_S
-from pipelines.planning.catalogue import get_family
+from pipelines.instances.catalogue import get_family
 from pipelines.planning.recommendation.correction import Observation
 from pipelines.planning.recommendation.measured import find_type, get_subject, is_usable, measure
 from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from pipelines.instances.catalogue import GIB
 from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training_batch
-from pipelines.planning.catalogue.instances import GIB
 from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit

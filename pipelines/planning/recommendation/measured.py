@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from pipelines.errors import DataError, SpecError
-from pipelines.planning.catalogue import Instance, find_instance
+from pipelines.instances.catalogue import Instance, find_instance
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, format_machines
 
 Row = Mapping[str, Any]

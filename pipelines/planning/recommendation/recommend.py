@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.errors import DataError, SpecError
-from pipelines.planning.catalogue import Instance
+from pipelines.instances.catalogue import Instance
 from pipelines.planning.recommendation.correction import (
     Accuracy,
     Correction,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from pipelines.planning.catalogue import Instance
+from pipelines.instances.catalogue import Instance
 
 Basis = Literal["formula", "measured", "scaled"]
 """What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. Each has

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.costs.usage.columns import RESOURCES
-from pipelines.costs.usage.instance_sizes import parse_instance_size
+from pipelines.instances.catalogue import find_size
 from pipelines.status.documents.costs import JobUse, Use
 
 
@@ -17,9 +17,9 @@ def describe_use(instance_type: str, usage: Mapping[str, Mapping[str, float]]) -
         instance_type: the job's instance type.
         usage: `peak` and `mean` of each resource, percent; a resource that is not known is missing.
     """
-    size = parse_instance_size(instance_type)
+    size = find_size(instance_type)
     uses = {name: Use(**usage[name]) if name in usage else None for name in RESOURCES}
-    return JobUse(cores=size.cores if size else None, **uses)
+    return JobUse(cores=size.vcpus if size else None, **uses)
 
 
 def describe_use_of_row(row: Mapping[str, Any]) -> JobUse:

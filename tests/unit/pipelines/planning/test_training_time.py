@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.planning.accelerators import find_peak_flops
+from pipelines.instances.accelerators import find_peak_flops
 from pipelines.planning.sizes import DecoderSize
 from pipelines.planning.training_time import (
     compute_utilization,

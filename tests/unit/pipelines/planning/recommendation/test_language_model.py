@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.planning.catalogue import find_instance
+from pipelines.instances.catalogue import find_instance
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.planning.catalogue import find_instance
+from pipelines.instances.catalogue import find_instance
 from pipelines.planning.recommendation.measured import MeasuredWorkload, measure, select_rows
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
 from tests.tools.ledger_rows import make_row

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.costs.charges import Price
 from pipelines.errors import DataError
-from pipelines.planning.catalogue import list_instances
+from pipelines.instances.catalogue import list_instances
 from pipelines.planning.recommendation.correction import Observation
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pipelines.errors import SpecError
-from pipelines.planning.accelerators import ACCELERATORS, UNKNOWN, Accelerator
-from pipelines.planning.sizes import require_choice
+from pipelines.instances.accelerators import ACCELERATORS, UNKNOWN, Accelerator
 
 Use = Literal["training", "hosting", "processing", "transform"]
 USES: tuple[Use, ...] = get_args(Use)
@@ -98,6 +97,25 @@ class Instance:
         return f"{self.vcpus} vCPUs, {self.memory_gib:g} GiB{devices}"
 
 
+@dataclass(frozen=True)
+class Size:
+    """The size of an instance type that is known.
+
+    Attributes:
+        family: family, such as g5.
+        vcpus: number of vCPUs.
+        memory_gib: memory, GiB.
+        gpus: number of GPUs. AWS's own accelerators do not count.
+        is_accelerated: whether it has GPUs or other accelerators.
+    """
+
+    family: str
+    vcpus: int
+    memory_gib: float
+    gpus: int
+    is_accelerated: bool
+
+
 def get_family(name: str) -> str:
     """Return the family of an instance type: g5 of ml.g5.xlarge."""
     return name.removeprefix("ml.").split(".", maxsplit=1)[0]
@@ -120,6 +138,15 @@ def find_instance(name: str) -> Instance:
     return instance
 
 
+def find_size(name: str) -> Size | None:
+    """Return the size of an instance type; None if it is not known, or if SageMaker has no such type."""
+    instance = _read_instances().get(name)
+    if instance is None or instance.vcpus is None or instance.memory_gib is None:
+        return None
+    gpus = 0 if instance.device and instance.device.is_neuron else instance.accelerators or 0
+    return Size(instance.family, instance.vcpus, instance.memory_gib, gpus, instance.accelerator is not None)
+
+
 def list_instances(use: Use | None = None, patterns: Sequence[str] = ()) -> list[Instance]:
     """List the instance types that are not retired, sorted by name.
 
@@ -131,8 +158,8 @@ def list_instances(use: Use | None = None, patterns: Sequence[str] = ()) -> list
         SpecError: a pattern names a retired type. A retry cannot help.
         SpecError: a pattern matches no type, or the use is unknown. A retry cannot help.
     """
-    if use:
-        require_choice("use", use, USES)
+    if use and use not in USES:
+        raise SpecError(f"use must be one of {', '.join(USES)}, not {use}.")
     instances = [instance for name, instance in _read_instances().items() if name not in RETIRED]
     for pattern in patterns:
         if not any(fnmatchcase(instance.name, pattern) for instance in instances):

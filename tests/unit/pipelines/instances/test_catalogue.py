@@ -9,8 +9,16 @@ import pytest
 
 from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
 from pipelines.errors import SpecError
-from pipelines.planning.catalogue import find_instance, list_instances, read_date, read_sources
-from pipelines.planning.catalogue.instances import FILE, RETIRED
+from pipelines.instances.catalogue import (
+    FILE,
+    RETIRED,
+    Size,
+    find_instance,
+    find_size,
+    list_instances,
+    read_date,
+    read_sources,
+)
 from tools.instance_catalogue import build_rows, format_catalogue, read_network
 
 
@@ -64,7 +72,7 @@ def test_what_is_not_known_is_none() -> None:
 
 
 def test_every_accelerator_of_the_table_has_an_entry() -> None:
-    from pipelines.planning.accelerators import ACCELERATORS
+    from pipelines.instances.accelerators import ACCELERATORS
 
     assert {instance.accelerator for instance in list_instances()} - {None} <= ACCELERATORS.keys()
 
@@ -125,3 +133,19 @@ def test_every_type_with_a_price_is_in_the_catalogue() -> None:
     for group in read_table(DEFAULT_TABLE).prices:
         for name in group.usd_per_hour:
             assert name in RETIRED or find_instance(name).is_known
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ml.m5.2xlarge", Size("m5", 8, 32, 0, False)),
+        ("ml.g5.12xlarge", Size("g5", 48, 192, 4, True)),
+        ("ml.trn1.2xlarge", Size("trn1", 8, 32, 0, True)),  # Trainium is no GPU
+        ("ml.p3.2xlarge", None),
+        ("ml.dl1.24xlarge", None),
+        ("m5.large", None),
+        ("", None),
+    ],
+)
+def test_size_of_a_job_is_that_of_the_table_or_none(name: str, expected: Size | None) -> None:
+    assert find_size(name) == expected
