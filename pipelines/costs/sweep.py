@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.costs import job_records
 from pipelines.costs.charge_jobs import JobPurpose, charge_jobs
@@ -20,7 +19,8 @@ from pipelines.costs.charges import FINAL_STATUSES, Charge, Job
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.usage.job_metrics import read_usage
-from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.errors import DataError, SpecError
+from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
 DAG_TAG = "leeway:dag"
@@ -49,16 +49,15 @@ def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
 
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
+        InvalidError: AWS denies a request. A retry cannot help.
         DataError: some jobs have no known price; the others are charged. A retry cannot help.
         ServiceError: SageMaker does not answer. A retry can help.
     """
     if not boto3.Session().region_name:  # botocore builds an incomplete address if an .env file sets the region to ""
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
-    try:
+    with translate_aws_errors("SageMaker or CloudWatch"):
         clients = Clients(*(boto3.client(name) for name in ("sagemaker", "logs", "cloudwatch")))
         uncharged_jobs = list(_find_uncharged_jobs(clients, since))
-    except (ClientError, BotoCoreError) as error:
-        raise ServiceError(f"SageMaker does not answer: {error}.", "Check AWS_ENDPOINT_URL, then try again.") from None
     return _charge_each(uncharged_jobs)
 
 

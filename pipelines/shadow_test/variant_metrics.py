@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
 
-from pipelines.errors import ServiceError
 from pipelines.shadow_test.pairs import Period
+from pipelines.system.aws_errors import translate_aws_errors
 
 MINUTE = dt.timedelta(minutes=1)
 MAX_PERIOD_S = 86_400
@@ -35,15 +34,13 @@ def read_variant_metrics(endpoint: str, variant: str, period: Period) -> Variant
     """Read the metrics of a variant in the whole minutes that contain the period.
 
     Raises:
+        InvalidError: AWS denies the request. A retry cannot help.
         ServiceError: CloudWatch does not answer. A retry can help.
     """
-    try:
+    with translate_aws_errors("CloudWatch"):
         reader = _MetricReader(endpoint, variant, period)
         errors = [reader.sum_values(f"Invocation{kind}Errors") for kind in ("4XX", "5XX")]
         return VariantMetrics(reader.sum_values("Invocations"), sum(errors), reader.read_latency())
-    except (ClientError, BotoCoreError) as error:
-        hint = "Check AWS_ENDPOINT_URL and AWS_DEFAULT_REGION, then try again."
-        raise ServiceError(f"CloudWatch failed: {error}.", hint) from None
 
 
 class _MetricReader:

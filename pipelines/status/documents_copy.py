@@ -6,10 +6,9 @@ import io
 import zipfile
 from urllib.parse import urlsplit
 
-from pipelines.errors import ServiceError, SpecError
+from pipelines.errors import SpecError
 from pipelines.settings import settings
 from pipelines.status.writing import FOLDER
-from pipelines.system.error_translation import translate_known_error
 from pipelines.system.log import log
 
 
@@ -21,24 +20,21 @@ def upload_documents(uri: str) -> None:
 
     Raises:
         SpecError: AWS is not set up here, or the bucket does not exist. A retry cannot help.
-        ServiceError: S3 does not answer, or refuses the request. A retry can help.
+        InvalidError: AWS denies the request. A retry cannot help.
+        ServiceError: S3 does not answer, or fails. A retry can help.
     """
     import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
+
+    from pipelines.system.aws_errors import translate_aws_errors
 
     parts = urlsplit(uri)
     content = pack_documents()
-    try:
-        boto3.client("s3").put_object(Bucket=parts.netloc, Key=parts.path.lstrip("/"), Body=content)
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "NoSuchBucket":
+    with translate_aws_errors("S3"):
+        client = boto3.client("s3")
+        try:
+            client.put_object(Bucket=parts.netloc, Key=parts.path.lstrip("/"), Body=content)
+        except client.exceptions.NoSuchBucket:
             raise SpecError(f"LEEWAY_STATUS_COPY: the bucket of {uri} does not exist.", "Create it.") from None
-        raise ServiceError(f"S3 refused {uri}: {error}.") from None
-    except BotoCoreError as error:
-        translation = translate_known_error(error)
-        if isinstance(translation, SpecError):  # AWS is not set up here: no credentials, for example
-            raise translation from None
-        raise ServiceError(f"S3 does not answer: {error}.") from None
     log.info("status: %d bytes copied to %s", len(content), uri)
 
 

@@ -57,9 +57,13 @@ def run(spec: KeyFiguresSpec) -> KeyFiguresResult:
     figures = build_key_figures(rows, period, spec)
     anomalies = {} if spec.month else find_anomalies([*rows, *endpoint_rows], now)
     missed_figures = [figure.name for figure in figures if figure.is_met is False]
-    known = sum(figure.value is not None for figure in figures)
+    known_count = sum(figure.value is not None for figure in figures)
     log.info(
-        "%s: %d of %d key figures are known, %d below target", period.title, known, len(figures), len(missed_figures)
+        "%s: %d of %d key figures are known, %d below target",
+        period.title,
+        known_count,
+        len(figures),
+        len(missed_figures),
     )
     return KeyFiguresResult(
         period=period.title, figures=figures, missed=missed_figures, anomalies=describe_anomalies(anomalies)

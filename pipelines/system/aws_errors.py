@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pipelines.errors import InvalidError, ServiceError
+from pipelines.errors import InvalidError, ServiceError, SpecError
+from pipelines.system.error_translation import translate_known_error
 
 DENIAL_CODES = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 """Error codes of requests for which the role has no permission."""
-HINT = "Check AWS_ENDPOINT_URL, then try again."
+HINT = "Check AWS_ENDPOINT_URL, and whether drydock is up; then try again."
 
 
 @contextmanager
@@ -23,6 +24,7 @@ def translate_aws_errors(services: str) -> Iterator[None]:
 
     Raises:
         InvalidError: AWS denies the request. A retry cannot help.
+        SpecError: AWS is not set up here: credentials are missing, for example. A retry cannot help.
         ServiceError: AWS does not answer, or fails. A retry can help.
     """
     try:
@@ -34,4 +36,7 @@ def translate_aws_errors(services: str) -> Iterator[None]:
             raise InvalidError(message, "Give the role this permission.") from None
         raise ServiceError(f"{services} failed: {error}.", HINT) from None
     except BotoCoreError as error:
-        raise ServiceError(f"{services} failed: {error}.", HINT) from None
+        translation = translate_known_error(error)
+        if isinstance(translation, SpecError):
+            raise translation from None
+        raise ServiceError(f"{services} does not answer: {error}.", HINT) from None

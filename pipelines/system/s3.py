@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from pipelines.errors import DataError, ServiceError, SpecError
-from pipelines.system.error_translation import translate_known_error
+from pipelines.errors import DataError
 
 MAX_BYTES = 8 * 1024**3
 """Maximum size of the unpacked content of an archive."""
@@ -30,7 +29,8 @@ def open_folder(location: str, name: str) -> Iterator[Path]:
     Raises:
         DataError: the folder or object does not exist, or the archive is damaged or unsafe. A retry cannot help.
         SpecError: AWS is not set up here: credentials are missing, for example. A retry cannot help.
-        ServiceError: S3 does not answer. A retry can help.
+        InvalidError: AWS denies the request. A retry cannot help.
+        ServiceError: S3 does not answer, or fails. A retry can help.
     """
     if not location.startswith("s3://"):
         if not Path(location).is_dir():
@@ -46,26 +46,21 @@ def open_folder(location: str, name: str) -> Iterator[Path]:
 
 def _download(uri: str, target: Path) -> None:
     import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import ClientError
+
+    from pipelines.system.aws_errors import translate_aws_errors
 
     parts = urlsplit(uri)
     bucket, key = parts.netloc, parts.path.lstrip("/")
     if not bucket or not key:
         raise DataError(f"{uri} names no object.", "Expected s3://BUCKET/KEY.")
-    try:
-        boto3.client("s3").download_file(bucket, key, str(target))
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        if code in ("404", "NoSuchKey", "NoSuchBucket"):
+    with translate_aws_errors("S3"):
+        try:
+            boto3.client("s3").download_file(bucket, key, str(target))
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("404", "NoSuchKey", "NoSuchBucket"):
+                raise
             raise DataError(f"{uri} does not exist.", "Check whether the training job succeeded.") from None
-        raise ServiceError(f"S3 refused {uri}: {error}.") from None
-    except BotoCoreError as error:
-        translation = translate_known_error(error)
-        if isinstance(translation, SpecError):  # AWS is not set up here: no credentials, for example
-            raise translation from None
-        raise ServiceError(
-            f"S3 does not answer: {error}.", "Check AWS_ENDPOINT_URL, and whether drydock is up."
-        ) from None
 
 
 def _unpack(archive: Path, folder: Path, origin: str) -> None:

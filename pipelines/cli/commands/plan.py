@@ -72,9 +72,9 @@ def run_command(
         **{"method": method, "precision": precision, "sequence": sequence, "optimizer": optimizer},
         **{"model": model, "max_instances": max_instances},
     }
-    given: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
+    options: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
     regions_and_types = {"regions": list_regions(_split(regions)), "allow": _split(allow)}
-    recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **given}, deadline, budget, now)
+    recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **options}, deadline, budget, now)
     _show(recommendation, png, html, as_json, now.date())
 
 

@@ -169,8 +169,8 @@ def _read_block(block: _Block) -> list[RawSample]:
     except (tarfile.TarError, OSError) as error:
         raise DataError(f"{block.shard.name} cannot be read at byte {block.offset:,}: {error}.", HINT) from None
     if len(samples) != len(block.lengths) or len(content) != block.size_bytes:
-        found = f"{len(samples)} of {len(block.lengths)} samples"
-        raise DataError(f"{block.shard.name} is damaged after byte {block.offset:,}: {found} were found.", HINT)
+        counts = f"{len(samples)} of {len(block.lengths)} samples"
+        raise DataError(f"{block.shard.name} is damaged after byte {block.offset:,}: {counts} were found.", HINT)
     return samples
 
 

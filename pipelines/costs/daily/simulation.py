@@ -62,11 +62,11 @@ def count_false_alarms(workload: Workload, years: int, seed: int) -> float:
 
 def measure_power(workload: Workload, factor: float, trials: int, seed: int) -> float:
     """Return the share of days that are found to be an anomaly if they cost `factor` times as much as they would."""
-    generator, found = random.Random(seed), 0  # noqa: S311 (a simulation)
+    generator, alarms = random.Random(seed), 0  # noqa: S311 (a simulation)
     for _ in range(trials):
         costs = simulate_costs(workload, WARM_UP_DAYS + 1 + generator.randrange(WEEK), generator)
-        found += _is_anomaly(costs[:-1], costs[-1] * factor)
-    return found / trials
+        alarms += _is_anomaly(costs[:-1], costs[-1] * factor)
+    return alarms / trials
 
 
 def _simulate_day(workload: Workload, day: int, generator: random.Random) -> float:

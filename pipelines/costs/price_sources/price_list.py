@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipelines.costs.charges import HOUR_S, Price
-from pipelines.errors import DataError, InvalidError, ServiceError
+from pipelines.costs.price_sources.aws_calls import call_aws, create_client
+from pipelines.errors import DataError
 
 API_REGION = "us-east-1"
 """Region in which AWS serves the prices of all regions."""
@@ -109,27 +110,15 @@ def _require_usd(product: dict[str, Any]) -> None:
 
 
 def _list_products(filters: dict[str, str], service: str = "AmazonSageMaker") -> list[dict[str, Any]]:
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
     fields = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in filters.items()]
-    try:
-        client = boto3.client("pricing", region_name=API_REGION, config=config)
-        pages = client.get_paginator("get_products").paginate(ServiceCode=service, Filters=fields)
+
+    def request() -> list[dict[str, Any]]:
+        paginator = create_client("pricing", API_REGION).get_paginator("get_products")
+        pages = paginator.paginate(ServiceCode=service, Filters=fields)
         return [json.loads(product) for page in pages for product in page["PriceList"]]
-    except ClientError as error:
-        details = error.response["Error"]
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] < 500 and details["Code"] != "ThrottlingException":
-            hint = "Allow pricing:GetProducts, or unset LEEWAY_PRICES to use the table of this package."
-            raise InvalidError(
-                f"AWS denies access to its price list: {details['Code']}: {details['Message']}.", hint
-            ) from None
-        raise ServiceError(f"AWS's price list failed: {details['Code']}.", "Run it again later.") from None
-    except BotoCoreError as error:
-        hint = "Try again, or unset LEEWAY_PRICES to use the table of this package."
-        raise ServiceError(f"AWS's price list does not answer: {error}.", hint) from None
+
+    alternative = "unset LEEWAY_PRICES to use the table of this package"
+    return call_aws("AWS's price list", "pricing:GetProducts", request, alternative)
 
 
 def _list_prices(product: dict[str, Any], unit: str) -> list[tuple[float, dt.date]]:

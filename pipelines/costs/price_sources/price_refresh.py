@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
+from pipelines.costs.price_sources.aws_calls import call_aws, create_client
 from pipelines.costs.price_sources.price_list import API_REGION, request_ec2_prices, request_type_prices
 from pipelines.costs.price_sources.price_tables import FOLDER, PlanTerm, PriceTable, RegionGroup
-from pipelines.errors import DataError, InvalidError, ServiceError
+from pipelines.errors import DataError, InvalidError
 from pipelines.settings import settings
 from pipelines.system.files import replace_file
 from pipelines.system.log import log
@@ -27,7 +28,6 @@ TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 PRODUCT = "Linux/UNIX"
 MAX_TYPES = 100
 """Instance types in one request for the spot price history."""
-Answer = TypeVar("Answer")
 
 
 def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTable:
@@ -98,7 +98,7 @@ def _request_spot_history(region: str, types: Sequence[str], days: int) -> list[
 
     def request() -> list[dict[str, Any]]:
         pages = (
-            _create_client("ec2", region)
+            create_client("ec2", region)
             .get_paginator("describe_spot_price_history")
             .paginate(
                 InstanceTypes=list(types),
@@ -109,7 +109,7 @@ def _request_spot_history(region: str, types: Sequence[str], days: int) -> list[
         )
         return [entry for page in pages for entry in page["SpotPriceHistory"]]
 
-    return _call("EC2's spot price history", "ec2:DescribeSpotPriceHistory", request)
+    return call_aws("EC2's spot price history", "ec2:DescribeSpotPriceHistory", request)
 
 
 def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
@@ -122,7 +122,7 @@ def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
     }
 
     def request() -> list[dict[str, Any]]:
-        client, token, rates = _create_client("savingsplans", API_REGION), "", []
+        client, token, rates = create_client("savingsplans", API_REGION), "", []
         while True:
             more = {"nextToken": token} if token else {}
             page = client.describe_savings_plans_offering_rates(**fields, **more)
@@ -132,7 +132,7 @@ def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
                 return rates
 
     try:
-        rates = _call("the list of savings plans", "savingsplans:DescribeSavingsPlansOfferingRates", request)
+        rates = call_aws("the list of savings plans", "savingsplans:DescribeSavingsPlansOfferingRates", request)
     except InvalidError as error:
         log.warning("the prices of savings plans are not known: %s", error)
         return {}
@@ -143,32 +143,3 @@ def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
         if usage and term and offering["currency"] == "USD":
             prices.setdefault(term, {})[usage[1]] = float(rate["rate"])
     return {term: dict(sorted(by_type.items())) for term, by_type in sorted(prices.items())}
-
-
-def _create_client(service: str, region: str) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
-    return boto3.client(service, region_name=region, config=config)
-
-
-def _call(subject: str, permission: str, request: Callable[[], Answer]) -> Answer:
-    """Call AWS, and turn its errors into ours.
-
-    Raises:
-        InvalidError: AWS denies access, or refuses the request. A retry cannot help.
-        ServiceError: AWS does not answer. A retry can help.
-    """
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        return request()
-    except ClientError as error:
-        details, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
-        if status < 500 and "Throttl" not in details["Code"] and details["Code"] != "RequestLimitExceeded":
-            text = f"AWS denies access to {subject}: {details['Code']}: {details['Message']}."
-            raise InvalidError(text, f"Allow {permission}.") from None
-        raise ServiceError(f"{subject} failed: {details['Code']}.", "Run it again later.") from None
-    except BotoCoreError as error:
-        raise ServiceError(f"{subject} does not answer: {error}.", "Try again.") from None

@@ -121,9 +121,9 @@ def learn_correction(
     newest = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
     of_both = [entry for entry in newest if (entry.model, entry.family) == (model, family)]
     of_model = [entry for entry in newest if entry.model == model and entry.family != family]
-    others = [entry for entry in newest if entry.model != model]
+    of_other_models = [entry for entry in newest if entry.model != model]
     shift = 0.0
-    for group in (others, of_model, of_both):
+    for group in (of_other_models, of_model, of_both):
         weight = len(group) / (len(group) + PRIOR_JOBS)
         shift = weight * median([entry.log_ratio for entry in group]) + (1 - weight) * shift if group else shift
     if len(of_both) < MIN_FOR_BAND:
@@ -169,12 +169,12 @@ Corrector = Callable[[str, Basis], Correction]
 
 def make_corrector(observations: Sequence[Observation], model: str) -> Corrector:
     """Return the function that finds the corrections for a model. Each is learned once."""
-    known: dict[tuple[str, Basis], Correction] = {}
+    corrections: dict[tuple[str, Basis], Correction] = {}
 
     def find(family: str, basis: Basis) -> Correction:
-        if (family, basis) not in known:
-            known[family, basis] = learn_correction(observations, model, family, basis)
-        return known[family, basis]
+        if (family, basis) not in corrections:
+            corrections[family, basis] = learn_correction(observations, model, family, basis)
+        return corrections[family, basis]
 
     return find
 

@@ -57,11 +57,11 @@ def recommend(request: Request) -> Recommendation:
     find_correction = make_corrector(request.observations, request.workload.model)
     for region, quotes in request.quotes.items():
         for instance in request.instances:
-            found = _examine(request, region, instance, quotes.get(instance.name), find_correction)
-            if isinstance(found, Exclusion):
-                exclusions.append(found)
+            result = _examine(request, region, instance, quotes.get(instance.name), find_correction)
+            if isinstance(result, Exclusion):
+                exclusions.append(result)
             else:
-                options += found
+                options += result
     return Recommendation(
         workload=request.workload.describe(),
         limits=request.limits,

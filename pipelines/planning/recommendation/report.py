@@ -95,8 +95,8 @@ def build_table(recommendation: Recommendation, title: str) -> Table:
     for name in ("machines", "region", "time", "low", "high", "cost USD", "at worst", "plan 1 y", "plan 3 y", "best"):
         table.add_column(name, justify="left" if name in ("machines", "region", "best") else "right")
     front = recommendation.front
-    others = [option for option in recommendation.options if option not in front]
-    shown = sorted([*front, *others[: max(0, MAX_SHOWN - len(front))]], key=lambda option: option.cost_usd)
+    other_options = [option for option in recommendation.options if option not in front]
+    shown = sorted([*front, *other_options[: max(0, MAX_SHOWN - len(front))]], key=lambda option: option.cost_usd)
     for option in shown:
         plans = [_format_plan(option, term) for term in ("1y", "3y")]
         times = [format_duration(seconds) for seconds in (option.finish_s, option.low_s, option.high_s)]

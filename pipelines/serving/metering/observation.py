@@ -5,19 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
-from pipelines.errors import ServiceError, SpecError
+from pipelines.errors import SpecError
 from pipelines.serving.endpoint_resources import ENDPOINT_TAG, describe_endpoint, read_tags
 from pipelines.serving.metering.history import find_project
+from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
+SERVICES = "SageMaker, Application Auto Scaling or CloudWatch"
 NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
 DESIRED_COUNT = re.compile(r"desired instance count to (\d+)")
 """Text of a scaling activity; the group is the number of instances."""
@@ -62,9 +62,10 @@ class Observer:
         """List the fleets of the endpoints that Leeway made, with those of deployments in progress.
 
         Raises:
+            InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: SageMaker does not answer. A retry can help.
         """
-        with _translate_errors():
+        with translate_aws_errors(SERVICES):
             pages = self._sagemaker.get_paginator("list_endpoints").paginate()
             names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
             return [fleet for name in names for fleet in self._list_fleets(name)]
@@ -73,10 +74,11 @@ class Observer:
         """Read the changes of the number of instances by Application Auto Scaling, which keeps six weeks of them.
 
         Raises:
+            InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: AWS does not answer. A retry can help.
         """
         resource = f"endpoint/{endpoint}/variant/{variant}"
-        with _translate_errors():
+        with translate_aws_errors(SERVICES):
             pages = self._autoscaling.get_paginator("describe_scaling_activities").paginate(
                 ServiceNamespace="sagemaker", ResourceId=resource
             )
@@ -91,6 +93,7 @@ class Observer:
         """Return the end of the last minute for which CloudWatch has the fleet's CPU utilization; None if it has none.
 
         Raises:
+            InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: CloudWatch does not answer. A retry can help.
         """
         names = INSTANCES_NAMESPACE, "CPUUtilization"
@@ -111,6 +114,7 @@ class Observer:
             end: a whole hour, at most 60 days later.
 
         Raises:
+            InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: CloudWatch does not answer. A retry can help.
         """
         names = NAMESPACE, "ModelLatency"
@@ -166,7 +170,7 @@ class Observer:
         period_s: int,
         statistics: Sequence[str],
     ) -> list[dict[str, Any]]:
-        with _translate_errors():
+        with translate_aws_errors(SERVICES):
             response = self._cloudwatch.get_metric_statistics(
                 Namespace=names[0],
                 MetricName=names[1],
@@ -189,12 +193,3 @@ def _read_counts(endpoint: Mapping[str, Any]) -> dict[str, int]:
     variants = [item for member in VARIANT_MEMBERS for item in endpoint.get(member, [])]
     # While an instance is replaced, CurrentInstanceCount lacks it, although it is billed.
     return {item["VariantName"]: item["DesiredInstanceCount"] for item in variants if "DesiredInstanceCount" in item}
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    try:
-        yield
-    except (ClientError, BotoCoreError) as error:
-        hint = "Check AWS_ENDPOINT_URL and the permissions, then try again."
-        raise ServiceError(f"SageMaker, Application Auto Scaling or CloudWatch failed: {error}.", hint) from None

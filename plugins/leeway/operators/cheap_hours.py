@@ -134,10 +134,10 @@ class CheapHoursSensor(BaseSensorOperator):
         raise AirflowFailException(f"no cheap hour for {self.instance_type}: {event['reason']}. {hint}")
 
     def _compute_latest_start(self, duration_s: float) -> dt.datetime:
-        given = {name: getattr(self, name) for name in ("deadline", "latest_start") if getattr(self, name)}
-        if len(given) != 1:
+        moments = {name: getattr(self, name) for name in ("deadline", "latest_start") if getattr(self, name)}
+        if len(moments) != 1:
             raise AirflowFailException(f"give {self.task_id} either deadline or latest_start, not both or none.")
-        ((name, text),) = given.items()
+        ((name, text),) = moments.items()
         try:
             moment = dt.datetime.fromisoformat(str(text).strip())
         except ValueError:
