@@ -10,6 +10,7 @@ import { Budgets } from "./budgets";
 import { EndpointTable } from "./endpoints";
 import { JobTable } from "./jobs";
 import { MonthChart } from "./months";
+import { Payers } from "./payers";
 import { Queue } from "./queue";
 import { RunningJobTable } from "./running";
 
@@ -25,8 +26,16 @@ export function CostsPage() {
             <MonthChart costs={costs} />
             <Stack gap={4} minW={0}>
               <Budgets costs={costs} />
-              <Advice advice={costs.advice} />
+              <Sentences
+                title="Unusual days"
+                note="Days of the last four weeks on which a project cost far more than usual"
+                sentences={costs.anomalies ?? []}
+              />
             </Stack>
+          </SimpleGrid>
+          <SimpleGrid columns={{ base: 1, xl: 2 }} gap={4}>
+            <Payers payers={costs.payers ?? []} />
+            <Sentences title="What could cost less" sentences={costs.advice} />
           </SimpleGrid>
           <SimpleGrid columns={{ base: 1, xl: 2 }} gap={4}>
             <EndpointTable endpoints={costs.endpoints} />
@@ -72,14 +81,20 @@ function Totals({ costs }: { costs: CostDocument }) {
   );
 }
 
-function Advice({ advice }: { advice: string[] }) {
+interface SentencesProps {
+  title: string;
+  note?: string;
+  sentences: string[];
+}
+
+function Sentences({ title, note, sentences }: SentencesProps) {
   return (
-    <Panel title="What could cost less">
-      {advice.length === 0 ? (
+    <Panel title={title} note={note}>
+      {sentences.length === 0 ? (
         <EmptyNote>Nothing was found.</EmptyNote>
       ) : (
         <Stack as="ul" gap={1.5} ps={5} fontSize="sm" listStyleType="disc">
-          {advice.map((sentence) => (
+          {sentences.map((sentence) => (
             <Box as="li" key={sentence} display="list-item">
               {sentence}
             </Box>

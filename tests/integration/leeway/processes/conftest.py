@@ -165,11 +165,19 @@ class TaskRun:
         return "\n".join(line if isinstance(line, str) else str(line.get("event")) for line in log["content"])
 
     def read_logs(self) -> str:
-        """Return the logs of all tries. Airflow has no log of a try that it started again as another one."""
+        """Return the logs of all tries.
+
+        Airflow's API has no log of a try that it started again as another one, which happens on a loaded machine: such
+        a log is read from its files.
+        """
         texts = []
         for number in range(1, self.get_task()["try_number"] + 1):
-            with contextlib.suppress(requests.HTTPError):
+            try:
                 texts.append(self.read_log(number, max_tries=1))
+            except requests.HTTPError:
+                folder = f"dag_id={self.dag_id}/run_id={self.run_id}/task_id={self.task_id}"
+                files = (self.airflow.home / "logs" / folder).glob(f"attempt={number}.log*")
+                texts += [file.read_text() for file in files]
         return "\n".join(texts)
 
     def list_jobs(self) -> dict[str, str]:
