@@ -14,6 +14,7 @@ from pyiceberg.expressions import EqualTo
 from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
+from pipelines.costs.row_checks import check_rows
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
@@ -89,10 +90,15 @@ class Ledger:
         return [stored_rows[_get_job_key(row)] for row in dated_rows]
 
     def read_rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
-        """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
+        """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all.
+
+        Raises:
+            DataError: a row of the selected ones is damaged. A retry cannot help.
+        """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
+        check_rows(selected_rows)
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:

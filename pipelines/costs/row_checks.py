@@ -1,4 +1,4 @@
-"""Check rows of the ledgers before sums are computed from them, so that a damaged row gives one clear line."""
+"""Check rows of the ledgers when they are read, so that a damaged row gives one clear line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.errors import DataError
 
 AMOUNTS = (
     *("cost_usd", "on_demand_usd", "saved_usd", "training_s", "billable_s", "first_capacity_s", "capacity_s"),
-    *("lost_s", "instance_h", "zero_h", "busy_s"),
+    *("lost_s", "instance_h", "zero_h", "busy_s", "instance_count", "interruptions", "price_usd_h", "instances"),
 )
 """Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
+KNOWN = ("date", "arn", "created", "begin", "end", "price_date")
+"""Columns of both ledgers that must have a value."""
+USES = (*COLUMNS, DATA_WAIT_COLUMN)
+"""Columns of the ledger of jobs that may be null, and else must be numbers from 0 on."""
 TIMES = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""
 
@@ -20,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def check_rows(rows: Iterable[Row]) -> None:
-    """Refuse rows whose amounts or durations are negative, missing or no numbers.
+    """Refuse rows whose times, amounts or durations are missing, negative or no numbers.
 
     Args:
         rows: rows of the ledger of jobs or of endpoints.
@@ -37,8 +42,13 @@ def check_rows(rows: Iterable[Row]) -> None:
 
 def _find_problem(row: Row) -> str:
     """Return what is wrong with a row; empty if nothing is."""
-    for name in AMOUNTS:
+    for name in KNOWN:
+        if row.get(name, "") is None:
+            return f"{name} is None"
+    for name in (*AMOUNTS, *USES):
         value = row.get(name, 0)
+        if value is None and name in USES:
+            continue
         if value is None or not math.isfinite(value) or value < 0:
             return f"{name} is {value}"
     for begin, end in TIMES:
