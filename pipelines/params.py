@@ -122,6 +122,8 @@ def _load_file(folder: Path, name: str) -> Sections:
     path = folder / name
     if not path.exists():
         return {}
+    if not path.is_file():  # a pipe would be read for ever
+        raise SpecError(f"{name} is not a file.", "Replace it by a YAML file.")
     sections = _read_sections(path, name)
     for step, section in sections.items():
         _check_section(name, step, section)

@@ -1,5 +1,6 @@
 """Test how params.yaml is read, and the errors for a wrong file."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,12 @@ def test_refuses_a_folder_named_params_yaml(tmp_path: Path) -> None:
     with pytest.raises((LeewayError, OSError)) as error:
         params.load(tmp_path)
     assert translate_error(error.value).exit_code == 2
+
+
+def test_refuses_a_pipe_that_would_be_read_for_ever(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "params.yaml")
+    with pytest.raises(SpecError, match=r"params\.yaml is not a file"):
+        params.load(tmp_path)
 
 
 def test_an_error_names_all_problems_of_a_section(tmp_path: Path) -> None:
