@@ -64,7 +64,7 @@ def report_costs(
     all_jobs, all_endpoint_rows = showback.read_allocated_rows()
     rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
     all_rows = [*all_jobs, *all_endpoint_rows]
-    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows)
+    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows, month)
     if as_json:
         write_json(tables.build_report(rows, endpoint_rows, keys) | payers.to_record())
     elif not rows and not endpoint_rows:
@@ -73,7 +73,7 @@ def report_costs(
     else:
         tables.print_tables(rows, endpoint_rows, keys)
         showback.print_showback(payers)
-    showback.write_files(payers, csv, html, ", ".join(["Costs", *filter(None, (project, month))]), all_rows)
+    showback.write_files(payers, csv, html, all_rows, month=month, project=project)
     if png:
         tables.draw_chart(png, rows, endpoint_rows)
 

@@ -30,7 +30,13 @@ PARTS = {
 ANOMALY_COLOR, IDLE_COLOR = "#b8434e", "#1c2733"
 
 
-def write_showback_page(path: Path, title: str, showback: Showback, daily_costs: Mapping[str, DailyCosts]) -> None:
+def write_showback_page(
+    path: Path,
+    title: str,
+    showback: Showback,
+    daily_costs: Mapping[str, DailyCosts],
+    judged_days: str = "the last four weeks",
+) -> None:
     """Write the page, replacing what was there.
 
     Args:
@@ -38,6 +44,7 @@ def write_showback_page(path: Path, title: str, showback: Showback, daily_costs:
         title: what the page covers, such as a month.
         showback: the groups.
         daily_costs: project to its daily costs, for the second chart.
+        judged_days: the days in which anomalies were looked for, in words.
 
     Raises:
         SpecError: the file cannot be written. A retry cannot help.
@@ -46,7 +53,8 @@ def write_showback_page(path: Path, title: str, showback: Showback, daily_costs:
         pictures = [_draw_groups(Path(folder) / "groups.png", showback)]
         pictures.append(_draw_days(Path(folder) / "days.png", showback, daily_costs))
         try:
-            write_page(path, TEMPLATE, pictures, title=title, showback=showback, unallocated=UNALLOCATED)
+            values = {"title": title, "showback": showback, "unallocated": UNALLOCATED, "judged_days": judged_days}
+            write_page(path, TEMPLATE, pictures, **values)
         except OSError as error:
             raise SpecError(f"{path}: {error.strerror}.", "Give a file that can be written.") from None
 

@@ -75,6 +75,18 @@ def test_csv_has_all_groups_and_runs_no_formula(tmp_path):
         write_csv(tmp_path / "costs.csv" / "x.csv", summarize(rows, ["team"]))
 
 
+@pytest.mark.parametrize("team", ["a;=1+1", " =1+1", "＝1+1", "＠SUM(1)", "a; -1", "x;y;+1"])
+def test_csv_runs_no_formula_of_a_spreadsheet_with_other_separators(tmp_path, team):
+    write_csv(tmp_path / "costs.csv", summarize(allocate_rows([make_row("x", team=team)], POLICY), ["team"]))
+    text = (tmp_path / "costs.csv").read_text(encoding="utf-8").splitlines()[1]
+    assert not [cell for cell in text.replace(",", ";").split(";") if cell.strip(' "')[:1] in tuple("=+-@＝＋－＠")]
+
+
+def test_csv_changes_no_other_text(tmp_path):
+    write_csv(tmp_path / "costs.csv", summarize(allocate_rows([make_row("x", team="a-b;c=d")], POLICY), ["team"]))
+    assert "a-b;c=d,0.5" in (tmp_path / "costs.csv").read_text()
+
+
 def test_page_has_the_groups_and_charts_and_is_the_same_each_time(tmp_path):
     rows = [*make_rows(), *allocate_rows([make_row("x", team="<script>")], POLICY)]
     for name in ("a.html", "b.html", "empty.html"):
@@ -93,6 +105,22 @@ def test_anomalies_are_those_of_the_last_whole_days():
     anomalies = find_anomalies(rows, now)
     assert [day.day for day in anomalies["p"]] == [(BEGIN + dt.timedelta(days=65)).date().isoformat()]
     assert find_anomalies(rows[:60], now) == {}
+
+
+def test_anomalies_of_a_month_are_not_those_of_the_last_days():
+    begin = dt.datetime(2026, 1, 1, 8, tzinfo=dt.UTC)
+    jumps = {begin.replace(month=3, day=day).date() for day in (1, 15, 31)}
+    days = [begin + dt.timedelta(days=n) for n in range(120)]
+    rows = [make_row(f"j{day:%j}", day, cost_usd=500.0 if day.date() in jumps else 10.0) for day in days]
+    listed = {month: find_anomalies(rows, days[-1], month).get("p", []) for month in ("2026-02", "2026-03", "2026-04")}
+    assert {month: [day.day for day in items] for month, items in listed.items()} == {
+        "2026-02": [],
+        "2026-03": [jump.isoformat() for jump in sorted(jumps)],
+        "2026-04": [],
+    }
+    on_the_first = dt.datetime(2026, 4, 1, 1, tzinfo=dt.UTC)
+    assert find_anomalies(rows, on_the_first, "2026-04") == {}, "no day of the month is over"
+    assert [day.day for day in find_anomalies(rows, on_the_first)["p"]] == ["2026-03-15", "2026-03-31"]
 
 
 def test_damaged_row_and_unknown_key_are_refused():
