@@ -182,7 +182,7 @@ def list_advice(as_json: JsonOption = False) -> None:
 @app.command("sweep")
 def charge_ended_jobs(
     days: Annotated[
-        int, typer.Option(min=1, help="Age of the oldest jobs to charge, in days since their creation.")
+        int, typer.Option(min=1, max=3_660, help="Age of the oldest jobs to charge, in days since their creation.")
     ] = 35,
     as_json: JsonOption = False,
 ) -> None:

@@ -102,8 +102,12 @@ class Ledger:
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
-        """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included."""
-        return float(sum(row["cost_usd"] for row in self.read_rows(month, project)))
+        """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included.
+
+        An empty project is the jobs that have none.
+        """
+        rows = self.read_rows(month, project)
+        return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
 
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:

@@ -92,8 +92,12 @@ class EndpointLedger:
         return sorted(selected_rows, key=lambda row: (row["end"], row["begin"], not row["running"], get_key(row)))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
-        """Sum the cost of the endpoints of a project in a month (YYYY-MM) as far as they were metered, USD."""
-        return float(sum(row["cost_usd"] for row in self.read_rows(month, project)))
+        """Sum the cost of the endpoints of a project in a month (YYYY-MM) as far as they were metered, USD.
+
+        An empty project is the endpoints that have none.
+        """
+        rows = self.read_rows(month, project)
+        return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
 
 
 def build_row(
