@@ -54,7 +54,9 @@ class ProcessingKind:
         """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks values of one."""
         (count,) = resource.instances.values()
         hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
-        uses = [is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now), self.cpu_percent) for host in hosts]
+        uses = [
+            is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now), self.cpu_percent) for host in hosts
+        ]
         return True if True in uses else None if None in uses else False
 
     def stop(self, resource: Resource, why: str) -> bool:

@@ -39,9 +39,7 @@ def select_rows(rows: Rows, month: str, project: str) -> Rows:
     return [row for row in rows if month in ("", f"{row['date']:%Y-%m}") and project in ("", row["project"])]
 
 
-def build_showback(
-    rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows, month: str = ""
-) -> Showback:
+def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows, month: str = "") -> Showback:
     """Summarize who pays for the rows, and find the anomalies of their projects.
 
     Args:
@@ -70,9 +68,7 @@ def print_showback(showback: Showback) -> None:
         write_line(f"Anomaly: {line}.")
 
 
-def write_files(
-    showback: Showback, csv_file: str, html_file: str, all_rows: Rows, *, month: str, project: str
-) -> None:
+def write_files(showback: Showback, csv_file: str, html_file: str, all_rows: Rows, *, month: str, project: str) -> None:
     """Write the CSV file and the HTML page, each if its name is not empty.
 
     Args:

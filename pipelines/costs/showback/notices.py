@@ -30,9 +30,7 @@ def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Seque
             text = f"{project} has spent {format_usd(state.spent_usd)}, {math.floor(state.used_percent)} % of {budget}"
             notices.append(Notice(kind="threshold", threshold_percent=max(reached), text=text, **fields))
         if state.forecast_usd is not None and state.forecast_usd > state.budget_usd >= state.spent_usd:
-            text = (
-                f"{project} will have spent about {format_usd(state.forecast_usd)} of {budget}, if it goes on so"
-            )
+            text = f"{project} will have spent about {format_usd(state.forecast_usd)} of {budget}, if it goes on so"
             notices.append(Notice(kind="forecast", text=text, **fields))
     return notices
 

@@ -12,6 +12,7 @@ from pipelines.costs.daily.days import DailyCosts
 from pipelines.costs.report import UNALLOCATED
 from pipelines.costs.showback.summary import Showback
 from pipelines.errors import SpecError
+from pipelines.escaping import escape
 from pipelines.pages.drawing import Axes, plt, save_figure
 from pipelines.pages.page import write_page
 
@@ -62,7 +63,7 @@ def write_showback_page(
 def _draw_groups(path: Path, showback: Showback) -> Path:
     """Draw a bar for each of the most expensive groups: spot, on demand, endpoints; a line marks what idled."""
     groups = list(showback.groups[:MAX_BARS])
-    labels = [_shorten(" / ".join(str(group[key] or "-") for key in showback.keys)) for group in groups]
+    labels = [_shorten(" / ".join(escape(group[key] or "-") for key in showback.keys)) for group in groups]
     positions = range(len(groups))
     figure, axis = plt.subplots(figsize=(9.5, 1.6 + 0.42 * max(len(groups), 2)), layout="constrained")
     lefts = [0.0] * len(groups)

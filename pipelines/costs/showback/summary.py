@@ -26,8 +26,9 @@ from pipelines.system.files import replace_file
 SHARES = ("spot", "on_demand", "endpoints", "idle")
 ANOMALY_DAYS = 28
 """Number of whole days in which anomalies are listed."""
-FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@＝＋－＠])")
-"""Begin of a text that a spreadsheet would run as a formula. In many countries, its columns are separated by `;`."""
+FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@\uff1d\uff0b\uff0d\uff20])")
+"""Begin of a text that a spreadsheet would run as a formula. In many countries, its columns are separated by `;`.
+The last four characters are the wide forms of the first four, which count, too."""
 
 Row = Mapping[str, Any]
 

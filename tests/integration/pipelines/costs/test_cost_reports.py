@@ -54,7 +54,9 @@ def test_report_by_team_writes_table_csv_and_page(ledgers: list[dict[str, Any]],
 
 
 @pytest.mark.parametrize("option", ["--csv", "--html", "--png"])
-def test_output_that_cannot_be_written_gives_one_line(ledgers: list[dict[str, Any]], tmp_path: Path, option: str) -> None:
+def test_output_that_cannot_be_written_gives_one_line(
+    ledgers: list[dict[str, Any]], tmp_path: Path, option: str
+) -> None:
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
     for name, text in (("file/x", "Not a directory|File exists"), ("pipe", "not a regular file")):

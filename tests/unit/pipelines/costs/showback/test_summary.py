@@ -13,6 +13,7 @@ from pipelines.costs.showback.policy import ShowbackPolicy
 from pipelines.costs.showback.shares import find_use, sum_shares
 from pipelines.costs.showback.summary import find_anomalies, summarize, write_csv
 from pipelines.errors import DataError, SpecError
+from pipelines.pages.drawing import save_figure
 from tests.unit.pipelines.costs.ledger_rows import BEGIN, make_endpoint_row, make_row
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -75,11 +76,12 @@ def test_csv_has_all_groups_and_runs_no_formula(tmp_path):
         write_csv(tmp_path / "costs.csv" / "x.csv", summarize(rows, ["team"]))
 
 
-@pytest.mark.parametrize("team", ["a;=1+1", " =1+1", "＝1+1", "＠SUM(1)", "a; -1", "x;y;+1"])
+@pytest.mark.parametrize("team", ["a;=1+1", " =1+1", "\uff1d1+1", "\uff20SUM(1)", "a; -1", "x;y;+1"])
 def test_csv_runs_no_formula_of_a_spreadsheet_with_other_separators(tmp_path, team):
     write_csv(tmp_path / "costs.csv", summarize(allocate_rows([make_row("x", team=team)], POLICY), ["team"]))
     text = (tmp_path / "costs.csv").read_text(encoding="utf-8").splitlines()[1]
-    assert not [cell for cell in text.replace(",", ";").split(";") if cell.strip(' "')[:1] in tuple("=+-@＝＋－＠")]
+    starts = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+    assert not [cell for cell in text.replace(",", ";").split(";") if cell.strip(' "').startswith(starts)]
 
 
 def test_csv_changes_no_other_text(tmp_path):
@@ -97,6 +99,19 @@ def test_page_has_the_groups_and_charts_and_is_the_same_each_time(tmp_path):
     assert text == (tmp_path / "b.html").read_text()
     assert "unallocated" in text and "&lt;script&gt;" in text and "<script>" not in text
     assert text.count("data:image/png;base64,") == 2
+
+
+def test_labels_of_the_chart_are_escaped(tmp_path, monkeypatch):
+    labels = []
+
+    def save(path, figure, **options):
+        labels.extend(label.get_text() for label in figure.axes[0].get_yticklabels())
+        return save_figure(path, figure, **options)
+
+    monkeypatch.setattr("pipelines.costs.showback.page.save_figure", save)
+    rows = allocate_rows([make_row("x", team="a\nb\u202e$x_{")], POLICY)
+    write_showback_page(tmp_path / "a.html", "Costs", summarize(rows, ["team"]), {})
+    assert labels[0] == "a\\nb\\u202e$x_{"
 
 
 def test_anomalies_are_those_of_the_last_whole_days():
