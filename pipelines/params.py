@@ -53,9 +53,9 @@ def load(folder: Path, model: str = "") -> Sections:
         Step name to the fields that the files set. Empty if there are no such files.
 
     Raises:
-        SpecError: a file is not YAML, a key is there twice, a section or a key is unknown, a value is wrong, a section
-            of a stage is in params.yaml of a project that has models, or the project has models but not this one. A retry
-            cannot help.
+        SpecError: a file is not YAML, a key is there twice, a section or a key is unknown, a value is wrong, a
+            section of a stage is in params.yaml of a project that has models, or the project has models but not this
+            one. A retry cannot help.
     """
     sections, names = _load_file(folder, PARAMS_FILE), list_model_names(folder)
     if names:
