@@ -36,7 +36,7 @@ class _Loader(BASE_LOADER):  # type: ignore[misc] # its class depends on how PyY
             if str(key.value) in known_keys:
                 raise MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
             known_keys.add(str(key.value))
-        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+        return dict(super().construct_mapping(node, deep))
 
 
 def load(folder: Path, model: str = "") -> Sections:

@@ -44,6 +44,7 @@ def run(spec: KeyFiguresSpec) -> KeyFiguresResult:
     from pipelines.costs.figures.build import build_key_figures
     from pipelines.costs.ledger import Ledger
     from pipelines.costs.periods import build_period
+    from pipelines.costs.row_checks import check_rows
     from pipelines.costs.showback.summary import describe_anomalies, find_anomalies
 
     now = dt.datetime.now(dt.UTC)
@@ -52,6 +53,7 @@ def run(spec: KeyFiguresSpec) -> KeyFiguresResult:
         [row for row in ledger.read_rows() if spec.model in ("", row["model"])]
         for ledger in (Ledger.open(), EndpointLedger.open())
     )
+    check_rows([*rows, *endpoint_rows])
     figures = build_key_figures(rows, period, spec)
     anomalies = {} if spec.month else find_anomalies([*rows, *endpoint_rows], now)
     missed_figures = [figure.name for figure in figures if figure.is_met is False]

@@ -36,6 +36,7 @@ def find_best_commitment(
     from pipelines.costs.commitments.commitment import find_commitment
     from pipelines.costs.commitments.hours import spread_costs
     from pipelines.costs.daily.days import get_day
+    from pipelines.costs.row_checks import check_rows
 
     if discount is None:
         raise SpecError("the discount of the savings plan is not known.", "Give --discount, such as 0.3 for 30 %.")
@@ -43,6 +44,7 @@ def find_best_commitment(
         if not is_valid:
             raise SpecError(f"{name} {value:g} is no share.", "Give a number between 0 and 1, such as 0.3 for 30 %.")
     rows = [row for part in read_allocated_rows() for row in part if project in ("", row["project"])]
+    check_rows(rows)
     today = dt.datetime.combine(dt.datetime.now(dt.UTC).date(), dt.time(), dt.UTC)
     known_days = min(days, max(((today.date() - get_day(row)).days for row in rows), default=0))
     if known_days < MIN_DAYS:

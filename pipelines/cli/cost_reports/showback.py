@@ -22,7 +22,7 @@ def read_allocated_rows() -> tuple[Rows, Rows]:
 
     Raises:
         SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
-        DataError: a row of a ledger is damaged. A retry cannot help.
+        DataError: a row of a ledger has no time. A retry cannot help.
         ServiceError, ConflictError: the lake does not answer. A retry can help.
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
@@ -48,10 +48,15 @@ def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_row
         keys: grouping keys.
         all_rows: all rows of both ledgers.
         month: month of the anomalies, YYYY-MM; empty: the last weeks.
+
+    Raises:
+        DataError: a row of a ledger is damaged. A retry cannot help.
     """
+    from pipelines.costs.row_checks import check_rows
     from pipelines.costs.showback.allocation import name_endpoint_rows
     from pipelines.costs.showback.summary import find_anomalies, summarize
 
+    check_rows(all_rows)
     reported_rows = [*rows, *name_endpoint_rows(endpoint_rows)]
     projects = {row["project"] for row in reported_rows}
     project_rows = (row for row in all_rows if row["project"] in projects)

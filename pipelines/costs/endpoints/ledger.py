@@ -82,12 +82,12 @@ class EndpointLedger:
         """Read the rows of a month (YYYY-MM) and a project, oldest first. An empty argument selects all.
 
         Raises:
-            DataError: a row of the selected ones is damaged. A retry cannot help.
+            DataError: a row of the selected ones has no time. A retry cannot help.
         """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"])]
-        check_rows(selected_rows)
+        check_rows(selected_rows, ())
         # A row without length says that a fleet has ended. It must follow the row that ends at the same moment.
         return sorted(selected_rows, key=lambda row: (row["end"], row["begin"], not row["running"], get_key(row)))
 
@@ -95,8 +95,12 @@ class EndpointLedger:
         """Sum the cost of the endpoints of a project in a month (YYYY-MM) as far as they were metered, USD.
 
         An empty project is the endpoints that have none.
+
+        Raises:
+            DataError: the cost of an endpoint is not known. A retry cannot help.
         """
         rows = self.read_rows(month, project)
+        check_rows(rows, ("cost_usd",))
         return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
 
 

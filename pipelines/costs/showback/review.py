@@ -12,6 +12,7 @@ from pipelines.costs.daily.days import sum_days_by_project
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.ledger import Ledger
+from pipelines.costs.row_checks import check_rows
 from pipelines.costs.showback.allocation import allocate_rows
 from pipelines.costs.showback.budget_states import BudgetState, build_past_states, build_states, choose_budgets
 from pipelines.costs.showback.notice import Notice
@@ -57,6 +58,7 @@ def review_costs(
         ServiceError, ConflictError: the lake does not answer. A retry can help.
     """
     rows = allocate_rows([*Ledger.open().read_rows(), *EndpointLedger.open().read_rows()], policy)
+    check_rows(rows)
     month, yesterday = f"{now:%Y-%m}", now.date() - dt.timedelta(days=1)
     states = build_states(choose_budgets(budgets, policy, month), rows, fleets, now)
     past_states = _build_past_states(policy, budgets, rows, now)

@@ -5,9 +5,12 @@ import math
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from pipelines.cli import app
 from pipelines.costs.endpoints import ledger as endpoint_ledger
 from pipelines.costs.ledger import SCHEMA, Ledger
+from pipelines.costs.report import describe_price_dates
 from pipelines.costs.row_checks import check_rows
 from pipelines.errors import DataError
 from tests.unit.pipelines.costs.ledger_rows import BEGIN, make_endpoint_row, make_row
@@ -28,7 +31,7 @@ class Months:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        *(({name: None}, f"{name} is None") for name in ("date", "arn", "created", "price_date", "cost_usd", "lost_s")),
+        *(({name: None}, f"{name} is None") for name in ("date", "arn", "created", "cost_usd", "lost_s")),
         *(({name: None}, f"{name} is None") for name in ("instance_count", "interruptions", "training_s")),
         ({"price_usd_h": math.inf}, "price_usd_h is inf"),
         ({"instance_count": -1}, "instance_count is -1"),
@@ -41,19 +44,59 @@ class Months:
 def test_damaged_row_of_a_job_is_named(fields, text):
     rows = [make_row("j1"), make_row("j2") | fields, make_row("j3")]
     with pytest.raises(DataError) as caught:
-        Ledger(Months(rows, SCHEMA)).read_rows()
+        check_rows(Ledger(Months(rows, SCHEMA)).read_rows())
     assert f"the ledger's row of j2 is damaged: {text}." in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["date", "begin", "end", "price_date", "cost_usd", "instance_h", "instances"])
+@pytest.mark.parametrize("name", ["date", "begin", "end", "cost_usd", "instance_h", "instances"])
 def test_damaged_row_of_an_endpoint_is_named(name):
     rows = [make_endpoint_row(), make_endpoint_row(endpoint="e2") | {name: None}]
     with pytest.raises(DataError, match=f"the ledger's row of e2 is damaged: {name} is None"):
-        endpoint_ledger.EndpointLedger(Months(rows, endpoint_ledger.SCHEMA)).read_rows()
+        check_rows(endpoint_ledger.EndpointLedger(Months(rows, endpoint_ledger.SCHEMA)).read_rows())
 
 
 def test_what_may_be_unknown_is_no_damage():
-    unknown = ("team", "cpu_mean", "gpu_peak", "data_wait_share", "started", "ended", "resumes", "predicted_usd")
-    check_rows([make_row(**dict.fromkeys(unknown)), make_endpoint_row(requests=None, model=None)])
-    other_project = make_row("j2", project="other", cost_usd=None)
-    assert len(Ledger(Months([make_row(), other_project], SCHEMA)).read_rows(project="p")) == 1
+    unknown = (
+        "team",
+        "price_date",
+        "cpu_mean",
+        "gpu_peak",
+        "data_wait_share",
+        "started",
+        "ended",
+        "resumes",
+        "predicted_usd",
+    )
+    row = make_row(**dict.fromkeys(unknown))
+    check_rows([row, make_endpoint_row(requests=None, model=None)])
+
+
+@pytest.mark.parametrize("cost_usd", [None, math.nan, -1.0])
+def test_budget_is_not_compared_with_a_cost_that_is_not_known(cost_usd):
+    ledger = Ledger(Months([make_row(lost_s=None), make_row("j2", project="q", cost_usd=cost_usd)], SCHEMA))
+    assert ledger.sum_cost_usd("2026-11", "p") == 0.5
+    with pytest.raises(DataError, match="row of j2 is damaged: cost_usd is"):
+        ledger.sum_cost_usd("2026-11", "q")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "--json"),
+        ("kpi",),
+        ("advice",),
+        ("commitment", "--discount", "0.3"),
+        ("forecast", "--dag", "d", "--runs", "2"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_each_command_names_the_damaged_row(monkeypatch, arguments):
+    monkeypatch.setattr(Ledger, "read_rows", lambda *_, **__: [make_row(), make_row("j2", training_s=None)])
+    with pytest.raises(DataError, match="the ledger's row of j2 is damaged: training_s is None"):
+        CliRunner().invoke(app.build_app("costs"), ["costs", *arguments], catch_exceptions=False)
+
+
+def test_unknown_date_of_a_price_is_said():
+    rows = [make_row(price_date=None), make_row()]
+    assert describe_price_dates(rows) == "On-demand prices as of 2026-01-01."
+    assert describe_price_dates(rows[:1]) == "The date of the on-demand prices is not known."
