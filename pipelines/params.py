@@ -24,7 +24,7 @@ STAGES = ("snapshot", "preprocess", "tune", "train", "evaluate", "gate")
 the model's file in a project with models, else from params.yaml."""
 
 
-class _Loader(BASE_LOADER):  # type: ignore[misc] # its class depends on how PyYAML was built
+class _Loader(BASE_LOADER):
     """Load YAML, and refuse a key that is twice in a mapping: PyYAML takes the last one without a word."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
