@@ -10,17 +10,33 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.error import MarkedYAMLError
 
 from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE, get_model_file
 from pipelines.errors import SpecError
 from pipelines.steps import STEPS, load_spec_class
 
 Sections = dict[str, dict[str, Any]]
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C takes a tenth of the time; PyYAML may have been built without it."""
 STAGES = ("snapshot", "preprocess", "tune", "train", "evaluate", "gate")
 """Steps that are stages of dvc.yaml or of models/dvc.yaml. DVC reads the parameters of a stage from one file only: from
 the model's file in a project with models, else from params.yaml."""
+
+
+class _Loader(BASE_LOADER):
+    """Load YAML, and refuse a key that is twice in a mapping: PyYAML takes the last one without a word."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        first, last = node.start_mark.index, node.end_mark.index
+        # PyYAML adds the keys of a merge (<<) to the node. They are elsewhere in the text, and may be overridden.
+        own_keys = [key for key, _ in node.value if first <= key.start_mark.index < last]
+        known_keys = set()
+        for key in own_keys:
+            if str(key.value) in known_keys:
+                raise MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
+            known_keys.add(str(key.value))
+        return dict(super().construct_mapping(node, deep))
 
 
 def load(folder: Path, model: str = "") -> Sections:
@@ -37,8 +53,9 @@ def load(folder: Path, model: str = "") -> Sections:
         Step name to the fields that the files set. Empty if there are no such files.
 
     Raises:
-        SpecError: a file is not YAML, a section or a key is unknown, a value is wrong, a section of a stage is in
-            params.yaml of a project that has models, or the project has models but not this one. A retry cannot help.
+        SpecError: a file is not YAML, a key is there twice, a section or a key is unknown, a value is wrong, a
+            section of a stage is in params.yaml of a project that has models, or the project has models but not this
+            one. A retry cannot help.
     """
     sections, names = _load_file(folder, PARAMS_FILE), list_model_names(folder)
     if names:
@@ -122,6 +139,8 @@ def _load_file(folder: Path, name: str) -> Sections:
     path = folder / name
     if not path.exists():
         return {}
+    if not path.is_file():  # a pipe would be read for ever
+        raise SpecError(f"{name} is not a file.", "Replace it by a YAML file.")
     sections = _read_sections(path, name)
     for step, section in sections.items():
         _check_section(name, step, section)
@@ -130,7 +149,7 @@ def _load_file(folder: Path, name: str) -> Sections:
 
 def _read_sections(path: Path, origin: str) -> dict[str, Any]:
     try:
-        sections = yaml.load(path.read_text(encoding="utf-8"), LOADER) or {}  # noqa: S506 (both are safe)
+        sections = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}  # noqa: S506 (a safe loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""

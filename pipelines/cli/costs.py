@@ -64,7 +64,7 @@ def report_costs(
     all_jobs, all_endpoint_rows = showback.read_allocated_rows()
     rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
     all_rows = [*all_jobs, *all_endpoint_rows]
-    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows)
+    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows, month)
     if as_json:
         write_json(tables.build_report(rows, endpoint_rows, keys) | payers.to_record())
     elif not rows and not endpoint_rows:
@@ -73,7 +73,7 @@ def report_costs(
     else:
         tables.print_tables(rows, endpoint_rows, keys)
         showback.print_showback(payers)
-    showback.write_files(payers, csv, html, ", ".join(["Costs", *filter(None, (project, month))]), all_rows)
+    showback.write_files(payers, csv, html, all_rows, month=month, project=project)
     if png:
         tables.draw_chart(png, rows, endpoint_rows)
 
@@ -98,6 +98,7 @@ def forecast_backfill(
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
+    from pipelines.costs.row_checks import check_rows
     from pipelines.costs.spending import read_spending
     from pipelines.serving.metering.running import list_running_fleets
 
@@ -109,7 +110,9 @@ def forecast_backfill(
     runs = _count_runs(dag, first, last) if runs is None else runs
     month, paying_project = get_current_month(), project or str(budget.get("project", ""))
     machine = (instance_type, instance_count, max_run_s, region)
-    past_cost = None if any(machine) else forecasting.estimate_from_ledger(Ledger.open().read_rows(dag_id=dag))
+    past_rows = Ledger.open().read_rows(dag_id=dag)
+    check_rows(past_rows)
+    past_cost = None if any(machine) else forecasting.estimate_from_ledger(past_rows)
     cost = past_cost or _estimate_worst_case(budget, dag, *machine)
     if not past_cost and not any(machine):
         cost = replace(cost, basis=f"no past run of {dag} in the ledger: {cost.basis}")
@@ -167,10 +170,12 @@ def list_advice(as_json: JsonOption = False) -> None:
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
     from pipelines.costs.ledger import Ledger
+    from pipelines.costs.row_checks import check_rows
     from pipelines.serving.metering.running import list_running_fleets
     from pipelines.status import advice
 
     rows, endpoint_rows = Ledger.open().read_rows(), EndpointLedger.open().read_rows()
+    check_rows((*rows, *endpoint_rows))
     sentences = advice.list_advice(rows, endpoint_rows, list_running_fleets(), dt.datetime.now(dt.UTC))
     if as_json:
         write_json(sentences)
@@ -182,7 +187,7 @@ def list_advice(as_json: JsonOption = False) -> None:
 @app.command("sweep")
 def charge_ended_jobs(
     days: Annotated[
-        int, typer.Option(min=1, help="Age of the oldest jobs to charge, in days since their creation.")
+        int, typer.Option(min=1, max=3_660, help="Age of the oldest jobs to charge, in days since their creation.")
     ] = 35,
     as_json: JsonOption = False,
 ) -> None:

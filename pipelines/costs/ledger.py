@@ -14,6 +14,7 @@ from pyiceberg.expressions import EqualTo
 from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
+from pipelines.costs.row_checks import check_rows
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
@@ -89,15 +90,28 @@ class Ledger:
         return [stored_rows[_get_job_key(row)] for row in dated_rows]
 
     def read_rows(self, month: str = "", project: str = "", dag_id: str = "") -> list[Row]:
-        """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
+        """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all.
+
+        Raises:
+            DataError: a row of the selected ones has no time or no ARN. A retry cannot help.
+        """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
+        check_rows(selected_rows, ())
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
-        """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included."""
-        return float(sum(row["cost_usd"] for row in self.read_rows(month, project)))
+        """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included.
+
+        An empty project is the jobs that have none.
+
+        Raises:
+            DataError: the cost of a job is not known. A retry cannot help.
+        """
+        rows = self.read_rows(month, project)
+        check_rows(rows, ("cost_usd",))
+        return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
 
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:

@@ -116,7 +116,9 @@ def build_table(groups: Sequence[Row], keys: Sequence[str], total: Row, caption:
 
 def describe_price_dates(rows: Sequence[Row]) -> str:
     """Describe the dates of the prices at which the rows were charged."""
-    dates = sorted({row["price_date"].isoformat() for row in rows})
+    dates = sorted({row["price_date"].isoformat() for row in rows if row["price_date"]})
+    if not dates:
+        return "The date of the on-demand prices is not known."
     return f"On-demand prices as of {dates[0]}" + (f" to {dates[-1]}." if len(dates) > 1 else ".")
 
 

@@ -3,42 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.errors import DataError
 
 AMOUNTS = (
     *("cost_usd", "on_demand_usd", "saved_usd", "training_s", "billable_s", "first_capacity_s", "capacity_s"),
-    *("lost_s", "instance_h", "zero_h", "busy_s"),
+    *("lost_s", "instance_h", "zero_h", "busy_s", "instance_count", "interruptions", "price_usd_h", "instances"),
 )
 """Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
+KNOWN = ("date", "arn", "created", "begin", "end")
+"""Columns of both ledgers that must have a value."""
+USES = (*COLUMNS, DATA_WAIT_COLUMN)
+"""Columns of the ledger of jobs that may be null, and else must be numbers from 0 on."""
 TIMES = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""
 
 Row = Mapping[str, Any]
 
 
-def check_rows(rows: Iterable[Row]) -> None:
-    """Refuse rows whose amounts or durations are negative, missing or no numbers.
+def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *USES)) -> None:
+    """Refuse rows whose times, amounts or durations are missing, negative or no numbers.
 
     Args:
         rows: rows of the ledger of jobs or of endpoints.
+        names: columns with numbers to check; without any, only the times are checked.
 
     Raises:
         DataError: a row is damaged. The message names the first one. A retry cannot help.
     """
     for row in rows:
-        if problem := _find_problem(row):
+        if problem := _find_problem(row, names):
             name = row.get("name") or row.get("endpoint") or "?"
             hint = "The ledger is append-only, so another program changed it: restore its table from the backup."
             raise DataError(f"the ledger's row of {str(name)[:100]} is damaged: {problem}.", hint)
 
 
-def _find_problem(row: Row) -> str:
+def _find_problem(row: Row, names: Sequence[str]) -> str:
     """Return what is wrong with a row; empty if nothing is."""
-    for name in AMOUNTS:
+    for name in KNOWN:
+        if row.get(name, "") is None:
+            return f"{name} is None"
+    for name in names:
         value = row.get(name, 0)
+        if value is None and name in USES:
+            continue
         if value is None or not math.isfinite(value) or value < 0:
             return f"{name} is {value}"
     for begin, end in TIMES:

@@ -45,7 +45,7 @@ def read_spending(
     """Sum the costs of a project in a month.
 
     Args:
-        project: project that pays.
+        project: project that pays; empty: what has no project.
         month: month, YYYY-MM.
         running_fleets: fleets that run; those of other projects have no effect.
         lake: lake with the ledgers; None: the configured one.

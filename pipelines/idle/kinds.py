@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipelines.costs.prices import Component
 from pipelines.idle.names import KindName
 from pipelines.serving.undeployment import choose_period_s
+
+MAX_GAP = dt.timedelta(hours=1)
+"""Time without a value of a metric from which on the use is not known: what publishes the value may have stopped."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,45 @@ class Kind(Protocol):
         """Begin to stop it. Return False if it did not run any more. Idempotent."""
 
 
-def read_peak(
-    cloudwatch: Any, namespace: str, dimension: tuple[str, str], times: tuple[dt.datetime, dt.datetime]
-) -> float | None:
-    """Return the highest CPUUtilization between two moments, percent of one core; None if CloudWatch has no value.
+def is_busy(
+    cloudwatch: Any,
+    namespace: str,
+    dimension: tuple[str, str],
+    times: tuple[dt.datetime, dt.datetime],
+    cpu_percent: float,
+) -> bool | None:
+    """Return whether CPUUtilization was at least `cpu_percent`; None if CloudWatch lacks the values of an hour or more.
 
     Args:
         cloudwatch: boto3 client of CloudWatch.
         namespace: namespace of the metric.
         dimension: name and value of its dimension.
         times: begin and end.
+        cpu_percent: limit, percent of one core.
     """
     begin, end = times[0].replace(second=0, microsecond=0), times[1] + dt.timedelta(minutes=1)
+    period_s = choose_period_s(begin, end)
     response = cloudwatch.get_metric_statistics(
         Namespace=namespace,
         MetricName="CPUUtilization",
         Dimensions=[{"Name": dimension[0], "Value": dimension[1]}],
         StartTime=begin,
         EndTime=end,
-        Period=choose_period_s(begin, end),
+        Period=period_s,
         Statistics=["Maximum"],
     )
-    return max((float(point["Maximum"]) for point in response["Datapoints"]), default=None)
+    points = response["Datapoints"]
+    if any(point["Maximum"] >= cpu_percent for point in points):
+        return True
+    has_gap = _find_longest_gap(times, [point["Timestamp"] for point in points], period_s) >= MAX_GAP
+    return None if has_gap or not points else False
+
+
+def _find_longest_gap(
+    times: tuple[dt.datetime, dt.datetime], value_times: Iterable[dt.datetime], period_s: int
+) -> dt.timedelta:
+    """Return the longest time between two moments without a value. Each value is that of a period from its time on."""
+    period = dt.timedelta(seconds=period_s)
+    begins = sorted(value_times)
+    ends = [times[0], *(begin + period for begin in begins)]
+    return max(begin - end for begin, end in zip([*begins, times[1]], ends, strict=True))

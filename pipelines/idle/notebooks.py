@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from pipelines.costs.prices import Component
-from pipelines.idle.kinds import Resource, read_peak
+from pipelines.idle.kinds import Resource, is_busy
 from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
@@ -20,7 +20,7 @@ GONE_TEXTS = ("RecordNotFound", "does not exist", "Unable to transition", "Resou
 
 
 class NotebookKind:
-    """Notebook instances. They are used if their CPU was above a limit.
+    """Notebook instances. They are used if their CPU reached a limit.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -53,9 +53,8 @@ class NotebookKind:
         return Resource(name, arn, instances, notebook["LastModifiedTime"], read_tags(self.sagemaker, arn), notebook)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether its CPU was above the limit; None if CloudWatch has no value of it."""
-        peak = read_peak(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now))
-        return None if peak is None else peak >= self.cpu_percent
+        """Return whether its CPU reached the limit; None if CloudWatch lacks the values of an hour or more."""
+        return is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now), self.cpu_percent)
 
     def stop(self, resource: Resource, why: str) -> bool:
         """Begin to stop it. Its disk stays, and it can be started again."""

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from pipelines.costs.prices import Component
-from pipelines.idle.kinds import Resource, read_peak
+from pipelines.idle.kinds import Resource, is_busy
 from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
@@ -16,7 +16,7 @@ NAMESPACE, DIMENSION = "/aws/sagemaker/ProcessingJobs", "Host"
 
 
 class ProcessingKind:
-    """Processing jobs. They are used if the CPU of one of their instances was above a limit.
+    """Processing jobs. They are used if the CPU of one of their instances reached a limit.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -51,13 +51,13 @@ class ProcessingKind:
         return Resource(name, arn, instances, begin, read_tags(self.sagemaker, arn), job)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU of an instance was above the limit; None if CloudWatch lacks the values of one."""
+        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks values of one."""
         (count,) = resource.instances.values()
         hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
-        peaks = [read_peak(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now)) for host in hosts]
-        if any(peak is not None and peak >= self.cpu_percent for peak in peaks):
-            return True
-        return None if None in peaks else False
+        uses = [
+            is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now), self.cpu_percent) for host in hosts
+        ]
+        return True if True in uses else None if None in uses else False
 
     def stop(self, resource: Resource, why: str) -> bool:
         """Begin to stop it. What it did is lost, unless it has uploaded it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,7 +18,13 @@ from pipelines.errors import DataError
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path`; move it to `path` when the block ends, or remove it after an error."""
+    """Yield a temporary file beside `path`; move it to `path` when the block ends, or remove it after an error.
+
+    Raises:
+        OSError: the file cannot be written; or `path` is a pipe or a device, which must not be replaced.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileExistsError(errno.EEXIST, "not a regular file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)

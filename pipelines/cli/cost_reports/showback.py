@@ -22,6 +22,7 @@ def read_allocated_rows() -> tuple[Rows, Rows]:
 
     Raises:
         SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
+        DataError: a row of a ledger has no time. A retry cannot help.
         ServiceError, ConflictError: the lake does not answer. A retry can help.
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
@@ -38,7 +39,7 @@ def select_rows(rows: Rows, month: str, project: str) -> Rows:
     return [row for row in rows if month in ("", f"{row['date']:%Y-%m}") and project in ("", row["project"])]
 
 
-def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows) -> Showback:
+def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows, month: str = "") -> Showback:
     """Summarize who pays for the rows, and find the anomalies of their projects.
 
     Args:
@@ -46,6 +47,7 @@ def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_row
         endpoint_rows: rows of endpoints to report.
         keys: grouping keys.
         all_rows: all rows of both ledgers.
+        month: month of the anomalies, YYYY-MM; empty: the last weeks.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.
@@ -57,12 +59,13 @@ def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_row
     check_rows(all_rows)
     reported_rows = [*rows, *name_endpoint_rows(endpoint_rows)]
     projects = {row["project"] for row in reported_rows}
-    anomalies = find_anomalies((row for row in all_rows if row["project"] in projects), dt.datetime.now(dt.UTC))
+    project_rows = (row for row in all_rows if row["project"] in projects)
+    anomalies = find_anomalies(project_rows, dt.datetime.now(dt.UTC), month)
     return replace(summarize(reported_rows, keys), anomalies=anomalies)
 
 
 def print_showback(showback: Showback) -> None:
-    """Print the table of the groups, and a line for each anomaly of the last weeks."""
+    """Print the table of the groups, and a line for each anomaly."""
     from pipelines.costs.showback.summary import build_showback_table
 
     make_console().print(build_showback_table(showback))
@@ -70,8 +73,16 @@ def print_showback(showback: Showback) -> None:
         write_line(f"Anomaly: {line}.")
 
 
-def write_files(showback: Showback, csv_file: str, html_file: str, title: str, all_rows: Rows) -> None:
+def write_files(showback: Showback, csv_file: str, html_file: str, all_rows: Rows, *, month: str, project: str) -> None:
     """Write the CSV file and the HTML page, each if its name is not empty.
+
+    Args:
+        showback: the groups.
+        csv_file: name of the CSV file.
+        html_file: name of the page.
+        all_rows: all rows of both ledgers, for the chart of the days.
+        month: month of the page; empty: the last weeks.
+        project: project of the page; empty: all projects.
 
     Raises:
         SpecError: a file cannot be written. A retry cannot help.
@@ -83,8 +94,11 @@ def write_files(showback: Showback, csv_file: str, html_file: str, title: str, a
         log.info("table written to %s", csv_file)
     if html_file:
         from pipelines.costs.daily.days import sum_days_by_project
-        from pipelines.costs.showback.page import write_showback_page
+        from pipelines.costs.showback import page
+        from pipelines.costs.showback.summary import find_last_day
 
-        yesterday = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
-        write_showback_page(Path(html_file), title, showback, sum_days_by_project(all_rows, yesterday))
+        title = ", ".join(["Costs", *filter(None, (project, month))])
+        last = find_last_day(dt.datetime.now(dt.UTC), month)
+        daily_costs = sum_days_by_project(select_rows(all_rows, "", project), last)
+        page.write_showback_page(Path(html_file), title, showback, daily_costs, month or "the last four weeks")
         log.info("page written to %s", html_file)

@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cli.terminal import make_console
+from pipelines.errors import SpecError
 from pipelines.system.log import log
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 def draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
-    """Draw the chart of the months to a file, if there is any cost."""
+    """Draw the chart of the months to a file, if there is any cost.
+
+    Raises:
+        SpecError: the file cannot be written. A retry cannot help.
+    """
     from pipelines.costs import report as cost_report
     from pipelines.costs.endpoints import report as endpoint_report
 
@@ -21,7 +26,10 @@ def draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
         log.warning("no chart was written to %s: there is no cost to draw", png)
         return
     label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
-    cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
+    try:
+        cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
+    except OSError as error:
+        raise SpecError(f"{png}: {error.strerror}.", "Give a file that can be written.") from None
     log.info("chart written to %s", png)
 
 

@@ -28,7 +28,7 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
     for row in filter(is_covered, rows):
         first, last = _get_span(row)
         duration = max(last - first, dt.timedelta(seconds=1))
-        for index in range(max((first - begin) // HOUR, 0), min((last - begin) // HOUR + 1, hours)):
+        for index in range(max((first - begin) // HOUR, 0), min((first + duration - begin) // HOUR + 1, hours)):
             start = max(first, begin + index * HOUR)
             overlap = min(first + duration, begin + (index + 1) * HOUR) - start
             costs[index] += row["cost_usd"] * max(overlap / duration, 0.0)

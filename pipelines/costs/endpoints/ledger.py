@@ -17,6 +17,7 @@ from pyiceberg.expressions import EqualTo
 
 from pipelines.costs.charges import DIGITS, Price
 from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, Fleet, Key, Usage
+from pipelines.costs.row_checks import check_rows
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
@@ -78,16 +79,29 @@ class EndpointLedger:
         return added_rows
 
     def read_rows(self, month: str = "", project: str = "") -> list[Row]:
-        """Read the rows of a month (YYYY-MM) and a project, oldest first. An empty argument selects all."""
+        """Read the rows of a month (YYYY-MM) and a project, oldest first. An empty argument selects all.
+
+        Raises:
+            DataError: a row of the selected ones has no time. A retry cannot help.
+        """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"])]
+        check_rows(selected_rows, ())
         # A row without length says that a fleet has ended. It must follow the row that ends at the same moment.
         return sorted(selected_rows, key=lambda row: (row["end"], row["begin"], not row["running"], get_key(row)))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
-        """Sum the cost of the endpoints of a project in a month (YYYY-MM) as far as they were metered, USD."""
-        return float(sum(row["cost_usd"] for row in self.read_rows(month, project)))
+        """Sum the cost of the endpoints of a project in a month (YYYY-MM) as far as they were metered, USD.
+
+        An empty project is the endpoints that have none.
+
+        Raises:
+            DataError: the cost of an endpoint is not known. A retry cannot help.
+        """
+        rows = self.read_rows(month, project)
+        check_rows(rows, ("cost_usd",))
+        return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
 
 
 def build_row(

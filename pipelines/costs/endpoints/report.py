@@ -33,10 +33,10 @@ def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[s
 
 
 def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, float]:
-    """Sum the figures of endpoints: hours, seconds, USD. `endpoints` is their number."""
+    """Sum the figures of endpoints: hours, seconds, USD; unknown requests are 0. `endpoints` is their number."""
     names = ("instance_h", "busy_s", "requests", "cost_usd", "zero_h", "saved_usd")
     endpoints = {(row["region"], row["endpoint"]) for row in rows}
-    return {"endpoints": len(endpoints), **{name: sum(row[name] for row in rows) for name in names}}
+    return {"endpoints": len(endpoints), **{name: sum(row[name] or 0 for row in rows) for name in names}}
 
 
 def build_endpoint_table(rows: Sequence[Row], keys: Sequence[str]) -> Table:

@@ -9,7 +9,7 @@ from pydantic import Field
 from pipelines.contract import Spec
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Amount = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Targets(Spec):

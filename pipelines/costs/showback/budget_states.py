@@ -37,7 +37,8 @@ class BudgetState(BaseModel):
     spent_usd: float
     """Cost of ended jobs and metered endpoints, USD."""
     forecast_usd: float | None
-    """Expected cost at the end of the month, USD; null if the project's jobs are known for less than a week."""
+    """Expected cost at the end of the month, USD; null if the project's jobs are known for less than a week, or if the
+    month is over."""
 
     @property
     def used_percent(self) -> float:
@@ -85,7 +86,7 @@ def build_states(
     states = []
     for project, budget_usd in budgets.items():
         project_rows = [row for row in rows if row["project"] == project]
-        spent_usd = sum(row["cost_usd"] for row in project_rows if f"{row['date']:%Y-%m}" == month)
+        spent_usd = _sum_month_usd(project_rows, month)
         rest_usd = forecast_rest_usd([row for row in project_rows if "created" in row], now)
         forecast_usd = None if rest_usd is None else spent_usd + running_usd.get(project, 0.0) + rest_usd
         states.append(
@@ -98,6 +99,20 @@ def build_states(
             )
         )
     return states
+
+
+def build_past_states(budgets: Mapping[str, float], rows: Sequence[Row], month: str) -> list[BudgetState]:
+    """Compute what was used of each budget of a month (YYYY-MM) that is over."""
+    return [
+        BudgetState(
+            project=project,
+            month=month,
+            budget_usd=budget_usd,
+            spent_usd=round(_sum_month_usd((row for row in rows if row["project"] == project), month), 6),
+            forecast_usd=None,
+        )
+        for project, budget_usd in budgets.items()
+    ]
 
 
 def forecast_rest_usd(rows: Sequence[Row], now: dt.datetime) -> float | None:
@@ -114,3 +129,7 @@ def forecast_rest_usd(rows: Sequence[Row], now: dt.datetime) -> float | None:
     begin = today - dt.timedelta(known_days)
     rate_usd = sum(row["cost_usd"] for row in rows if begin <= get_day(row) < today) / known_days
     return float(rate_usd * (monthrange(today.year, today.month)[1] - today.day))
+
+
+def _sum_month_usd(rows: Iterable[Row], month: str) -> float:
+    return float(sum(row["cost_usd"] for row in rows if f"{row['date']:%Y-%m}" == month))

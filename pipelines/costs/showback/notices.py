@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from pipelines.costs.charges import format_usd
 from pipelines.costs.daily.anomalies import JudgedDay
+from pipelines.costs.report import UNALLOCATED
 from pipelines.costs.showback.budget_states import BudgetState
 from pipelines.costs.showback.notice import Notice
 from pipelines.costs.showback.summary import describe_anomaly
@@ -21,15 +23,14 @@ def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Seque
     notices = []
     for state in states:
         fields: dict[str, Any] = {"project": state.project, "subject": state.month, "budget_usd": state.budget_usd}
+        project = state.project or UNALLOCATED
         budget = f"its {format_usd(state.budget_usd)} for {state.month}"
         reached = [percent for percent in thresholds_percent if state.used_percent >= percent and state.spent_usd]
         if reached:
-            text = f"{state.project} has spent {format_usd(state.spent_usd)}, {state.used_percent:.0f} % of {budget}"
+            text = f"{project} has spent {format_usd(state.spent_usd)}, {math.floor(state.used_percent)} % of {budget}"
             notices.append(Notice(kind="threshold", threshold_percent=max(reached), text=text, **fields))
         if state.forecast_usd is not None and state.forecast_usd > state.budget_usd >= state.spent_usd:
-            text = (
-                f"{state.project} will have spent about {format_usd(state.forecast_usd)} of {budget}, if it goes on so"
-            )
+            text = f"{project} will have spent about {format_usd(state.forecast_usd)} of {budget}, if it goes on so"
             notices.append(Notice(kind="forecast", text=text, **fields))
     return notices
 

@@ -12,6 +12,7 @@ from pipelines.costs.daily.days import DailyCosts
 from pipelines.costs.report import UNALLOCATED
 from pipelines.costs.showback.summary import Showback
 from pipelines.errors import SpecError
+from pipelines.escaping import escape
 from pipelines.pages.drawing import Axes, plt, save_figure
 from pipelines.pages.page import write_page
 
@@ -30,7 +31,13 @@ PARTS = {
 ANOMALY_COLOR, IDLE_COLOR = "#b8434e", "#1c2733"
 
 
-def write_showback_page(path: Path, title: str, showback: Showback, daily_costs: Mapping[str, DailyCosts]) -> None:
+def write_showback_page(
+    path: Path,
+    title: str,
+    showback: Showback,
+    daily_costs: Mapping[str, DailyCosts],
+    judged_days: str = "the last four weeks",
+) -> None:
     """Write the page, replacing what was there.
 
     Args:
@@ -38,6 +45,7 @@ def write_showback_page(path: Path, title: str, showback: Showback, daily_costs:
         title: what the page covers, such as a month.
         showback: the groups.
         daily_costs: project to its daily costs, for the second chart.
+        judged_days: the days in which anomalies were looked for, in words.
 
     Raises:
         SpecError: the file cannot be written. A retry cannot help.
@@ -46,7 +54,8 @@ def write_showback_page(path: Path, title: str, showback: Showback, daily_costs:
         pictures = [_draw_groups(Path(folder) / "groups.png", showback)]
         pictures.append(_draw_days(Path(folder) / "days.png", showback, daily_costs))
         try:
-            write_page(path, TEMPLATE, pictures, title=title, showback=showback, unallocated=UNALLOCATED)
+            values = {"title": title, "showback": showback, "unallocated": UNALLOCATED, "judged_days": judged_days}
+            write_page(path, TEMPLATE, pictures, **values)
         except OSError as error:
             raise SpecError(f"{path}: {error.strerror}.", "Give a file that can be written.") from None
 
@@ -54,7 +63,7 @@ def write_showback_page(path: Path, title: str, showback: Showback, daily_costs:
 def _draw_groups(path: Path, showback: Showback) -> Path:
     """Draw a bar for each of the most expensive groups: spot, on demand, endpoints; a line marks what idled."""
     groups = list(showback.groups[:MAX_BARS])
-    labels = [_shorten(" / ".join(str(group[key] or "-") for key in showback.keys)) for group in groups]
+    labels = [_shorten(" / ".join(escape(group[key] or "-") for key in showback.keys)) for group in groups]
     positions = range(len(groups))
     figure, axis = plt.subplots(figsize=(9.5, 1.6 + 0.42 * max(len(groups), 2)), layout="constrained")
     lefts = [0.0] * len(groups)

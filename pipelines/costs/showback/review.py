@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.costs.daily.anomalies import judge_days
 from pipelines.costs.daily.days import sum_days_by_project
@@ -13,13 +14,13 @@ from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.row_checks import check_rows
 from pipelines.costs.showback.allocation import allocate_rows
-from pipelines.costs.showback.budget_states import BudgetState, build_states, choose_budgets
+from pipelines.costs.showback.budget_states import BudgetState, build_past_states, build_states, choose_budgets
 from pipelines.costs.showback.notice import Notice
 from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_notices
 from pipelines.costs.showback.policy import ShowbackPolicy
 
 JUDGED_DAYS = 8
-"""Whole days that are judged: a week of missed runs loses no anomaly."""
+"""Whole days that are judged: a week of missed runs loses no anomaly, and no threshold of the last days of a month."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def review_costs(
     check_rows(rows)
     month, yesterday = f"{now:%Y-%m}", now.date() - dt.timedelta(days=1)
     states = build_states(choose_budgets(budgets, policy, month), rows, fleets, now)
+    past_states = _build_past_states(policy, budgets, rows, now)
     days = {project: judge_days(costs, JUDGED_DAYS) for project, costs in sum_days_by_project(rows, yesterday).items()}
     month_rows = [row for row in rows if f"{row['date']:%Y-%m}" == month]
     return Review(
@@ -67,5 +69,18 @@ def review_costs(
         month_usd=round(sum(row["cost_usd"] for row in month_rows), 6),
         unallocated_usd=round(sum(row["cost_usd"] for row in month_rows if not row["team"]), 6),
         states=states,
-        notices=[*list_budget_notices(states, policy.thresholds_percent), *list_anomaly_notices(days)],
+        notices=[*list_budget_notices([*past_states, *states], policy.thresholds_percent), *list_anomaly_notices(days)],
     )
+
+
+def _build_past_states(
+    policy: ShowbackPolicy, budgets: Mapping[str, float | None], rows: Sequence[Mapping[str, Any]], now: dt.datetime
+) -> list[BudgetState]:
+    """Return the budgets of the last month in the first days of a month; none later.
+
+    The last jobs of a month are charged after the last review in it.
+    """
+    if now.day > JUDGED_DAYS:
+        return []
+    month = f"{now.replace(day=1) - dt.timedelta(days=1):%Y-%m}"
+    return build_past_states(choose_budgets(budgets, policy, month), rows, month)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.table import Table
 from pipelines.costs.charges import format_usd
 from pipelines.costs.daily.anomalies import JudgedDay, judge_days
 from pipelines.costs.daily.days import sum_days_by_project
+from pipelines.costs.endpoints.running import get_month_bounds
 from pipelines.costs.report import UNALLOCATED, group_rows
 from pipelines.costs.row_checks import check_rows
 from pipelines.costs.showback.shares import sum_shares
@@ -24,8 +26,9 @@ from pipelines.system.files import replace_file
 SHARES = ("spot", "on_demand", "endpoints", "idle")
 ANOMALY_DAYS = 28
 """Number of whole days in which anomalies are listed."""
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of a text that a spreadsheet would run as a formula."""
+FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@\uff1d\uff0b\uff0d\uff20])")
+"""Begin of a text that a spreadsheet would run as a formula. In many countries, its columns are separated by `;`.
+The last four characters are the wide forms of the first four, which count, too."""
 
 Row = Mapping[str, Any]
 
@@ -71,17 +74,25 @@ def summarize(rows: Sequence[Row], keys: Sequence[str]) -> Showback:
     return Showback(keys, sorted(groups, key=lambda group: -group["cost_usd"]), total, {})
 
 
-def find_anomalies(rows: Iterable[Row], now: dt.datetime) -> dict[str, list[JudgedDay]]:
-    """Find the anomalies of each project in the last whole days.
+def find_last_day(now: dt.datetime, month: str = "") -> dt.date:
+    """Return the last whole day before a moment, in UTC; with a month (YYYY-MM), at latest the last day of it."""
+    yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
+    return min(yesterday, get_month_bounds(month)[1].date() - dt.timedelta(days=1)) if month else yesterday
+
+
+def find_anomalies(rows: Iterable[Row], now: dt.datetime, month: str = "") -> dict[str, list[JudgedDay]]:
+    """Find the anomalies of each project in the last `ANOMALY_DAYS` whole days, or in the whole days of a month.
 
     Args:
         rows: all rows of both ledgers, since a day is judged by the weeks before it.
         now: the current moment.
+        month: month, YYYY-MM; empty: the last days.
     """
-    yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
+    last = find_last_day(now, month)
+    count = max((last - get_month_bounds(month)[0].date()).days + 1, 0) if month else ANOMALY_DAYS
     judged_days = {
-        project: [day for day in judge_days(costs, ANOMALY_DAYS) if day.is_anomaly]
-        for project, costs in sum_days_by_project(rows, yesterday).items()
+        project: [day for day in judge_days(costs, count) if day.is_anomaly]
+        for project, costs in sum_days_by_project(rows, last).items()
     }
     return {project: days for project, days in judged_days.items() if days}
 
@@ -137,10 +148,7 @@ def write_csv(path: Path, showback: Showback) -> None:
 
 def _format_value(value: Any) -> Any:
     """Escape a text. A spreadsheet would run one that begins as a formula does, so it gets an apostrophe."""
-    if not isinstance(value, str):
-        return value
-    text = escape(value)
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    return FORMULA.sub(r"\1\2'", escape(value)) if isinstance(value, str) else value
 
 
 def _format_cells(figures: Row, digits: int) -> list[str]:

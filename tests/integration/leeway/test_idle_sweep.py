@@ -37,12 +37,12 @@ def post(drydock, page, **body):
     urllib.request.urlopen(request).close()
 
 
-def put_cpu(drydock, name, percent, namespace="NotebookInstances", dimension="NotebookInstanceName"):
-    """Publish a CPU half an hour before the sweep."""
+def put_cpu(drydock, name, percent, namespace="NotebookInstances", dimension="NotebookInstanceName", before=HOUR / 2):
+    """Publish a CPU half an hour before the sweep, or at another time before it."""
     datum = {"MetricName": "CPUUtilization", "Dimensions": [{"Name": dimension, "Value": name}], "Value": percent}
     drydock.client("cloudwatch").put_metric_data(
         Namespace=f"/aws/sagemaker/{namespace}",
-        MetricData=[{**datum, "Timestamp": LATER - HOUR / 2, "Unit": "Percent"}],
+        MetricData=[{**datum, "Timestamp": LATER - before, "Unit": "Percent"}],
     )
 
 
@@ -213,6 +213,34 @@ def test_a_processing_job_that_does_nothing_is_stopped(drydock, until):
     finally:
         for name in make_kind(drydock, ProcessingKind).list_names():
             sagemaker.stop_processing_job(ProcessingJobName=name)
+
+
+def test_a_use_is_not_known_if_an_hour_has_no_metric(drydock, create_notebook):
+    """The program that publishes the CPU of a notebook may have stopped: what runs without it must not be stopped."""
+    create_notebook("gaps", cpu=None)
+    kind = make_kind(drydock)
+    resource, begin = kind.find("gaps"), LATER + 10 * HOUR
+    times = [begin + 10 * HOUR - hours * HOUR for hours in (9.5, 7.5, 6.5, 5.5, 4.5, 3.5, 2.5, 1.5, 0.5)]
+    for time_of_value in times:
+        put_cpu(drydock, "gaps", 1.0, before=LATER - time_of_value)
+    assert kind.is_used(resource, begin, begin + 10 * HOUR) is None, "no value from 0.5 h to 2.5 h"
+    assert kind.is_used(resource, begin + 2 * HOUR, begin + 10 * HOUR) is False
+    assert kind.is_used(resource, begin + 2 * HOUR, begin + 11 * HOUR) is None, "none in the last 1.5 h"
+    assert kind.is_used(resource, begin - 40 * HOUR, begin + 10 * HOUR) is None, "none in the first hours"
+    put_cpu(drydock, "gaps", 5.0, before=LATER - times[0])
+    assert kind.is_used(resource, begin, begin + 10 * HOUR) is True, "a use is known in spite of a gap"
+
+
+def test_hourly_values_of_a_long_time_may_not_lack_an_hour(drydock, create_notebook):
+    create_notebook("hourly", cpu=None)
+    kind, begin = make_kind(drydock), LATER + 10 * HOUR
+    resource = kind.find("hourly")
+    for hours in range(30):
+        if hours != 12:
+            put_cpu(drydock, "hourly", 1.0, before=LATER - (begin + (hours + 0.5) * HOUR))
+    assert kind.is_used(resource, begin, begin + 30 * HOUR) is None
+    put_cpu(drydock, "hourly", 1.0, before=LATER - (begin + 12.5 * HOUR))
+    assert kind.is_used(resource, begin, begin + 30 * HOUR) is False
 
 
 def test_a_new_resource_is_not_idle(drydock, create_notebook):

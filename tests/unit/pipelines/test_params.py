@@ -1,5 +1,6 @@
 """Test how params.yaml is read, and the errors for a wrong file."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,36 @@ def test_refuses_a_folder_named_params_yaml(tmp_path: Path) -> None:
     with pytest.raises((LeewayError, OSError)) as error:
         params.load(tmp_path)
     assert translate_error(error.value).exit_code == 2
+
+
+def test_refuses_a_pipe_that_would_be_read_for_ever(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "params.yaml")
+    with pytest.raises(SpecError, match=r"params\.yaml is not a file"):
+        params.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("showback:\n  teams: {flights: red}\n  teams: {flights: blue}\n", 3),
+        ("showback:\n  teams:\n    flights: red\n    flights: blue\n", 4),
+        ("showback: {budgets_usd: {flights: 50, 'flights': 500}}\n", 1),
+        ("gate: {}\nsnapshot: {}\ngate: {}\n", 3),
+    ],
+)
+def test_refuses_a_key_that_is_there_twice(tmp_path: Path, text: str, line: int) -> None:
+    (tmp_path / "params.yaml").write_text(text)
+    with pytest.raises(SpecError, match=rf"params\.yaml line {line}, column \d+: the key '\w+' is there twice"):
+        params.load(tmp_path)
+
+
+def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:
+    text = "showback:\n  teams: &a {p: red, q: red}\n  environments: &b {<<: *a, p: test}\n  budgets_usd: {x: 1}\n"
+    (tmp_path / "params.yaml").write_text(text + "key_figures: {}\n")
+    assert params.load_section(tmp_path, "showback")["environments"] == {"p": "test", "q": "red"}
+    twice = "showback:\n  teams: &a {p: red}\n  environments: &b {<<: *a, p: test}\n  budgets_usd: {<<: *b, p: 1}\n"
+    (tmp_path / "params.yaml").write_text(twice)
+    assert params.load_section(tmp_path, "showback")["budgets_usd"] == {"p": 1}
 
 
 def test_an_error_names_all_problems_of_a_section(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import datetime as dt
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,36 @@ def test_report_by_team_writes_table_csv_and_page(ledgers: list[dict[str, Any]],
     report = json.loads(run_costs("report", "--by", "team", "--json"))
     assert report["payers"]["total"]["cost_usd"] == pytest.approx(report["total_usd"])
     assert len(report["anomalies"]) == 1
+
+
+@pytest.mark.parametrize("option", ["--csv", "--html", "--png"])
+def test_output_that_cannot_be_written_gives_one_line(
+    ledgers: list[dict[str, Any]], tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    for name, text in (("file/x", "Not a directory|File exists"), ("pipe", "not a regular file")):
+        with pytest.raises(SpecError, match=f"{text}.*Give a file that can be written"):
+            run_costs("report", option, str(tmp_path / name))
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home", "pipe"]
+
+
+def test_page_of_a_project_and_a_month_has_only_its_days(
+    ledgers: list[dict[str, Any]], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other_row = make_row("other", NOW - dt.timedelta(days=2), cost_usd=7.0, project="other")
+    Ledger.open().add([{name: value for name, value in other_row.items() if name != "date"}])
+    pages = []
+    monkeypatch.setattr("pipelines.costs.showback.page.write_showback_page", lambda *args: pages.append(args))
+    month = f"{NOW.replace(day=1) - dt.timedelta(days=1):%Y-%m}"
+    for options in ((), ("--project", "flights"), ("--project", "flights", "--month", month)):
+        run_costs("report", "--html", "p.html", *options)
+    assert [list(daily_costs) for *_, daily_costs, _ in pages] == [["flights", "other"], ["flights"], ["flights"]]
+    assert [judged_days for *_, judged_days in pages] == ["the last four weeks", "the last four weeks", month]
+    last_days = [daily_costs["flights"].days[-1] for *_, daily_costs, _ in pages]
+    yesterday = NOW.date() - dt.timedelta(days=1)
+    assert last_days == [yesterday, yesterday, NOW.date().replace(day=1) - dt.timedelta(days=1)]
 
 
 def test_team_of_a_project_is_in_params_yaml(

@@ -27,6 +27,16 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [item.name for item in path.parent.iterdir()] == ["file"]
 
 
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(FileExistsError, match="not a regular file"), replace_file(tmp_path / name):
+            pytest.fail("the file is opened")
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["link", "pipe"]
+
+
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     with replace_folder(path) as new_folder:

@@ -52,3 +52,6 @@ def test_spot_and_serverless_are_not_covered_and_a_job_without_length_is():
     assert spread_costs(rows, BEGIN, 2) == [0, 0]
     moment = make_row("a", BEGIN, hours=0, spot=False, cost_usd=1.0, ended=BEGIN)
     assert spread_costs([moment], BEGIN - dt.timedelta(hours=1), 3) == pytest.approx([0, 1, 0])
+    late = BEGIN - dt.timedelta(milliseconds=1)
+    moment = make_row("a", late, hours=0, spot=False, cost_usd=1.0, ended=late)
+    assert sum(spread_costs([moment], BEGIN - dt.timedelta(hours=1), 3)) == pytest.approx(1), "no cent is lost"

@@ -126,7 +126,14 @@ def test_damaged_row_is_named(fields, text):
 
 
 @pytest.mark.parametrize(
-    "targets", [{"min_job_success": 1.01}, {"min_gpu_use": -0.1}, {"max_queue_wait_s": -1}, {"x": 1}]
+    "targets",
+    [
+        {"min_job_success": 1.01},
+        {"min_gpu_use": -0.1},
+        {"max_queue_wait_s": -1},
+        {"max_result_time_s": math.inf},
+        {"x": 1},
+    ],
 )
 def test_target_out_of_range_is_refused(targets):
     with pytest.raises(SpecError) as caught:

@@ -5,10 +5,13 @@ import datetime as dt
 import pytest
 
 from pipelines.costs.daily.anomalies import Expectation, JudgedDay
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.ledger import Ledger
 from pipelines.costs.showback.budget_states import BudgetState, build_states, choose_budgets, forecast_rest_usd
 from pipelines.costs.showback.notice_table import NoticeTable
 from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_notices
 from pipelines.costs.showback.policy import ShowbackPolicy
+from pipelines.costs.showback.review import JUDGED_DAYS, review_costs
 from tests.unit.pipelines.costs.ledger_rows import BEGIN, make_endpoint_row, make_row
 
 NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
@@ -94,3 +97,18 @@ class TestNoticeTable:
             with pytest.raises(SystemExit):
                 self.claim("r1", make_state(85.0))
         assert self.claim("r2", make_state(85.0)) == [("p", "threshold", 80)]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("days", "subjects"), [(0, ["2026-11"]), (JUDGED_DAYS - 1, ["2026-11"]), (JUDGED_DAYS, [])])
+def test_threshold_of_the_last_day_of_a_month_is_reported_in_the_next_month(days, subjects):
+    """The DAG runs after midnight: what the last day of a month cost is in the ledgers only in the next month."""
+    december = dt.datetime(2026, 12, 1, 0, 40, tzinfo=dt.UTC)
+    row = make_row("late", december - dt.timedelta(hours=20), 10, cost_usd=45.0, model="")
+    Ledger.open().add([{name: value for name, value in row.items() if name != "date"}])
+    EndpointLedger.open().add([make_endpoint_row(december - dt.timedelta(hours=2), cost_usd=10.0)])
+    policy = ShowbackPolicy(budgets_usd={"p": 1e6, "p/2026-11": 50.0})
+    review = review_costs(policy, {}, [], december + dt.timedelta(days=days))
+    assert [(state.month, state.spent_usd) for state in review.states] == [("2026-12", 0.0)]
+    assert [notice.subject for notice in review.notices if notice.kind == "threshold"] == subjects
+    assert [notice.budget_usd for notice in review.notices if notice.kind != "anomaly"] == [50.0] * len(subjects)

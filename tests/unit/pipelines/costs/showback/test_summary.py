@@ -13,6 +13,7 @@ from pipelines.costs.showback.policy import ShowbackPolicy
 from pipelines.costs.showback.shares import find_use, sum_shares
 from pipelines.costs.showback.summary import find_anomalies, summarize, write_csv
 from pipelines.errors import DataError, SpecError
+from pipelines.pages.drawing import save_figure
 from tests.unit.pipelines.costs.ledger_rows import BEGIN, make_endpoint_row, make_row
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -75,6 +76,19 @@ def test_csv_has_all_groups_and_runs_no_formula(tmp_path):
         write_csv(tmp_path / "costs.csv" / "x.csv", summarize(rows, ["team"]))
 
 
+@pytest.mark.parametrize("team", ["a;=1+1", " =1+1", "\uff1d1+1", "\uff20SUM(1)", "a; -1", "x;y;+1"])
+def test_csv_runs_no_formula_of_a_spreadsheet_with_other_separators(tmp_path, team):
+    write_csv(tmp_path / "costs.csv", summarize(allocate_rows([make_row("x", team=team)], POLICY), ["team"]))
+    text = (tmp_path / "costs.csv").read_text(encoding="utf-8").splitlines()[1]
+    starts = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+    assert not [cell for cell in text.replace(",", ";").split(";") if cell.strip(' "').startswith(starts)]
+
+
+def test_csv_changes_no_other_text(tmp_path):
+    write_csv(tmp_path / "costs.csv", summarize(allocate_rows([make_row("x", team="a-b;c=d")], POLICY), ["team"]))
+    assert "a-b;c=d,0.5" in (tmp_path / "costs.csv").read_text()
+
+
 def test_page_has_the_groups_and_charts_and_is_the_same_each_time(tmp_path):
     rows = [*make_rows(), *allocate_rows([make_row("x", team="<script>")], POLICY)]
     for name in ("a.html", "b.html", "empty.html"):
@@ -87,12 +101,41 @@ def test_page_has_the_groups_and_charts_and_is_the_same_each_time(tmp_path):
     assert text.count("data:image/png;base64,") == 2
 
 
+def test_labels_of_the_chart_are_escaped(tmp_path, monkeypatch):
+    labels = []
+
+    def save(path, figure, **options):
+        labels.extend(label.get_text() for label in figure.axes[0].get_yticklabels())
+        return save_figure(path, figure, **options)
+
+    monkeypatch.setattr("pipelines.costs.showback.page.save_figure", save)
+    rows = allocate_rows([make_row("x", team="a\nb\u202e$x_{")], POLICY)
+    write_showback_page(tmp_path / "a.html", "Costs", summarize(rows, ["team"]), {})
+    assert labels[0] == "a\\nb\\u202e$x_{"
+
+
 def test_anomalies_are_those_of_the_last_whole_days():
     now = BEGIN + dt.timedelta(days=70)
     rows = [make_row(f"j{n}", BEGIN + dt.timedelta(days=n), cost_usd=500.0 if n == 65 else 10.0) for n in range(71)]
     anomalies = find_anomalies(rows, now)
     assert [day.day for day in anomalies["p"]] == [(BEGIN + dt.timedelta(days=65)).date().isoformat()]
     assert find_anomalies(rows[:60], now) == {}
+
+
+def test_anomalies_of_a_month_are_not_those_of_the_last_days():
+    begin = dt.datetime(2026, 1, 1, 8, tzinfo=dt.UTC)
+    jumps = {begin.replace(month=3, day=day).date() for day in (1, 15, 31)}
+    days = [begin + dt.timedelta(days=n) for n in range(120)]
+    rows = [make_row(f"j{day:%j}", day, cost_usd=500.0 if day.date() in jumps else 10.0) for day in days]
+    listed = {month: find_anomalies(rows, days[-1], month).get("p", []) for month in ("2026-02", "2026-03", "2026-04")}
+    assert {month: [day.day for day in items] for month, items in listed.items()} == {
+        "2026-02": [],
+        "2026-03": [jump.isoformat() for jump in sorted(jumps)],
+        "2026-04": [],
+    }
+    on_the_first = dt.datetime(2026, 4, 1, 1, tzinfo=dt.UTC)
+    assert find_anomalies(rows, on_the_first, "2026-04") == {}, "no day of the month is over"
+    assert [day.day for day in find_anomalies(rows, on_the_first)["p"]] == ["2026-03-15", "2026-03-31"]
 
 
 def test_damaged_row_and_unknown_key_are_refused():
