@@ -82,13 +82,6 @@ class SpotPriceBackend(EC2Backend):
         """The path at which moto serves EC2, with the handler that knows the spot prices."""
         return {"/": SpotPriceResponse.dispatch}
 
-    def reset(self) -> None:
-        """Delete all resources and prices, for moto's /moto-api/reset."""
-        arguments = (self.spot_prices, self.region_name, self.account_id)
-        self.spot_prices.delete_all()
-        self.__dict__.clear()
-        SpotPriceBackend.__init__(self, *arguments)
-
 
 def install(spot_prices: SpotPrices) -> None:
     """Make moto use this backend."""
