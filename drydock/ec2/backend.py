@@ -93,7 +93,7 @@ class SpotPriceResponse(EC2Response):
         return ActionResult({"SpotPriceHistory": [_describe(item) for item in prices[begin:end]], "NextToken": token})
 
     def _read_page_size(self) -> int:
-        size = self._get_int_param("MaxResults", MAX_PAGE)
+        size: int = self._get_int_param("MaxResults", MAX_PAGE)
         if size < 1:
             raise _refuse_value("MaxResults", size, f"a number from 1 to {MAX_PAGE}")
         return min(size, MAX_PAGE)
