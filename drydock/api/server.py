@@ -22,7 +22,7 @@ from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
-from drydock.api.reset import Reset
+from drydock.api.http.reset import Reset
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling.service import SERVICE, Autoscaling
