@@ -27,6 +27,8 @@ CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 4 << 20
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
+MAX_CPU_PERCENT = 100_000.0
+"""Largest simulated CPU of a notebook instance: a thousand cores."""
 
 FIELDS = {
     "interrupt": ("job", "account_id", "region", "after_s", "no_capacity_s", "notice_s"),
@@ -202,7 +204,10 @@ class ControlEndpoints:
         if len(names) != 1:
             raise BadRequest(f"give one of {', '.join(_USED.values())}")
         ((kind, name),) = names.items()
-        if not self._notebooks.record_use(kind, name, _get_number(body, "cpu", 50.0)):
+        cpu_percent = _get_number(body, "cpu", 50.0)
+        if cpu_percent > MAX_CPU_PERCENT:
+            raise BadRequest(f"cpu must be at most {MAX_CPU_PERCENT:g}, not {cpu_percent:g}; 100 is one core")
+        if not self._notebooks.record_use(kind, name, cpu_percent):
             raise NotFound(f"no {_USED[kind]} {name} is InService")
         return {_USED[kind]: name}
 

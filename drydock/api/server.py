@@ -22,6 +22,7 @@ from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
+from drydock.api.http.reset import Reset
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling.service import SERVICE, Autoscaling
@@ -203,7 +204,8 @@ def _build_application(
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
     feature_groups = FeatureGroups(store)
-    outages = Outages(Runtime(endpoints, FeatureStoreRuntime(feature_groups, services)))
+    runtime = Runtime(endpoints, FeatureStoreRuntime(feature_groups, services))
+    outages = Outages(Reset(store, spot_prices, runtime))
     logs_backend.install(store)
     cloudwatch.install(store)
     sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs, notebooks)

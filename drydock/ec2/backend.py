@@ -1,10 +1,11 @@
 """Replace moto's history of spot prices, one constant price of all types, by the prices that clients have set."""
 
 import base64
+import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.utils import parse_timestamp
 from moto.core.responses import ActionResult
 from moto.ec2 import urls
 from moto.ec2.exceptions import EC2ClientError
@@ -12,13 +13,29 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.responses import EC2Response
 
 from drydock.ec2.spot_prices import SpotPrice, SpotPrices
+from drydock.errors import truncate
 from drydock.moto_registry import bind_arguments
+
+Condition = tuple[str, re.Pattern[str]]
+"""The name of a filter, and a pattern of the values that it selects."""
 
 PRODUCT = "Linux/UNIX"
 """The only product that has prices."""
 MAX_PAGE = 1_000
-_FILTERS = {"instance-type": "InstanceTypes", "product-description": "ProductDescriptions"}
-"""Filters that select the same as a parameter."""
+_PARAMETERS = {
+    "AvailabilityZone": "availability-zone",
+    "InstanceTypes": "instance-type",
+    "ProductDescriptions": "product-description",
+}
+"""Parameters that select the same as a filter."""
+_VALUES: dict[str, Callable[[SpotPrice], str]] = {
+    "availability-zone": lambda price: price.zone,
+    "instance-type": lambda price: price.instance_type,
+    "product-description": lambda _: PRODUCT,
+    "spot-price": lambda price: _format_price(price.usd_h),
+    "timestamp": lambda price: f"{price.at:%Y-%m-%dT%H:%M:%S.000Z}",
+}
+"""The value of each filter that a price has."""
 
 
 class SpotPriceResponse(EC2Response):
@@ -26,37 +43,60 @@ class SpotPriceResponse(EC2Response):
 
     def describe_spot_price_history(self) -> ActionResult:
         """Answer DescribeSpotPriceHistory: newest prices first. A type without prices has an empty history."""
-        filters = {name: [str(value) for value in values] for name, values in self._filters_from_querystring().items()}
-        if unknown := sorted(filters.keys() - {"availability-zone", *_FILTERS}):
-            raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown[0]}' is invalid")
-        choices = {name: self._get_param(member) or filters.get(name) for name, member in _FILTERS.items()}
-        zone = self._get_param("AvailabilityZone")
-        zones = [zone] if zone else filters.get("availability-zone")
-        prices = self._list_prices(choices["instance-type"])
-        if choices["product-description"] and PRODUCT not in choices["product-description"]:
-            prices = []
-        return self._build_page([price for price in prices if not zones or price.zone in zones])
-
-    def _list_prices(self, instance_types: list[str] | None) -> list[SpotPrice]:
-        spot_prices: SpotPrices = self.ec2_backend.spot_prices
+        self.error_on_dryrun()
+        conditions = [*self._read_parameters(), *self._read_filters()]
         begin, end = (self._read_time(name) for name in ("StartTime", "EndTime"))
-        names = instance_types or spot_prices.list_types(self.region)
-        prices = [price for name in names for price in spot_prices.find(self.region, name, begin, end)]
-        return sorted(prices, key=lambda price: (price.at, price.instance_type, price.zone), reverse=True)
+        prices = self._find_prices(conditions, begin, end) if begin <= end else []
+        return self._build_page(
+            sorted(prices, key=lambda price: (price.at, price.instance_type, price.zone), reverse=True)
+        )
+
+    def _find_prices(self, conditions: Sequence[Condition], begin: datetime, end: datetime) -> list[SpotPrice]:
+        spot_prices: SpotPrices = self.ec2_backend.spot_prices
+        type_patterns = [pattern for name, pattern in conditions if name == "instance-type"]
+        return [
+            price
+            for instance_type in spot_prices.list_types(self.region)
+            if all(pattern.fullmatch(instance_type) for pattern in type_patterns)
+            for price in spot_prices.find(self.region, instance_type, begin, end)
+            if all(pattern.fullmatch(_VALUES[name](price)) for name, pattern in conditions)
+        ]
+
+    def _read_parameters(self) -> list[Condition]:
+        """Return what the parameters select."""
+        values = {name: self._get_param(parameter) for parameter, name in _PARAMETERS.items()}
+        return [
+            (name, _compile(value if isinstance(value, list) else [value])) for name, value in values.items() if value
+        ]
+
+    def _read_filters(self) -> list[Condition]:
+        """Return what the filters select; in their values, * stands for any text, and ? for one character."""
+        filters = self._filters_from_querystring()
+        if unknown := sorted(filters.keys() - _VALUES.keys()):
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown[0]}' is invalid")
+        return [(name, _compile(values, has_wildcards=True)) for name, values in filters.items()]
 
     def _read_time(self, name: str) -> datetime:
         """Return a time of the request. Without one, it is now: then the history has only the present prices."""
-        value = self._get_param(name)
-        if not value:
+        moment: datetime | None = self._get_param(name)
+        if moment is None:
             return datetime.now(UTC)
-        moment: datetime = value if isinstance(value, datetime) else parse_timestamp(value)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        try:
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except OverflowError:
+            raise _refuse_value(name, moment, "a time of the years 1 to 9999") from None
 
     def _build_page(self, prices: list[SpotPrice]) -> ActionResult:
         begin = _parse_token(self._get_param("NextToken"))
-        end = begin + min(self._get_int_param("MaxResults") or MAX_PAGE, MAX_PAGE)
+        end = begin + self._read_page_size()
         token = base64.urlsafe_b64encode(str(end).encode()).decode() if end < len(prices) else ""
         return ActionResult({"SpotPriceHistory": [_describe(item) for item in prices[begin:end]], "NextToken": token})
+
+    def _read_page_size(self) -> int:
+        size: int = self._get_int_param("MaxResults", MAX_PAGE)
+        if size < 1:
+            raise _refuse_value("MaxResults", size, f"a number from 1 to {MAX_PAGE}")
+        return min(size, MAX_PAGE)
 
 
 class SpotPriceBackend(EC2Backend):
@@ -82,13 +122,6 @@ class SpotPriceBackend(EC2Backend):
         """The path at which moto serves EC2, with the handler that knows the spot prices."""
         return {"/": SpotPriceResponse.dispatch}
 
-    def reset(self) -> None:
-        """Delete all resources and prices, for moto's /moto-api/reset."""
-        arguments = (self.spot_prices, self.region_name, self.account_id)
-        self.spot_prices.delete_all()
-        self.__dict__.clear()
-        SpotPriceBackend.__init__(self, *arguments)
-
 
 def install(spot_prices: SpotPrices) -> None:
     """Make moto use this backend."""
@@ -96,18 +129,39 @@ def install(spot_prices: SpotPrices) -> None:
     ec2_backends.backend = bind_arguments(SpotPriceBackend, spot_prices)
 
 
+def _compile(values: Sequence[Any], *, has_wildcards: bool = False) -> re.Pattern[str]:
+    """Return a pattern of one of several texts."""
+    texts = [re.escape(str(value)) for value in values]
+    if has_wildcards:
+        texts = [text.replace(r"\*", ".*").replace(r"\?", ".") for text in texts]
+    return re.compile("|".join(texts))
+
+
 def _describe(price: SpotPrice) -> dict[str, Any]:
     return {
         "AvailabilityZone": price.zone,
         "InstanceType": price.instance_type,
         "ProductDescription": PRODUCT,
-        "SpotPrice": f"{price.usd_h:.6f}",
+        "SpotPrice": _format_price(price.usd_h),
         "Timestamp": price.at,
     }
 
 
+def _format_price(usd_h: float) -> str:
+    return f"{usd_h:.6f}"
+
+
 def _parse_token(token: str | None) -> int:
     try:
-        return int(base64.urlsafe_b64decode(token or "")) if token else 0
+        text = base64.urlsafe_b64decode(token).decode("ascii") if token else "0"
     except ValueError:
-        raise EC2ClientError("InvalidNextToken", "The token is invalid.") from None
+        text = ""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise EC2ClientError("InvalidNextToken", "The token is invalid.")
+    return int(text)
+
+
+def _refuse_value(name: str, value: object, rule: str) -> EC2ClientError:
+    """Return the error for a value of a parameter."""
+    text = f"Value ( {truncate(str(value), 60)} ) for parameter {name} is invalid. Expecting {rule}."
+    return EC2ClientError("InvalidParameterValue", text)

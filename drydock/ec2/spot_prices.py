@@ -1,11 +1,20 @@
 """Store the spot prices that clients of this server set, and find those of a time."""
 
-import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from drydock.errors import truncate
+from drydock.regions import list_regions
 from drydock.store import Store
+
+INSTANCE_TYPE = re.compile(r"(?!ml\.)[a-z0-9-]{1,100}\.[a-z0-9-]{1,100}")
+ML_PREFIX = "ml."
+MIN_YEAR, MAX_YEAR = 1970, 2999
+"""Years of a price. Clients cannot read the times of a history outside of all time zones' years 1 to 9999."""
+MIN_USD_H, MAX_USD_H = 1e-6, 1e6
+"""Bounds of a price, US dollars an hour. EC2's prices have six decimals."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spot_prices (
@@ -50,8 +59,9 @@ class SpotPrices:
             prices: Time in ISO 8601 (UTC, if it has no time zone), and price in US dollars an hour.
 
         Raises:
-            InvalidPrice: A time or a price is not valid. A retry cannot help.
+            InvalidPrice: A name, a time or a price is not valid. A retry cannot help.
         """
+        _check_place(region, instance_type, zone)
         rows = [(region, instance_type, zone, *_check_price(at, usd_h)) for at, usd_h in prices]
         with self._store.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO spot_prices VALUES (?, ?, ?, ?, ?)", rows)
@@ -76,11 +86,27 @@ class SpotPrices:
             db.execute("DELETE FROM spot_prices")
 
 
+def _check_place(region: str, instance_type: str, zone: str) -> None:
+    """Check that EC2's clients can find the prices: nothing else would say that a name is misspelled."""
+    if not INSTANCE_TYPE.fullmatch(instance_type):
+        hint = f": leave out {ML_PREFIX}" if instance_type.startswith(ML_PREFIX) else ""
+        raise InvalidPrice(
+            f"instance_type must be EC2's name, such as m5.large, not {truncate(instance_type, 60)!r}{hint}"
+        )
+    if region not in list_regions():
+        raise InvalidPrice(f"region must be a region of AWS, such as us-east-1, not {truncate(region, 60)!r}")
+    if not re.fullmatch(f"{re.escape(region)}[a-z0-9-]+", zone):
+        raise InvalidPrice(f"zone must be one of {region}, such as {region}a, not {truncate(zone, 60)!r}")
+
+
 def _check_price(at: object, usd_h: object) -> tuple[float, float]:
     try:
         moment = datetime.fromisoformat(str(at))
     except ValueError:
         raise InvalidPrice(f"a time must have the form 2026-01-31T12:00:00+00:00, not {str(at)[:60]!r}") from None
-    if isinstance(usd_h, bool) or not isinstance(usd_h, int | float) or not 0 < usd_h < math.inf:
-        raise InvalidPrice(f"a price must be a number of US dollars above 0, not {str(usd_h)[:60]!r}")
+    if not MIN_YEAR <= moment.year <= MAX_YEAR:
+        raise InvalidPrice(f"the year of a time must be {MIN_YEAR} to {MAX_YEAR}, not {moment.year}")
+    if isinstance(usd_h, bool) or not isinstance(usd_h, int | float) or not MIN_USD_H <= usd_h <= MAX_USD_H:
+        text = truncate(repr(usd_h), 60) if isinstance(usd_h, float | str) else type(usd_h).__name__
+        raise InvalidPrice(f"a price must be a number of US dollars from {MIN_USD_H:f} to {MAX_USD_H:g}, not {text}")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), float(usd_h)

@@ -93,7 +93,7 @@ def set_spot_prices(
     try:
         rows = [row for row in csv.reader(file.read_text(encoding="utf-8").splitlines()) if row]
         prices = [(at.strip(), float(usd_h)) for at, usd_h in rows]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         typer.echo(f"drydock: cannot read {file}: {error}. Each line must have a time and a price.", err=True)
         raise typer.Exit(EXIT_REFUSED) from None
     body = {"instance_type": instance_type, "region": region, "zone": zone or None, "prices": prices}

@@ -41,6 +41,10 @@ def _check_bounds(item: Mapping[str, str], read: Any) -> None:
     name, low, high = item["Name"], read(item, "MinValue"), read(item, "MaxValue")
     if low >= high:
         refuse(f"Invalid range of {name}: MinValue {item['MinValue']} must be less than MaxValue {item['MaxValue']}.")
+    if not math.isfinite(float(high) - float(low)):  # the sampler draws from the difference
+        refuse(
+            f"Invalid range of {name}: MinValue {item['MinValue']} and MaxValue {item['MaxValue']} are too far apart."
+        )
     scale = item.get("ScalingType")
     if scale == "Logarithmic" and low <= 0:
         refuse(f"Logarithmic scaling of {name} needs a MinValue greater than 0, not {item['MinValue']}.")

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from math import exp, log
+from math import exp, isfinite, log
 from statistics import median
 
 HOUR = dt.timedelta(hours=1)
@@ -49,10 +49,12 @@ def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPr
     SageMaker chooses the zone of a job, so each hour has the mean of the zones that have a price.
 
     Args:
-        changes: changes of the price, in any order. Those after `now` are ignored.
+        changes: changes of the price, in any order. Those after `now` are ignored, and so are prices that are no
+            number above 0: EC2 has none, and no ratio of them can be computed.
         now: the present, UTC.
     """
-    past_changes = sorted((item for item in changes if item.at <= now), key=lambda item: item.at)
+    past_changes = [item for item in changes if item.at <= now and isfinite(item.usd_h) and item.usd_h > 0]
+    past_changes.sort(key=lambda item: item.at)
     hour = now.replace(minute=0, second=0, microsecond=0)
     if not past_changes:
         return HourlyPrices(hour, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from pipelines.errors import SpecError
@@ -43,6 +44,8 @@ def pack_documents() -> bytes:
     folder, file = settings().home / FOLDER, io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*.json")):
-            if not path.name.startswith("."):  # a temporary file of another writer
-                archive.write(path, path.relative_to(folder).as_posix())
+            if path.name.startswith("."):  # a temporary file of another writer
+                continue
+            with suppress(FileNotFoundError):  # another writer has just deleted the document of a model that is gone
+                archive.writestr(path.relative_to(folder).as_posix(), path.read_bytes())
     return file.getvalue()

@@ -6,6 +6,7 @@ This module needs only pydantic, because Airflow's operators import it through t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -17,6 +18,12 @@ Value = int | float | str
 """A value of a hyperparameter."""
 MAX_GRID_POINTS = 10_000
 """Largest number of points of a grid."""
+MAX_INT = 2**53
+"""Largest value of an int: beyond it, a range's bounds, which are read as float, are not exact."""
+MAX_STEPS = 1_000_000_000
+"""Largest number of steps of a range; a finer one is continuous for every purpose."""
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,255}")
+"""Allowed names of hyperparameters: SageMaker, MLflow and a command line accept them."""
 RESERVED_NAMES = ("folds", "fold_days")
 """Arguments of the training script that the search itself sets."""
 
@@ -39,16 +46,31 @@ class Range(Parameters):
     def _check(self) -> Self:
         if self.low >= self.high:
             raise ValueError(f"low {self.low:g} must be less than high {self.high:g}")
+        if not math.isfinite(self.high - self.low):
+            raise ValueError(f"low {self.low:g} and high {self.high:g} are too far apart")
         if self.log and self.low <= 0:
             raise ValueError(f"log needs a low of more than 0, not {self.low:g}")
-        if self.log and self.step is not None:
-            raise ValueError("log and step exclude each other")
-        if self.step is not None and self.step > self.high - self.low:
-            raise ValueError(f"step {self.step:g} is longer than the range")
-        bounds = (self.low, self.high, self.step or 1.0)
-        if self.type == "int" and not all(bound.is_integer() for bound in bounds):
-            raise ValueError("low, high and step of an int are whole numbers")
+        self._check_step()
+        if self.type == "int":
+            self._check_int()
         return self
+
+    def _check_step(self) -> None:
+        if self.step is None:
+            return
+        if self.log:
+            raise ValueError("log and step exclude each other")
+        if self.step > self.high - self.low:
+            raise ValueError(f"step {self.step:g} is longer than the range")
+        if (self.high - self.low) / self.step > MAX_STEPS:
+            raise ValueError(f"step {self.step:g} divides the range into more than {MAX_STEPS:,} parts")
+
+    def _check_int(self) -> None:
+        bounds = (self.low, self.high, self.step or 1.0)
+        if not all(bound.is_integer() for bound in bounds):
+            raise ValueError("low, high and step of an int are whole numbers")
+        if max(map(abs, bounds)) > MAX_INT:
+            raise ValueError(f"an int is at most {MAX_INT:,}")
 
     def list_values(self) -> list[Value]:
         """List the values in ascending order; empty if the range is continuous."""
@@ -78,9 +100,16 @@ def _refuse_truth_values(values: Any) -> Any:
 def _check_values(values: list[Value]) -> list[Value]:
     if len(values) < 2:
         raise ValueError("a list of values needs at least two; a fixed value belongs to train.hyperparameters")
-    if len({(type(value) is str, value) for value in values}) < len(values):
+    if len({_parse_number(value) for value in values}) < len(values):  # a script gets texts: 1 and "1" are equal
         raise ValueError("a value occurs twice")
     return values
+
+
+def _parse_number(value: Value) -> Value:
+    try:
+        return float(value)
+    except ValueError:
+        return value
 
 
 def _find_kind(item: object) -> str:
@@ -97,6 +126,11 @@ Item = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values"
 def _check_space(space: dict[str, Item]) -> dict[str, Item]:
     if not space:
         raise ValueError("the space is empty, so there is nothing to search: name a hyperparameter and its range")
+    wrong_names = [name for name in space if not NAME.fullmatch(name)]
+    if wrong_names:
+        raise ValueError(
+            f"{wrong_names[0][:60]!r} is not a name of a hyperparameter: use letters, digits, _, - and ., at most 256"
+        )
     reserved_names = [name for name in space if name in RESERVED_NAMES]
     if reserved_names:
         raise ValueError(f"{reserved_names[0]} is set by the search itself: use the key of section `tune`")

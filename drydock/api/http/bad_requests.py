@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from boto3.session import Session
 from botocore.model import OperationModel, ServiceModel
 from botocore.validate import ParamValidator
 from moto.backend_index import backend_url_patterns
@@ -22,6 +21,7 @@ from moto.moto_server.werkzeug_app import SIGNING_ALIASES, UNSIGNED_REQUESTS
 from werkzeug.datastructures import MultiDict
 
 from drydock.errors import truncate
+from drydock.regions import list_regions
 from drydock.wsgi import Refusal, find_service_model, read_signed_region, read_signed_service
 
 JSON_MAX_DEPTH = 128
@@ -76,7 +76,7 @@ def _check_signature(environ: dict[str, Any], service: str) -> Refusal | None:
         return Refusal(403, "IncompleteSignature", "The Authorization header has no AWS credential scope.")
     if service and not _has_service(service):
         return Refusal(400, "UnknownService", f"drydock has no service {truncate(service, 60)!r}.")
-    if service and service != "s3" and region not in _list_regions():
+    if service and service != "s3" and region not in {"aws-global", *list_regions()}:
         message = f"Credential should be scoped to a valid region, not {truncate(region, 60)!r}."
         return Refusal(403, "SignatureDoesNotMatch", message)
     return None
@@ -86,13 +86,6 @@ def _has_service(service: str) -> bool:
     name = SIGNING_ALIASES.get(service.lower(), service.lower())
     url = f"http://{name}.us-east-1.amazonaws.com"
     return name in _MULTI_HOST_SERVICES or any(pattern.match(url) for _, pattern in backend_url_patterns)
-
-
-def _list_regions() -> set[str]:
-    session = Session()
-    partitions = session.get_available_partitions()
-    regions = (session.get_available_regions("ec2", partition_name=partition) for partition in partitions)
-    return {"aws-global", *(region for partition_regions in regions for region in partition_regions)}
 
 
 def _read_operation(environ: dict[str, Any]) -> str | None:
@@ -157,12 +150,16 @@ def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: 
             return Refusal(400, "SerializationException", f"The body is not JSON: {truncate(str(error), 200)}")
         if not isinstance(request, Mapping):
             return Refusal(400, "SerializationException", "The body is not a JSON object.")
-    if operation is None:
-        return None
-    operation_model = model.operation_model(operation)
-    if protocol in ("query", "ec2"):
-        request = _parse_query(environ, operation_model)
-    return _check_members(request, operation_model)
+    operation_model = model.operation_model(operation) if operation else None
+    is_query = protocol in ("query", "ec2")
+    return _check_query(environ, operation_model, protocol) if is_query else _check_members(request, operation_model)
+
+
+def _check_query(environ: dict[str, Any], operation: OperationModel | None, protocol: str) -> Refusal | None:
+    try:
+        return _check_members(_parse_query(environ, operation, protocol), operation) if operation else None
+    except (ValueError, OverflowError, RuntimeError) as error:  # a text that is no number, or no time
+        return Refusal(400, "InvalidParameterValue", f"A parameter has an invalid value: {truncate(str(error), 200)}")
 
 
 def _check_xml(environ: dict[str, Any], body: bytes) -> Refusal | None:
@@ -176,14 +173,14 @@ def _check_xml(environ: dict[str, Any], body: bytes) -> Refusal | None:
     return MALFORMED_XML
 
 
-def _parse_query(environ: dict[str, Any], operation: OperationModel) -> Any:
+def _parse_query(environ: dict[str, Any], operation: OperationModel, protocol: str) -> Any:
     pairs = parse_qsl(environ.get("QUERY_STRING", "")) + parse_qsl(_get_body(environ).decode(errors="replace"))
-    parser = PROTOCOL_PARSERS["query"](operation, map_type=dict)
+    parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)
     return parser.parse({"values": MultiDict(pairs), "headers": {}, "body": b"", "method": "POST", "url_path": "/"})
 
 
-def _check_members(request: Any, operation: OperationModel) -> Refusal | None:
-    if not isinstance(request, Mapping) or operation.input_shape is None:
+def _check_members(request: Any, operation: OperationModel | None) -> Refusal | None:
+    if not isinstance(request, Mapping) or operation is None or operation.input_shape is None:
         return None
     members = {name: value for name, value in request.items() if value is not None}
     report = ParamValidator().validate(members, operation.input_shape)

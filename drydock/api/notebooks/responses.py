@@ -1,5 +1,6 @@
 """Answer the operations of notebook instances and Studio apps."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from moto.core.responses import ActionResult, EmptyResult
@@ -19,6 +20,11 @@ _APP_FILTERS = {
     "UserProfileNameEquals": "UserProfileName",
     "SpaceNameEquals": "SpaceName",
 }
+_LIFECYCLE_FILTER, _DEFAULT_FILTER, _ADDITIONAL_FILTER = (
+    "NotebookInstanceLifecycleConfigNameContains",
+    "DefaultCodeRepositoryContains",
+    "AdditionalCodeRepositoryEquals",
+)
 
 
 class NotebookResponse(TuningResponse):
@@ -49,7 +55,7 @@ class NotebookResponse(TuningResponse):
     def list_notebook_instances(self) -> ActionResult:
         """Answer ListNotebookInstances."""
         request: dict[str, Any] = {"SortBy": "Name"} | self.read_request("ListNotebookInstances")
-        items = self._notebooks_backend.list_workspaces(NOTEBOOK)
+        items = [item for item in self._notebooks_backend.list_workspaces(NOTEBOOK) if _is_match(item.request, request)]
         return ActionResult(listing.list_page(items, request, "NotebookInstances"))
 
     def create_app(self) -> ActionResult:
@@ -84,3 +90,18 @@ class NotebookResponse(TuningResponse):
     @property
     def _notebooks_backend(self) -> NotebooksBackend:
         return cast(NotebooksBackend, self.sagemaker_backend)
+
+
+def _is_match(notebook: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    """Return whether the filters of ListNotebookInstances, beside those of all lists, select a notebook instance.
+
+    Args:
+        notebook: The request that created the notebook instance.
+        request: The request of the list.
+    """
+    repository = request.get(_ADDITIONAL_FILTER)
+    return (
+        request.get(_LIFECYCLE_FILTER, "") in notebook.get("LifecycleConfigName", "")
+        and request.get(_DEFAULT_FILTER, "") in notebook.get("DefaultCodeRepository", "")
+        and (repository is None or repository in notebook.get("AdditionalCodeRepositories", []))
+    )

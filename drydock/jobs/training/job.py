@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from drydock.jobs.job import Job
-from drydock.jobs.metrics import FinalMetrics, read_series
+from drydock.jobs.metrics import FinalMetrics, parse_series
+from drydock.jobs.pattern_search import shared_search
 from drydock.jobs.record import TrialOf, add_default_runtime, create_record
 from drydock.store import Store
 
@@ -76,10 +77,12 @@ class TrainingJob(Job):
         """
         printed_at = datetime.fromtimestamp(printed_ms / 1000, UTC)
         metrics = self._final_metrics
-        values_before = metrics.last_values
-        for line in lines:
-            metrics.update_from_line(line, printed_at)
-        objective_values = read_series(self._objective_regex, lines) if self._objective_regex else []
+        values_before, objective_values = metrics.last_values, list[float | None]()
+        for definition in self._metric_definitions:
+            texts = shared_search.find(definition["Regex"], lines)
+            metrics.update(definition["Name"], texts, printed_at)
+            if self.record.tuning and definition["Name"] == self.record.tuning.metric:
+                objective_values = parse_series(texts)
         if objective_values or metrics.last_values is not values_before:
             self.record.metrics = dict(metrics.last_values)
             self.record.objective_values += objective_values
@@ -87,14 +90,7 @@ class TrainingJob(Job):
 
     @functools.cached_property
     def _final_metrics(self) -> FinalMetrics:
-        return FinalMetrics(self._metric_definitions, self.record.metrics)
-
-    @functools.cached_property
-    def _objective_regex(self) -> str | None:
-        """Regex of the tuning job's objective; None if no tuning job started the job."""
-        tuning = self.record.tuning
-        regexes = {definition["Name"]: definition["Regex"] for definition in self._metric_definitions}
-        return regexes.get(tuning.metric) if tuning else None
+        return FinalMetrics(self.record.metrics)
 
     @property
     def _metric_definitions(self) -> Sequence[Mapping[str, str]]:

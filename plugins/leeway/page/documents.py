@@ -22,6 +22,8 @@ NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 """Allowed names of models and datasets. No other text becomes a part of a path."""
 MAX_BYTES = 16 << 20
 """Largest size of a document, bytes. A larger file is refused."""
+SCHEMA_VERSION = 1
+"""Version of the documents whose fields this module knows (`pipelines.status.documents.message`)."""
 WATCHED_FILE = "watched"
 """File whose modification time is the time at which the lake was last checked for changes."""
 REQUESTED_FILE = "requested"
@@ -118,21 +120,28 @@ def _read(path: str) -> dict[str, Any]:
     """Read a document. It is parsed again only after it was replaced.
 
     Raises:
-        MissingDocumentError: there is no such file, or it is damaged.
+        MissingDocumentError: there is no such file, it is damaged, or it is of another version.
     """
     file = _get_folder() / path
     try:
         status = file.stat()
-        return _parse(file, status.st_ino, status.st_mtime_ns, status.st_size)
+        document = _parse(file, status.st_ino, status.st_mtime_ns, status.st_size)
     except OSError:
         raise MissingDocumentError(
             "the state of the models was never written here. Run `python -m pipelines status --watch` where the lake "
             "is, with the same LEEWAY_HOME; `make up` and docker-compose.yaml do. On MWAA, unpause page_documents."
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise MissingDocumentError(
             f"{path} is damaged. Run `python -m pipelines status --write` to replace it."
         ) from None
+    if (version := document["schema_version"]) != SCHEMA_VERSION:
+        # Without its fields, the models that the visitor may not read about cannot be removed.
+        raise MissingDocumentError(
+            f"{path} has version {str(version)[:20]}, and this page reads version {SCHEMA_VERSION}. Install the same "
+            "Leeway in Airflow and where `python -m pipelines status` runs, then write the documents again."
+        )
+    return document
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ unpacks a new copy to its own LEEWAY_HOME/status, from which it sends them.
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import re
@@ -28,6 +29,8 @@ DOCUMENT = re.compile(r"(?:(?:models|data)/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.
 """Allowed names of files in a copy. No other is unpacked."""
 MAX_BYTES = 64 << 20
 """Largest size of all documents of a copy, bytes."""
+MODELS_FILE = "models.json"
+"""The list of models. A copy without it would leave the old list, which names documents that are gone."""
 WATCHED_FILE = "watched"
 NOT_MODIFIED = "304"
 log = logging.getLogger(__name__)
@@ -72,6 +75,8 @@ class DocumentsCopy:
             if error.response["Error"]["Code"] == NOT_MODIFIED:
                 return
             raise
+        if response["ContentLength"] > MAX_BYTES:
+            raise ValueError(f"it has {response['ContentLength']} bytes, more than {MAX_BYTES}")
         folder = settings().home / "status"
         unpack(response["Body"].read(), folder)
         (folder / WATCHED_FILE).touch()
@@ -94,7 +99,8 @@ def unpack(content: bytes, folder: Path) -> None:
     """Replace the documents in a folder by those of a zip file; the list of models, which names the others, is last.
 
     Raises:
-        ValueError: the zip file is too large, or has a file that is no document. Nothing was changed.
+        ValueError: the zip file is too large, lacks the list of models, or has a file that is no document, or whose
+            JSON is damaged. Nothing was changed.
         zipfile.BadZipFile: it is damaged. Nothing was changed.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -103,13 +109,24 @@ def unpack(content: bytes, folder: Path) -> None:
             raise ValueError(f"the copy of the documents has more than {MAX_BYTES} bytes")
         if names := [entry.filename for entry in entries if not DOCUMENT.fullmatch(entry.filename)]:
             raise ValueError(f"the copy of the documents has the file {names[0]!r}")
+        if all(entry.filename != MODELS_FILE for entry in entries):
+            raise ValueError(f"the copy of the documents lacks {MODELS_FILE}")
         documents = {entry.filename: archive.read(entry) for entry in entries}
-    for name in sorted(documents, key="models.json".__eq__):
+    for name, text in documents.items():
+        _check_json(name, text)
+    for name in sorted(documents, key=MODELS_FILE.__eq__):
         with replace_file(folder / name) as temporary:
             temporary.write_bytes(documents[name])
     for path in folder.glob("*/*.json"):
         if path.relative_to(folder).as_posix() not in documents:
             path.unlink(missing_ok=True)
+
+
+def _check_json(name: str, text: bytes) -> None:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"the copy of the documents has the file {name!r}, which is not valid JSON") from None
 
 
 shared_copy = DocumentsCopy()

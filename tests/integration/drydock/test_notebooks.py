@@ -84,6 +84,27 @@ def test_a_notebook_instance_goes_through_sagemaker_s_states(drydock: Any) -> No
     create_notebook(drydock, "states")
 
 
+def test_list_has_the_filters_of_repositories_and_lifecycle_configurations(drydock: Any) -> None:
+    fields = {
+        "LifecycleConfigName": "stop-at-night",
+        "DefaultCodeRepository": "https://git.example/main",
+        "AdditionalCodeRepositories": ["https://git.example/more"],
+    }
+    create_notebook(drydock, "filtered", **fields)
+    create_notebook(drydock, "filtered-plain")
+
+    def list_names(**filters: str) -> list[str]:
+        response = drydock.client("sagemaker").list_notebook_instances(NameContains="filtered", **filters)
+        return [item["NotebookInstanceName"] for item in response["NotebookInstances"]]
+
+    assert list_names() == ["filtered", "filtered-plain"]
+    assert list_names(NotebookInstanceLifecycleConfigNameContains="at-night") == ["filtered"]
+    assert list_names(NotebookInstanceLifecycleConfigNameContains="at-noon") == []
+    assert list_names(DefaultCodeRepositoryContains="main") == ["filtered"]
+    assert list_names(AdditionalCodeRepositoryEquals="https://git.example/more") == ["filtered"]
+    assert list_names(AdditionalCodeRepositoryEquals="https://git.example") == []
+
+
 def test_cpu_is_0_until_a_request_simulates_use(drydock: Any) -> None:
     create_notebook(drydock, "busy")
     assert read_cpu(drydock, "busy") == 0.0

@@ -5,6 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.parse
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +69,60 @@ def test_a_type_or_region_without_prices_has_no_history(drydock: Any) -> None:
 def test_wrong_prices_are_refused_and_none_is_stored(drydock: Any) -> None:
     prices = [[BEGIN.isoformat(), 0.1], [(BEGIN + HOUR).isoformat(), -1.0]]
     refusal = drydock.send_refused_command("spot-prices", instance_type="c5.2xlarge", region="us-east-1", prices=prices)
-    assert refusal == (400, "a price must be a number of US dollars above 0, not '-1.0'")
+    assert refusal == (400, "a price must be a number of US dollars from 0.000001 to 1e+06, not -1.0")
     assert list_prices(drydock, "c5.2xlarge") == []
+
+
+FILTERS = [
+    ({"InstanceTypes": ["r5.large", "r5.large"]}, 2),
+    ({"InstanceTypes": ["r5.large"], "Filters": [{"Name": "instance-type", "Values": ["c5.large"]}]}, 0),
+    ({"AvailabilityZone": "us-east-1a", "Filters": [{"Name": "availability-zone", "Values": ["us-east-1b"]}]}, 0),
+    ({"Filters": [{"Name": "instance-type", "Values": ["r5.*", "r5.?large"]}]}, 3),
+    ({"Filters": [{"Name": "instance-type", "Values": ["r5.?large"]}]}, 1),
+    ({"Filters": [{"Name": "instance-type", "Values": ["r5*"]}, {"Name": "spot-price", "Values": ["0.2*"]}]}, 1),
+    ({"Filters": [{"Name": "instance-type", "Values": ["r5*"]}, {"Name": "timestamp", "Values": ["2026-03-02T01*"]}]},
+     1),
+    ({"InstanceTypes": ["r5.large"], "StartTime": BEGIN + 9 * HOUR, "EndTime": BEGIN}, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "count"), FILTERS)
+def test_parameters_and_filters_select_together(drydock: Any, fields: dict[str, Any], count: int) -> None:
+    set_prices(drydock, "r5.large", [(BEGIN, 0.1), (BEGIN + HOUR, 0.2)])
+    set_prices(drydock, "r5.xlarge", [(BEGIN, 0.3)])
+    request = {"StartTime": BEGIN, "EndTime": BEGIN + 10 * HOUR, **fields}
+    history = drydock.client("ec2").describe_spot_price_history(**request)["SpotPriceHistory"]
+    assert len(history) == count
+
+
+WRONG_VALUES = [
+    ({"MaxResults": "0"}, "InvalidParameterValue"),
+    ({"MaxResults": "-1"}, "InvalidParameterValue"),
+    ({"MaxResults": "many"}, "InvalidParameterValue"),
+    ({"NextToken": "LTM="}, "InvalidNextToken"),  # -3
+    ({"NextToken": "IDJfMCA="}, "InvalidNextToken"),  # " 2_0 "
+    ({"NextToken": "none"}, "InvalidNextToken"),
+    ({"NextToken": "\u00fc"}, "InvalidNextToken"),
+    ({"StartTime": "yesterday"}, "InvalidParameterValue"),
+    ({"EndTime": "99999-01-01"}, "InvalidParameterValue"),
+    ({"StartTime": "0001-01-01T00:00:00+23:59"}, "InvalidParameterValue"),
+    ({"StartTime": "1e400"}, "InvalidParameterValue"),
+    ({"DryRun": "true"}, "DryRunOperation"),
+    ({"Filter.1.Name": "colour", "Filter.1.Value.1": "red"}, "InvalidParameterValue"),
+]
+
+
+@pytest.mark.parametrize(("fields", "code"), WRONG_VALUES)
+def test_wrong_values_are_refused_as_by_ec2(drydock: Any, fields: dict[str, str], code: str) -> None:
+    """The requests are sent as no client would: boto3 checks times and numbers itself."""
+    scope = "Credential=x/20250101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"
+    values = {"Action": "DescribeSpotPriceHistory", "Version": "2016-11-15", **fields}
+    headers = {"Authorization": f"AWS4-HMAC-SHA256 {scope}"}
+    request = urllib.request.Request(drydock.url, urllib.parse.urlencode(values).encode(), headers)
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(request)
+    assert 400 <= raised.value.code < 500
+    assert f"<Code>{code}</Code>" in raised.value.read().decode()
 
 
 def test_command_sets_the_prices_of_a_file(drydock: Any, tmp_path: Path) -> None:

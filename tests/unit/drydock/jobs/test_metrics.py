@@ -1,9 +1,9 @@
 """Test FinalMetricDataList."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from drydock.jobs.metrics import FinalMetrics, read_series
+from drydock.jobs.metrics import FinalMetrics, parse_series
 from drydock.jobs.record import Record, TrialOf
 from drydock.jobs.training.job import TrainingJob
 
@@ -12,9 +12,10 @@ DEFINITIONS = [{"Name": "auc", "Regex": r"auc=(\S+)"}, {"Name": "none", "Regex":
 
 
 def test_last_value_of_a_metric_is_final() -> None:
-    metrics = FinalMetrics(DEFINITIONS, {})
-    for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
-        metrics.update_from_line(line, MOMENT)
+    metrics = FinalMetrics({})
+    metrics.update("auc", ["0.5", "0.6", "high", "nan", "inf", None], MOMENT)
+    metrics.update("none", [], MOMENT)
+    metrics.update("auc", ["0.9"], MOMENT - timedelta(seconds=1))  # an earlier line of another host
     assert {name: value for name, (value, _) in metrics.last_values.items()} == {"auc": 0.6}
 
 
@@ -31,9 +32,7 @@ def test_metrics_have_the_order_of_their_definitions(make_job: Callable[..., Tra
 
 
 def test_series_has_all_values_and_says_which_are_not_finite() -> None:
-    lines = ("auc=0.5 auc=0.6", "loss", "auc=high", "auc=nan", "auc=inf", "auc=0.5")
-    assert read_series(r"auc=(\S+)", lines) == [0.5, 0.6, None, None, 0.5]
-    assert read_series("loss", lines) == []  # the expression has no group
+    assert parse_series(["0.5", "0.6", "high", "nan", "inf", None, "0.5"]) == [0.5, 0.6, None, None, 0.5]
 
 
 def test_trial_stores_the_values_of_its_objective_and_other_jobs_store_none(

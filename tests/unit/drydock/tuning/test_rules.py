@@ -37,6 +37,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (build_integers(MinValue="1.5"), "MinValue '1.5' is not an integer"),
     (build_numbers(MaxValue="one"), "MaxValue 'one' is not a finite number"),
     (build_numbers(MaxValue="inf"), "MaxValue 'inf' is not a finite number"),
+    (build_numbers(MinValue="-1e308", MaxValue="1e308"), "MinValue -1e+308 and MaxValue 1e+308 are too far apart"),
     (build_numbers(MinValue="0", ScalingType="Logarithmic"), "needs a MinValue greater than 0, not 0"),
     (build_integers(MinValue="0", ScalingType="Logarithmic"), "needs a MinValue greater than 0, not 0"),
     (build_numbers(ScalingType="ReverseLogarithmic"), "needs a range within 0 <= x < 1"),

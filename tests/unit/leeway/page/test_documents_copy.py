@@ -15,6 +15,7 @@ from leeway.page.errors import MissingDocumentError
 from moto import mock_aws
 
 from pipelines.errors import SpecError
+from pipelines.status.documents.message import SCHEMA_VERSION
 from pipelines.status.documents_copy import upload_documents
 
 URI = "s3://leeway/leeway/status/documents.zip"
@@ -128,6 +129,50 @@ def test_file_that_is_no_document_is_refused_and_nothing_is_unpacked(name: str, 
     with pytest.raises(ValueError, match="the copy of the documents has the file"):
         unpack(file.getvalue(), tmp_path)
     assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    ("documents", "text"),
+    [
+        ({}, "lacks models.json"),
+        ({"models/boats.json": "{}"}, "lacks models.json"),
+        ({"models.json": "{}", "models/boats.json": '{"schema_ver'}, "'models/boats.json', which is not valid JSON"),
+        ({"models.json": "[" * 100_000}, "'models.json', which is not valid JSON"),
+    ],
+)
+def test_incomplete_copy_changes_nothing(documents: dict[str, str], text: str, tmp_path: Path) -> None:
+    write_documents(tmp_path, "boats")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in documents.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match=text):
+        unpack(file.getvalue(), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == before
+
+
+def test_large_object_is_not_read(
+    s3: Any, use_home: UseHome, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(documents_copy, "MAX_BYTES", 10)
+    write_documents(use_home("server"), "boats")
+    s3.put_object(Bucket="leeway", Key="leeway/status/documents.zip", Body=b"x" * 11)
+    DocumentsCopy().refresh()
+    assert "it has 11 bytes, more than 10" in caplog.text and list_models() == ["boats"]
+
+
+def test_document_of_another_version_or_nested_too_deep_is_not_shown(use_home: UseHome) -> None:
+    assert documents.SCHEMA_VERSION == SCHEMA_VERSION
+    folder = use_home("server")
+    write_documents(folder, "boats")
+    assert list_models() == ["boats"], "the negative control"
+    (folder / "models.json").write_text('{"schema_version": 2, "modelle": []}')
+    with pytest.raises(MissingDocumentError, match=r"models\.json has version 2, and this page reads version 1"):
+        list_models()
+    (folder / "models.json").write_text("[" * 100_000)
+    with pytest.raises(MissingDocumentError, match="is damaged"):
+        list_models()
 
 
 def test_too_large_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,3 +124,13 @@ def test_hours_have_the_mean_of_the_zones_that_have_a_price():
     assert prices.hour == MONDAY + 3 * HOUR
     assert prices.usd_h == pytest.approx((0.1, 0.2, 0.2, 0.5))
     assert tabulate_hours(changes, MONDAY).usd_h == ()
+
+
+@pytest.mark.parametrize("usd_h", [0.0, -0.1, float("nan"), float("inf")])
+def test_a_price_that_is_no_price_is_ignored(usd_h):
+    now = MONDAY + WEEKS_H * HOUR
+    changes = [PriceChange("a", MONDAY + index * HOUR, 0.1 if index % 50 else usd_h) for index in range(WEEKS_H)]
+    prices = tabulate_hours(changes, now)
+    assert set(prices.usd_h) == {0.1}
+    assert decide_start(prices, Start(now + HOUR, 3_600), now).is_start
+    assert tabulate_hours([PriceChange("a", MONDAY, usd_h)], now).usd_h == ()

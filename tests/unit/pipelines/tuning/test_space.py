@@ -9,6 +9,11 @@ from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.space import Range, contains, list_grid_values
 
 WRONG_ITEMS: dict[str, tuple[Any, str]] = {
+    "too wide": ({"low": -1e308, "high": 1e308}, "low -1e.308 and high 1e.308 are too far apart"),
+    "too fine": ({"low": 0, "high": 1, "step": 1e-300}, "step 1e-300 divides the range into more than 1,000,000,000"),
+    "large int": ({"low": 0, "high": 2.0**70, "type": "int"}, "an int is at most 9,007,199,254,740,992"),
+    "equal as texts": (["1", 1], "a value occurs twice"),
+    "equal as numbers": (["1.0", 1], "a value occurs twice"),
     "low is high": ({"low": 1, "high": 1}, "low 1 must be less than high 1"),
     "low above high": ({"low": 2, "high": 1}, "low 2 must be less than high 1"),
     "log from zero": ({"low": 0, "high": 1, "log": True}, "log needs a low of more than 0"),
@@ -39,6 +44,12 @@ def test_an_empty_space_and_a_reserved_name_are_refused() -> None:
         PlanSpec(space={"folds": [1, 2]})
 
 
+@pytest.mark.parametrize("name", ["", "a b", "--eta", "a,b", "a\nb", "a" * 257])
+def test_a_name_that_is_no_argument_of_a_script_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="is not a name of a hyperparameter"):
+        PlanSpec(space={name: [1, 2]})
+
+
 def test_right_items_are_accepted() -> None:
     """This is the negative control."""
     items: dict[str, Any] = {
@@ -46,6 +57,9 @@ def test_right_items_are_accepted() -> None:
         "eta": {"low": 0.01, "high": 0.3, "log": True},
         "booster": ["gbtree", "dart"],
         "seed": [1, 2],
+        "reg-lambda.1": ["1", "1.5", "x"],
+        "wide": {"low": -(2**53), "high": 2**53, "type": "int"},
+        "fine": {"low": 0, "high": 1, "step": 1e-6},
     }
     space = PlanSpec(space=items).space
     assert space["max_depth"] == Range(low=3, high=10, type="int") and space["booster"] == ["gbtree", "dart"]
