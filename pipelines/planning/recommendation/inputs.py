@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from pipelines.errors import DataError, SpecError
-from pipelines.instances.catalogue import list_instances
+from pipelines.instances.catalogue import Instance, list_instances
 from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
@@ -89,8 +90,21 @@ def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, row
             f"no price is known in {', '.join(inputs.regions)}{day}.",
             f"Run python -m pipelines prices refresh --region {inputs.regions[0]}",
         )
-    is_neuron_allowed = any("trn" in pattern or "inf" in pattern for pattern in inputs.allow)
-    return Request(workload, instances, quotes, limits, list_observations(rows), is_neuron_allowed)
+    neuron_types = _list_neuron_types(workload, instances, inputs.allow)
+    return Request(workload, instances, quotes, limits, list_observations(rows), neuron_types)
+
+
+def _list_neuron_types(workload: Workload, instances: Sequence[Instance], patterns: Sequence[str]) -> frozenset[str]:
+    """Return the types with AWS's own accelerators that are possible.
+
+    Those are all of them if past jobs ran on such a type; else those that a pattern names explicitly: a pattern that
+    matches nothing else, such as ml.trn1.*. The pattern ml.* matches them, but says nothing about the training.
+    """
+    neuron_types = {instance.name for instance in instances if instance.device and instance.device.is_neuron}
+    if workload.is_neuron:
+        return frozenset(neuron_types)
+    matches = [{one.name for one in instances if fnmatchcase(one.name, pattern)} for pattern in patterns]
+    return frozenset().union(*(names for names in matches if names <= neuron_types))
 
 
 def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:

@@ -60,6 +60,11 @@ class MeasuredWorkload:
         """The number of instances of the past jobs: how a script scales to more was not measured."""
         return (self.count,)
 
+    @property
+    def is_neuron(self) -> bool:
+        """Whether past jobs ran on AWS's own accelerators."""
+        return bool(self.base.device and self.base.device.is_neuron)
+
     def describe(self) -> str:
         """Return a sentence that describes the workload."""
         use = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.costs.charges import HOUR_S, format_usd
@@ -39,7 +39,7 @@ class Request:
         quotes: region to instance type to its quote.
         limits: deadline and budget.
         observations: past jobs with their predictions, oldest first.
-        is_neuron_allowed: whether types with Trainium are possible: the training needs the AWS Neuron SDK.
+        neuron_types: types with AWS's own accelerators that are possible: the training needs the AWS Neuron SDK.
     """
 
     workload: Workload
@@ -47,7 +47,7 @@ class Request:
     quotes: Mapping[str, Mapping[str, Quote]]
     limits: Limits = NO_LIMITS
     observations: Sequence[Observation] = ()
-    is_neuron_allowed: bool = False
+    neuron_types: Collection[str] = ()
 
 
 def recommend(request: Request) -> Recommendation:
@@ -99,7 +99,7 @@ def _examine(
     find_correction: Corrector,
 ) -> Exclusion | list[Option]:
     """Return the options with an instance type that are within the limits, or why there is none."""
-    if instance.device and instance.device.is_neuron and not request.is_neuron_allowed:
+    if instance.device and instance.device.is_neuron and instance.name not in request.neuron_types:
         text = f"its {instance.accelerator} needs the AWS Neuron SDK: name it with --allow if the training has it"
         return Exclusion(instance.name, region, "neuron", text)
     estimates, misfit = _estimate_counts(request.workload, instance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -81,6 +80,10 @@ class Workload(Protocol):
     def counts(self) -> tuple[int, ...]:
         """Numbers of instances that are possible."""
 
+    @property
+    def is_neuron(self) -> bool:
+        """Whether it is known that the training has the AWS Neuron SDK, so that AWS's own accelerators are possible."""
+
     def describe(self) -> str:
         """Return a sentence that describes the workload."""
 
@@ -91,9 +94,3 @@ class Workload(Protocol):
 def format_machines(instance_type: str, count: int) -> str:
     """Format a number of instances: "2 x ml.g5.xlarge", or only the type for one."""
     return instance_type if count == 1 else f"{count} x {instance_type}"
-
-
-def list_candidates(instances: Iterable[Instance], counts: Iterable[int]) -> list[Candidate]:
-    """List each number of each instance type."""
-    numbers = sorted(set(counts))
-    return [Candidate(instance, count) for instance in instances for count in numbers]

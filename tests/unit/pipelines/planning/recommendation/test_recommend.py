@@ -152,7 +152,7 @@ def test_trainium_needs_to_be_named() -> None:
     request = Request(LanguageModelWorkload(1e9, 1e8), instances, {"r": {"ml.trn1.32xlarge": make_quote(20)}})
     refused = recommend(request).exclusions[0]
     assert refused.kind == "neuron" and "AWS Neuron SDK" in refused.reason
-    assert recommend(replace(request, is_neuron_allowed=True)).options
+    assert recommend(replace(request, neuron_types={"ml.trn1.32xlarge"})).options
 
 
 def test_past_jobs_correct_the_time_and_the_cost() -> None:
