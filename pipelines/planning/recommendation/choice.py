@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -15,10 +15,10 @@ from pipelines.planning.recommendation.language_model import LanguageModelWorklo
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline
 from pipelines.planning.recommendation.measured import measure
 from pipelines.planning.recommendation.options import Option, Recommendation
+from pipelines.planning.recommendation.past_jobs import Row
 from pipelines.planning.recommendation.recommend import recommend, require_option
 from pipelines.planning.recommendation.workloads import Basis, Workload
 
-Row = Mapping[str, Any]
 WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method", "precision": "precision"} | {
     name: name for name in ("sequence", "optimizer")
 }

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Any
 
 from pipelines.costs.charges import HOUR_S
 from pipelines.instances.catalogue import get_family
 from pipelines.planning.recommendation.correction import Observation
-from pipelines.planning.recommendation.measured import find_type, get_subject, is_usable, measure
+from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.past_jobs import Row, find_type, get_subject, is_usable, read_figure
 from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate
 
-Row = Mapping[str, Any]
 MAX_EARLIER = 20
 """Number of earlier jobs of a model from which a past job is predicted."""
 
@@ -52,21 +51,22 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
 
 def _predict(row: Row, earlier: Sequence[Row]) -> tuple[float | None, float | None, Basis]:
     """Return the uncorrected prediction of a job's time and cost, and its basis; None for what is not known."""
-    if row.get("uncorrected_s"):
+    stored_s = read_figure(row, "uncorrected_s")
+    if stored_s:
         basis: Basis = next((name for name in BASES if name == row.get("prediction_basis")), "formula")
-        return row["uncorrected_s"], row.get("uncorrected_usd"), basis
+        return stored_s, read_figure(row, "uncorrected_usd"), basis
     instance = find_type(row)
     if not earlier or instance is None:
         return None, None, "measured"
-    estimate = measure(earlier, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"] or 1)))
+    estimate = measure(earlier, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"])))
     if not isinstance(estimate, Estimate):
         return None, None, "measured"
     share = 1 - _find_saving(earlier) if row["spot"] else 1.0
-    usd_h = (row["price_usd_h"] or 0.0) * (row["instance_count"] or 1) * share
+    usd_h = (read_figure(row, "price_usd_h") or 0.0) * row["instance_count"] * share
     return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None, estimate.basis
 
 
 def _find_saving(rows: Iterable[Row]) -> float:
     """Return the median saving by spot of jobs; 0 if none ran on spot."""
-    savings = [row["saving"] for row in rows if row["spot"] and row["saving"] is not None]
-    return median(savings) if savings else 0.0
+    savings = [read_figure(row, "saving") for row in rows if row["spot"]]
+    return median([saving for saving in savings if saving is not None] or [0.0])

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import Instance, list_instances
 from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
-from pipelines.planning.recommendation.measured import measure, select_rows
+from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.past_jobs import Row, select_rows
 from pipelines.planning.recommendation.quotes import read_quotes
 from pipelines.planning.recommendation.recommend import Request
 from pipelines.planning.recommendation.workloads import Workload
 
-Row = Mapping[str, Any]
 MAX_COUNT = 64
 SIZE_OPTIONS = {
     **{"tokens": "--tokens", "method": "--method", "precision": "--precision", "sequence": "--sequence"},

@@ -8,14 +8,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from pipelines.costs.charges import HOUR_S, Price
 from pipelines.costs.price_sources.price_list import SOURCE, request_type_prices
 from pipelines.costs.price_sources.price_tables import API_VALUE, PRICES_VARIABLE, PlanTerm, require_no_api
 from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
+from pipelines.planning.recommendation.past_jobs import Row, has_figures, read_figure
 
-Row = Mapping[str, Any]
 MIN_HOURS = 1.0
 """Hours of training on spot from which the rate of interruptions is estimated."""
 
@@ -87,12 +86,12 @@ def build_quote(
     price: Price, rows: Sequence[Row], table_saving: float | None, plans: Mapping[PlanTerm, Price]
 ) -> Quote:
     """Build the quote of an instance type from its price, its rows of the ledger, and the saving of the tables."""
-    spot_rows = [row for row in rows if row["spot"] and row["training_s"] and row["on_demand_usd"]]
+    spot_rows = [row for row in rows if row["spot"] and has_figures(row) and row["on_demand_usd"]]
     ledger_saving = None
     if spot_rows:
         ledger_saving = 1 - sum(row["cost_usd"] for row in spot_rows) / sum(row["on_demand_usd"] for row in spot_rows)
     hours = sum(row["training_s"] * row["instance_count"] for row in spot_rows) / HOUR_S
-    waits = [row["first_capacity_s"] for row in rows if row["first_capacity_s"] is not None]
+    waits = [wait_s for row in rows if (wait_s := read_figure(row, "first_capacity_s")) is not None]
     saving = table_saving if ledger_saving is None else min(max(0.0, ledger_saving), 0.99)
     table_source = "tables of prices" if table_saving is not None else ""
     return Quote(

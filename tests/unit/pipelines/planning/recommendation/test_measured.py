@@ -6,7 +6,8 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import find_instance
-from pipelines.planning.recommendation.measured import MeasuredWorkload, measure, select_rows
+from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
+from pipelines.planning.recommendation.past_jobs import select_rows
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
 from tests.tools.ledger_rows import make_row
 
