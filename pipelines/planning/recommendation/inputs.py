@@ -13,7 +13,7 @@ from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.measured import measure
-from pipelines.planning.recommendation.past_jobs import Row, select_rows
+from pipelines.planning.recommendation.past_jobs import Row, select_rows, select_until
 from pipelines.planning.recommendation.quotes import read_quotes
 from pipelines.planning.recommendation.recommend import Request
 from pipelines.planning.recommendation.workloads import Workload
@@ -42,7 +42,7 @@ class PlanInputs:
         regions: AWS regions.
         allow: patterns of the instance types that are possible; empty: all.
         max_instances: largest number of instances.
-        as_of: use only prices of this day or of an earlier one.
+        as_of: use only prices of this day or of an earlier one, and jobs that had ended on it.
     """
 
     regions: Sequence[str]
@@ -74,7 +74,8 @@ def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Re
     """
     if inputs.max_instances is not None and not 1 <= inputs.max_instances <= MAX_COUNT:
         raise SpecError(f"--max-instances must be from 1 to {MAX_COUNT}, not {inputs.max_instances}.")
-    return assemble_request(build_workload(inputs, rows), inputs, limits, rows)
+    known_rows = select_until(rows, inputs.as_of)
+    return assemble_request(build_workload(inputs, known_rows), inputs, limits, known_rows)
 
 
 def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
@@ -121,7 +122,8 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
                 raise SpecError(
                     f"{option} has no effect beside --like.", "Past jobs are the measure: give one of both."
                 )
-        return measure(find_rows(inputs.like, rows), inputs.like)
+        until = f" until {inputs.as_of}" if inputs.as_of else ""
+        return measure(find_rows(inputs.like, rows), f"{inputs.like}{until}")
     if inputs.tokens is None or inputs.parameters is None:
         raise SpecError("--tokens is missing.", "Give the tokens of all epochs together, such as --tokens 1e9.")
     most = inputs.max_instances or COUNTS[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,6 +62,19 @@ def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
     """
     by_model = [row for row in rows if row["model"] == name]
     return by_model or [row for row in rows if row["name"] == name]
+
+
+def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
+    """Return the rows of the jobs that had ended on a day, in UTC; all rows if it is None.
+
+    A job that still ran on that day is left out: a plan that was made then could not know its time and its cost.
+    """
+    moments = [row.get("ended") or row["created"] for row in rows]
+    return [
+        row
+        for row, moment in zip(rows, moments, strict=True)
+        if day is None or (moment and moment.astimezone(dt.UTC).date() <= day)
+    ]
 
 
 def count_gaps(rows: Sequence[Row]) -> str:
