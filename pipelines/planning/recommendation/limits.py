@@ -11,8 +11,6 @@ from pipelines.errors import SpecError
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
 UNIT_S = {"m": 60, "min": 60, "h": 3_600, "d": 86_400}
-MAX_S = 28 * 86_400
-"""Longest training of SageMaker, seconds (28 days)."""
 MAX_USD = 1e9
 
 

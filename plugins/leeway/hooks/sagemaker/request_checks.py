@@ -12,8 +12,6 @@ from botocore.model import Shape
 from botocore.validate import ParamValidator
 
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
-MAX_RUN_S = 28 * 24 * 3_600
-"""SageMaker's limit of MaxRuntimeInSeconds."""
 MAX_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
 TASK_FIELDS = (
