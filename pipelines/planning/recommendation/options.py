@@ -69,6 +69,11 @@ class Option:
         return (self.wait_s or 0.0) + self.seconds
 
     @property
+    def high_finish_s(self) -> float:
+        """Seconds until the end if all goes badly, with the usual wait, as far as it is known."""
+        return (self.wait_s or 0.0) + self.high_s
+
+    @property
     def machines(self) -> str:
         """Short text: "2 x ml.g5.xlarge spot"."""
         return f"{format_machines(self.instance_type, self.count)} {self.market}"
@@ -90,6 +95,8 @@ class Exclusion:
     """Number of instances that would fit; None if that is not known."""
     nearest: Option | None = None
     """The option of this type that is nearest to the limits; None if it cannot run at all."""
+    remedy: str = ""
+    """What would make that option fit; empty if the limits say it."""
 
 
 @dataclass(frozen=True)
@@ -135,20 +142,15 @@ class Recommendation:
 
     def describe_nearest(self) -> str:
         """Say what would fit if nothing is within the limits."""
-        nearest = [entry.nearest for entry in self.exclusions if entry.nearest]
-        in_time = [option for option in nearest if self.limits.is_in_time(option.finish_s)]
-        in_budget = [option for option in nearest if self.limits.is_in_budget(option.cost_usd)]
-        if in_time:
-            best = min(in_time, key=lambda option: option.cost_usd)
+        nearest = [(entry.nearest, entry) for entry in self.exclusions if entry.nearest]
+        over_budget = [pair for pair in nearest if pair[1].kind == "budget"]
+        if over_budget:
             begin = "The" if self.limits.deadline_s is None else "Within the deadline, the"
-            return f"{begin} cheapest is {best.describe()}."
-        if in_budget:
-            best = min(in_budget, key=lambda option: option.finish_s)
-            begin = "The" if self.limits.budget_usd is None else "Within the budget, the"
-            return f"{begin} fastest is {best.describe()}."
-        if nearest:
-            best = min(nearest, key=lambda option: option.finish_s)
-            return f"The fastest is {best.describe()}."
+            return f"{begin} cheapest is {_describe_nearest(min(over_budget, key=lambda pair: pair[0].cost_usd))}"
+        late = [pair for pair in nearest if pair[1].kind == "deadline" and self.limits.is_in_budget(pair[0].cost_usd)]
+        if late or nearest:
+            begin = "The" if self.limits.budget_usd is None or not late else "Within the budget, the"
+            return f"{begin} fastest is {_describe_nearest(min(late or nearest, key=lambda pair: pair[0].finish_s))}"
         return _describe_misfits(self.exclusions)
 
     def to_record(self) -> dict[str, Any]:
@@ -188,6 +190,12 @@ def _rank_by_cost(option: Option) -> tuple[float, float, float]:
 
 def _to_record(option: Option | None) -> dict[str, Any] | None:
     return {**asdict(option), "finish_s": option.finish_s} if option else None
+
+
+def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
+    """Describe an option that is beyond the limits, and what would help, if the limits do not say it."""
+    option, exclusion = pair
+    return f"{option.describe()}{f'; it {exclusion.reason}' if exclusion.remedy else ''}."
 
 
 def _describe_misfits(exclusions: Sequence[Exclusion]) -> str:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipelines.costs.charges import HOUR_S, format_usd
+from pipelines.costs.charges import HOUR_S
 from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import Instance
+from pipelines.planning.recommendation.checks import apply_limits
 from pipelines.planning.recommendation.correction import (
     Accuracy,
     Correction,
@@ -17,7 +18,7 @@ from pipelines.planning.recommendation.correction import (
     make_corrector,
     measure_accuracy,
 )
-from pipelines.planning.recommendation.limits import Limits, format_duration
+from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.options import Exclusion, Option, Recommendation
 from pipelines.planning.recommendation.quotes import Quote
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, Workload
@@ -114,7 +115,7 @@ def _examine(
             candidate, estimate, region, quote, find_correction(instance.family, estimate.basis)
         )
     ]
-    return _apply_limits(request.limits, options, instance.name, region)
+    return apply_limits(request.limits, options, instance.name, region)
 
 
 def _estimate_counts(workload: Workload, instance: Instance) -> tuple[list[tuple[Candidate, Estimate]], Misfit | None]:
@@ -217,34 +218,3 @@ def _estimate_stretch(option: Option, interruptions_per_h: float) -> float:
     interruptions = Interruptions(interruptions_per_h, CHECKPOINT_S, SAVE_S, RESTART_S)
     spot = estimate_spot_cost(option.seconds, option.count, option.price_usd_h, interruptions)
     return spot.elapsed_s / option.seconds
-
-
-def _apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
-    """Return the options within the limits, with the risk to miss them; without any, why."""
-    allowed = [
-        _add_limit_risks(limits, option)
-        for option in options
-        if limits.is_in_time(option.finish_s) and limits.is_in_budget(option.cost_usd)
-    ]
-    if allowed:
-        return allowed
-    in_time = [option for option in options if limits.is_in_time(option.finish_s)]
-    if in_time:
-        nearest = min(in_time, key=lambda option: option.cost_usd)
-        text = f"costs {format_usd(nearest.cost_usd)} or more within the deadline, over the budget"
-        return Exclusion(name, region, "budget", text, nearest=nearest)
-    nearest = min(options, key=lambda option: option.finish_s)
-    text = f"takes {format_duration(nearest.finish_s)} or more, past the deadline"
-    return Exclusion(name, region, "deadline", text, nearest=nearest)
-
-
-def _add_limit_risks(limits: Limits, option: Option) -> Option:
-    risks = list(option.risks)
-    worst_s = (option.wait_s or 0.0) + option.high_s
-    if not limits.is_in_time(worst_s):
-        risks.append(f"may take {format_duration(worst_s)}, past the deadline")
-    if not limits.is_in_budget(option.high_usd):
-        risks.append(f"may cost {format_usd(option.high_usd)}, over the budget")
-    if option.wait_s is None and limits.deadline_s is not None:
-        risks.append("how long one waits for instances is not known")
-    return replace(option, risks=tuple(risks))
