@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
 from pipelines.costs.charges import format_usd
 from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import list_instances
+from pipelines.planning.recommendation.choices import Choice, Training
+from pipelines.planning.recommendation.first_choice import choose_first
 from pipelines.planning.recommendation.inputs import PlanInputs, assemble_request
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline
 from pipelines.planning.recommendation.measured import measure
-from pipelines.planning.recommendation.options import Option, Recommendation
+from pipelines.planning.recommendation.options import Market, Option, Recommendation
 from pipelines.planning.recommendation.past_jobs import Row
 from pipelines.planning.recommendation.recommend import recommend, require_option
-from pipelines.planning.recommendation.workloads import Basis, Workload
+from pipelines.planning.recommendation.workloads import Workload
 
 WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method", "precision": "precision"} | {
     name: name for name in ("sequence", "optimizer")
@@ -25,41 +26,8 @@ WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method",
 """Key of a workload to the field of `LanguageModelWorkload`."""
 
 
-class Training(Protocol):
-    """A training that is about to start; `ChooseInstanceSpec` describes each field."""
-
-    instance_types: list[str]
-    region: str
-    instance_count: int
-    spot: bool
-    deadline: str
-    budget_usd: float | None
-    model: str
-    dag_id: str
-    task_id: str
-    workload: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The chosen type; the fields are those of `ChooseInstanceResult`."""
-
-    instance_type: str
-    instance_types: tuple[str, ...]
-    instance_choice: str
-    predicted_s: float | None = None
-    predicted_usd: float | None = None
-    uncorrected_s: float | None = None
-    uncorrected_usd: float | None = None
-    prediction_basis: Basis | None = None
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the fields with their values."""
-        return asdict(self)
-
-
 def choose(training: Training, rows: Sequence[Row], now: dt.datetime) -> Choice:
-    """Choose the cheapest allowed type within the limits; the first allowed one if nothing is known of the training.
+    """Choose the cheapest allowed type within the limits; the first that may start if nothing is known of the training.
 
     Args:
         training: what is about to start.
@@ -71,20 +39,26 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime) -> Choice:
         DataError: no allowed type fits the limits; the error says what would. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
-    limits = Limits(parse_deadline(training.deadline, now), training.budget_usd)
+    limits = Limits(
+        deadline_s=parse_deadline(training.deadline, now),
+        budget_usd=training.budget_usd,
+        max_run_s=training.max_run_s,
+        max_wait_s=training.max_wait_s if training.spot else None,
+    )
     instances = list_instances("training", training.instance_types)
     if not instances:
         raise SpecError(f"SageMaker trains on none of {', '.join(training.instance_types)}.")
     try:
         workload = _build_workload(training, rows)
     except DataError as error:
-        return _choose_first(training, error.message)
+        return choose_first(training, limits, rows, error.message)
     if training.instance_count not in workload.counts:
         past = " or ".join(map(str, workload.counts))
-        return _choose_first(training, f"past jobs ran on {past} instance(s), not on {training.instance_count}")
-    inputs = PlanInputs([training.region], allow=training.instance_types)
-    recommendation = _select_market(recommend(assemble_request(workload, inputs, limits, rows)), training)
-    return _build_choice(recommendation, require_option(recommendation), workload)
+        reason = f"past jobs ran on {past} instance(s), not on {training.instance_count}"
+        return choose_first(training, limits, rows, reason)
+    request = assemble_request(workload, PlanInputs([training.region], allow=training.instance_types), limits, rows)
+    market: Market = "spot" if training.spot else "on demand"
+    return _build_choice(recommend(replace(request, market=market)), workload)
 
 
 def _is_own(training: Training, row: Row) -> bool:
@@ -120,40 +94,33 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
     )
 
 
-def _choose_first(training: Training, reason: str) -> Choice:
-    """Return the first allowed type, because nothing is known about the training."""
-    names = [instance.name for pattern in training.instance_types for instance in list_instances("training", [pattern])]
-    types = tuple(dict.fromkeys(names))
-    return Choice(types[0], types, f"{types[0]}: the first of the allowed types, because {reason.rstrip('.')}")
-
-
-def _select_market(recommendation: Recommendation, training: Training) -> Recommendation:
-    """Keep the options of the market on which the training runs.
+def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
+    """Build the choice of the cheapest option.
 
     If the saving by spot is not known for one of the types, all are compared by their costs on demand: a type with an
     unknown saving would else never be tried.
     """
-    spot = {option.instance_type for option in recommendation.options if option.market == "spot"}
-    on_demand = {option.instance_type for option in recommendation.options if option.market == "on demand"}
-    market = "spot" if training.spot and on_demand <= spot else "on demand"
-    options = tuple(option for option in recommendation.options if option.market == market)
-    return replace(recommendation, options=options)
-
-
-def _build_choice(recommendation: Recommendation, best: Option, workload: Workload) -> Choice:
-    types = dict.fromkeys([best.instance_type, *(option.instance_type for option in recommendation.options)])
-    reason = (
-        f"{best.instance_type}: the cheapest of {len(types)} that fit, about {format_duration(best.finish_s)} and "
-        f"{format_usd(best.cost_usd)} {best.market}, {recommendation.limits.describe()}; "
-        f"{len(recommendation.exclusions)} left out; by {workload.describe()}"
-    )
+    by_type = {option.instance_type: option for option in recommendation.options}
+    if not all(option.is_cost_known for option in recommendation.options):
+        comparable = (replace(option, cost_usd=option.on_demand_usd) for option in recommendation.options)
+        recommendation = replace(recommendation, options=tuple(sorted(comparable, key=lambda option: option.cost_usd)))
+    best = by_type[require_option(recommendation).instance_type]
+    types = tuple(dict.fromkeys([best.instance_type, *(option.instance_type for option in recommendation.options)]))
     return Choice(
         best.instance_type,
-        tuple(types),
-        reason,
-        round(best.seconds, 3),
-        round(best.cost_usd, 6),
-        round(best.uncorrected_s, 3),
-        round(best.uncorrected_usd, 6),
-        best.basis,
+        types,
+        f"{best.instance_type}: the cheapest of {len(types)} that fit, about {format_duration(best.finish_s)} and "
+        f"{_describe_cost(best)}, {recommendation.limits.describe()}; "
+        f"{len(recommendation.exclusions)} left out; by {workload.describe()}",
+        predicted_s=round(best.seconds, 3),
+        predicted_usd=round(best.cost_usd, 6) if best.is_cost_known else None,
+        uncorrected_s=round(best.uncorrected_s, 3),
+        uncorrected_usd=round(best.uncorrected_usd, 6) if best.is_cost_known else None,
+        prediction_basis=best.basis,
     )
+
+
+def _describe_cost(option: Option) -> str:
+    if option.is_cost_known:
+        return f"{format_usd(option.cost_usd)} {option.market}"
+    return f"at most {format_usd(option.cost_usd)} {option.market} (the saving is not known)"

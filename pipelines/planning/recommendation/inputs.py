@@ -90,18 +90,23 @@ def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, row
             f"no price is known in {', '.join(inputs.regions)}{day}.",
             f"Run python -m pipelines prices refresh --region {inputs.regions[0]}",
         )
-    neuron_types = _list_neuron_types(workload, instances, inputs.allow)
+    neuron_types = list_neuron_types(instances, inputs.allow, workload.is_neuron)
     return Request(workload, instances, quotes, limits, list_observations(rows), neuron_types)
 
 
-def _list_neuron_types(workload: Workload, instances: Sequence[Instance], patterns: Sequence[str]) -> frozenset[str]:
+def list_neuron_types(
+    instances: Sequence[Instance], patterns: Sequence[str], is_proven: bool = False
+) -> frozenset[str]:
     """Return the types with AWS's own accelerators that are possible.
 
-    Those are all of them if past jobs ran on such a type; else those that a pattern names explicitly: a pattern that
-    matches nothing else, such as ml.trn1.*. The pattern ml.* matches them, but says nothing about the training.
+    Args:
+        instances: instance types.
+        patterns: patterns of types. One that matches only such types, such as ml.trn1.*, names them explicitly. The
+            pattern ml.* matches them, but says nothing about the training.
+        is_proven: whether it is known that the training has the AWS Neuron SDK: then all such types are possible.
     """
     neuron_types = {instance.name for instance in instances if instance.device and instance.device.is_neuron}
-    if workload.is_neuron:
+    if is_proven:
         return frozenset(neuron_types)
     matches = [{one.name for one in instances if fnmatchcase(one.name, pattern)} for pattern in patterns]
     return frozenset().union(*(names for names in matches if names <= neuron_types))

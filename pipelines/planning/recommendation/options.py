@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from pipelines.costs.charges import format_usd
+from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.planning.recommendation.correction import Accuracy
 from pipelines.planning.recommendation.limits import Limits, format_duration
 from pipelines.planning.recommendation.workloads import Basis, Reason, format_machines
@@ -30,9 +30,10 @@ class Option:
         low_s: time if all goes well.
         high_s: time if all goes badly.
         uncorrected_s: the prediction of the formula, without correction.
-        wait_s: usual wait for instances; None if it is not known.
+        wait_s: usual wait for instances, on spot again after each interruption; None if it is not known.
         cost_usd: cost at the most likely time, USD.
         high_usd: cost at `high_s`, USD.
+        is_cost_known: whether the saving by spot is known; if not, the costs are those on demand, the highest ones.
         uncorrected_usd: cost at `uncorrected_s`, USD.
         price_usd_h: on-demand price, USD per instance and hour.
         price_date: date of the price.
@@ -60,6 +61,7 @@ class Option:
     price_source: str
     plan_usd: dict[str, float | None] = field(default_factory=dict)
     basis: Basis = "formula"
+    is_cost_known: bool = True
     setup: str = ""
     risks: tuple[str, ...] = ()
 
@@ -72,6 +74,11 @@ class Option:
     def high_finish_s(self) -> float:
         """Seconds until the end if all goes badly, with the usual wait, as far as it is known."""
         return (self.wait_s or 0.0) + self.high_s
+
+    @property
+    def on_demand_usd(self) -> float:
+        """Cost of the most likely time at the price on demand, USD."""
+        return self.price_usd_h * self.count * self.seconds / HOUR_S
 
     @property
     def machines(self) -> str:

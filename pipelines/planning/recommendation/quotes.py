@@ -28,7 +28,9 @@ class Quote:
         spot_saving: share, 0 to 1, by which spot is cheaper.
         spot_source: where the saving comes from.
         interruptions_per_h: interruptions of an instance in an hour, from the ledger.
-        wait_s: median wait for instances, from the ledger, seconds.
+        spot_h: hours of an instance on spot from which they were counted.
+        wait_s: median wait for instances on demand, from the ledger, seconds.
+        spot_wait_s: the same on spot.
         plans: term of a savings plan to its price.
     """
 
@@ -36,7 +38,9 @@ class Quote:
     spot_saving: float | None = None
     spot_source: str = ""
     interruptions_per_h: float | None = None
+    spot_h: float = 0.0
     wait_s: float | None = None
+    spot_wait_s: float | None = None
     plans: Mapping[PlanTerm, Price] = field(default_factory=dict)
 
 
@@ -91,7 +95,6 @@ def build_quote(
     if spot_rows:
         ledger_saving = 1 - sum(row["cost_usd"] for row in spot_rows) / sum(row["on_demand_usd"] for row in spot_rows)
     hours = sum(row["training_s"] * row["instance_count"] for row in spot_rows) / HOUR_S
-    waits = [wait_s for row in rows if (wait_s := read_figure(row, "first_capacity_s")) is not None]
     saving = table_saving if ledger_saving is None else min(max(0.0, ledger_saving), 0.99)
     table_source = "tables of prices" if table_saving is not None else ""
     return Quote(
@@ -99,6 +102,15 @@ def build_quote(
         spot_saving=saving,
         spot_source=f"{len(spot_rows)} past spot job(s)" if ledger_saving is not None else table_source,
         interruptions_per_h=sum(row["interruptions"] for row in spot_rows) / hours if hours >= MIN_HOURS else None,
-        wait_s=median(waits) if waits else None,
+        spot_h=hours,
+        wait_s=_find_wait_s(rows, is_spot=False),
+        spot_wait_s=_find_wait_s(rows, is_spot=True),
         plans=plans,
     )
+
+
+def _find_wait_s(rows: Sequence[Row], is_spot: bool) -> float | None:
+    """Return the median wait for instances on spot, or on demand; None if no row has it. The two do not compare."""
+    waits = [read_figure(row, "first_capacity_s") for row in rows if row["spot"] is is_spot]
+    known_waits = [wait_s for wait_s in waits if wait_s is not None]
+    return median(known_waits) if known_waits else None

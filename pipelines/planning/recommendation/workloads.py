@@ -11,7 +11,9 @@ Basis = Literal["formula", "measured", "scaled"]
 """What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. Each has
 errors of its own, and is corrected by its own."""
 BASES: tuple[Basis, ...] = get_args(Basis)
-Reason = Literal["memory", "accelerator", "neuron", "architecture", "unknown", "price", "run", "deadline", "budget"]
+Reason = Literal[
+    "memory", "accelerator", "neuron", "architecture", "unknown", "price", "spot", "run", "deadline", "budget"
+]
 """Kind of reason for which instances are left out."""
 
 

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.description import get_job_name, is_live
 from leeway.hooks.training.fields import TrainingFields
-from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, read_choice
+from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, LONGEST_TRAINING_S, read_choice
 
 if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
@@ -91,6 +91,8 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str
             "region": task.hook.conn_region_name or "us-east-1",
             "instance_count": task.parse_count_field("instance_count"),
             "spot": fields.spot,
+            "max_run_s": task.parse_count_field("max_run_s", LONGEST_TRAINING_S),
+            "max_wait_s": task.parse_count_field("max_wait_s"),
             "deadline": str(fields.deadline or ""),
             "budget_usd": budget_usd,
             "model": fields.model,

@@ -95,14 +95,39 @@ def test_interruptions_make_spot_longer_and_dearer() -> None:
     calm, rough = (
         next(option for option in plan(quote=quote).options if option.market == "spot")
         for quote in (
-            {"spot_saving": 0.6, "interruptions_per_h": 0.0},
+            {"spot_saving": 0.6, "interruptions_per_h": 0.0, "spot_h": 100.0},
             {"spot_saving": 0.6, "interruptions_per_h": 1.0},
         )
     )
     assert rough.seconds > 1.1 * calm.seconds and rough.cost_usd > 1.1 * calm.cost_usd
     assert any("at least one interruption with" in risk for risk in rough.risks)
+    assert any("no interruption in 100 h" in risk for risk in calm.risks)
     never = plan(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0})
     assert {option.market for option in never.options} == {"on demand"}, "it would never end"
+
+
+def test_only_the_options_of_a_market() -> None:
+    known = {"spot_saving": 0.6, "wait_s": 0.0, "spot_wait_s": 600.0, "interruptions_per_h": 0.5}
+    on_demand, spot = plan(quote=known, market="on demand"), plan(quote=known, market="spot")
+    assert {option.market for option in on_demand.options} == {"on demand"}
+    assert {option.market for option in spot.options} == {"spot"} and all(one.is_cost_known for one in spot.options)
+    unknown = plan(market="spot")
+    assert {option.market for option in unknown.options} == {"spot"}
+    assert not any(option.is_cost_known for option in unknown.options)
+    assert [option.cost_usd for option in unknown.options] == [option.cost_usd for option in plan().options]
+    never = plan(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0}, market="spot")
+    assert not never.options and {entry.kind for entry in never.exclusions} == {"price", "spot"}
+    assert any("would hardly advance on spot" in entry.reason for entry in never.exclusions)
+
+
+def test_each_market_has_its_own_wait_and_spot_waits_again_after_an_interruption() -> None:
+    quote = {"spot_saving": 0.6, "wait_s": 5.0, "spot_wait_s": 600.0}
+    calm = {option.market: option for option in plan(quote=quote).options if option.instance_type == "ml.m5.2xlarge"}
+    assert (calm["on demand"].wait_s, calm["spot"].wait_s) == (5, 600)
+    rough = plan(quote=quote | {"interruptions_per_h": 0.5}, market="spot").options
+    option = next(option for option in rough if option.instance_type == "ml.m5.2xlarge")
+    interruptions = option.seconds / 3_600 * 0.5
+    assert option.wait_s == pytest.approx(600 * (1 + interruptions), rel=0.01)
 
 
 def test_the_usual_wait_counts_for_the_deadline() -> None:
@@ -182,10 +207,10 @@ def test_quotes_learn_from_the_ledger() -> None:
     rows = [make_row(n, spot=True, saving=0.7, interruptions=1, first_capacity_s=60.0 * n) for n in range(1, 4)]
     quote = build_quote(price, [*rows, make_row(9), make_row(10, training_s=0, spot=True)], 0.5, {})
     assert quote.spot_saving == pytest.approx(0.7) and quote.spot_source == "3 past spot job(s)"
-    assert quote.interruptions_per_h == pytest.approx(1) and quote.wait_s == 120
+    assert quote.interruptions_per_h == pytest.approx(1) and (quote.wait_s, quote.spot_wait_s) == (None, 120)
     table = build_quote(price, [make_row(9)], 0.5, {})
     assert (table.spot_saving, table.spot_source) == (0.5, "tables of prices")
-    assert table.interruptions_per_h is None and table.wait_s is None
+    assert table.interruptions_per_h is None and table.spot_wait_s is None
     assert build_quote(price, [], None, {}).spot_saving is None
     short = [make_row(1, spot=True, training_s=60, interruptions=1)]
     assert build_quote(price, short, None, {}).interruptions_per_h is None, "a minute is no evidence"
