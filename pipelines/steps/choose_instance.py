@@ -59,7 +59,7 @@ class ChooseInstanceResult(Result):
     predicted_usd: float | None = None
     """Predicted cost, USD; none if the saving by spot is not known."""
     uncorrected_s: float | None = None
-    """Predicted training time before past jobs corrected it, seconds."""
+    """Predicted training time before past jobs corrected it, without work that interruptions repeat, seconds."""
     uncorrected_usd: float | None = None
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None

@@ -10,7 +10,14 @@ from pipelines.costs.charges import HOUR_S
 from pipelines.instances.catalogue import get_family
 from pipelines.planning.recommendation.correction import Observation
 from pipelines.planning.recommendation.measured import measure
-from pipelines.planning.recommendation.past_jobs import Row, find_type, get_subject, is_usable, read_figure
+from pipelines.planning.recommendation.past_jobs import (
+    Row,
+    compute_work_s,
+    find_type,
+    get_subject,
+    is_usable,
+    read_figure,
+)
 from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate
 
 MAX_EARLIER = 20
@@ -39,7 +46,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
                     model=subject,
                     family=get_family(row["instance_type"]),
                     predicted_s=predicted_s,
-                    actual_s=float(row["training_s"]),
+                    actual_s=compute_work_s(row),
                     predicted_usd=predicted_usd,
                     actual_usd=row["cost_usd"] or None,
                     basis=basis,

@@ -13,6 +13,7 @@ from pipelines.errors import DataError
 from pipelines.instances.catalogue import Instance
 from pipelines.planning.recommendation.past_jobs import (
     Row,
+    compute_work_s,
     count_gaps,
     find_type,
     get_subject,
@@ -39,7 +40,7 @@ class MeasuredWorkload:
         model: name of the model.
         base: instance type of the past jobs.
         count: number of instances of the past jobs.
-        seconds: median of their training times, seconds.
+        seconds: median of their training times without the work that interruptions undid, seconds.
         jobs: number of the past jobs.
         busy_vcpus: mean number of busy vCPUs of an instance.
         memory_gib: highest memory of an instance.
@@ -200,7 +201,7 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     assert instance
     machine = (newest["instance_type"], newest["instance_count"])
     jobs = [row for row in usable_rows if (row["instance_type"], row["instance_count"]) == machine][-MAX_JOBS:]
-    times = [float(row["training_s"]) for row in jobs]
+    times = [compute_work_s(row) for row in jobs]
     middle = median(times)
     return MeasuredWorkload(
         model=get_subject(newest),
@@ -221,7 +222,7 @@ def _measure_machines(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
     """Return the median time of the newest jobs on each type and number of instances."""
     times: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in rows:
-        times[row["instance_type"], int(row["instance_count"])].append(float(row["training_s"]))
+        times[row["instance_type"], int(row["instance_count"])].append(compute_work_s(row))
     return {machine: median(seconds[-MAX_JOBS:]) for machine, seconds in times.items()}
 
 

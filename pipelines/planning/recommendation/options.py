@@ -29,7 +29,7 @@ class Option:
         seconds: most likely training time, corrected by past jobs, with repeated work after interruptions.
         low_s: time if all goes well.
         high_s: time if all goes badly.
-        uncorrected_s: the prediction of the formula, without correction.
+        uncorrected_s: the prediction without correction, and without repeated work.
         wait_s: usual wait for instances, on spot again after each interruption; None if it is not known.
         cost_usd: cost at the most likely time, USD.
         high_usd: cost at `high_s`, USD.

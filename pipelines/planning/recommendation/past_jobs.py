@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
 from pipelines.errors import SpecError
 from pipelines.instances.catalogue import Instance, find_instance
 
@@ -37,6 +38,23 @@ def is_usable(row: Row) -> bool:
     """Return whether a row is a completed training with all of its figures, on a known instance type."""
     is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
     return is_training and row["status"] == "Completed" and has_figures(row) and find_type(row) is not None
+
+
+def compute_work_s(row: Row) -> float:
+    """Return the seconds of a usable training without the work that interruptions undid.
+
+    A training on spot is predicted as this time, made longer by the interruptions that are expected. With TrainingTime,
+    which has the repeated work, they would count twice; and a training on demand repeats nothing. All jobs count, not
+    only those without an interruption: those are the shorter ones, and where spot is scarce there are none. Restarts
+    stay in it, a few minutes each.
+
+    `lost_s` counts only if the script reported its start after each interruption: else, all work so far counts as lost,
+    though a checkpoint may have been restored. Then the whole time is returned: rather too long than too short.
+    """
+    training_s, lost_s = float(row["training_s"]), read_figure(row, "lost_s") or 0.0
+    restarts = sum(read_figure(row, column) or 0 for column in RESTORE_COLUMNS)
+    is_known = restarts >= row["interruptions"] and lost_s < training_s
+    return training_s - lost_s if is_known else training_s
 
 
 def find_type(row: Row) -> Instance | None:
