@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pipelines.costs.charges import format_usd
 from pipelines.errors import DataError, SpecError
@@ -24,6 +26,8 @@ WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method",
     name: name for name in ("sequence", "optimizer")
 }
 """Key of a workload to the field of `LanguageModelWorkload`."""
+NUMBERS = ("params", "tokens", "sequence")
+"""Keys of a workload whose values are numbers."""
 
 
 def choose(training: Training, rows: Sequence[Row], now: dt.datetime) -> Choice:
@@ -83,15 +87,32 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
     missing_keys = [name for name in ("params", "tokens") if name not in training.workload]
     if missing_keys:
         raise SpecError(f"workload: {missing_keys[0]} is missing.", 'For example {"params": 7e9, "tokens": 1e9}.')
-    values = {field: training.workload[name] for name, field in WORKLOAD_KEYS.items() if name in training.workload}
-    for name in {"parameters", "tokens", "sequence"} & values.keys():
-        try:
-            values[name] = int(values[name]) if name == "sequence" else float(values[name])
-        except (TypeError, ValueError):
-            raise SpecError(f"workload: {name} {values[name]!r} is not a number.") from None
+    values: dict[str, Any] = {
+        WORKLOAD_KEYS[name]: _parse_number(name, value) if name in NUMBERS else value
+        for name, value in training.workload.items()
+    }
     return LanguageModelWorkload(
         **values, model=training.model or f"{training.dag_id}.{training.task_id}", counts=(training.instance_count,)
     )
+
+
+def _parse_number(name: str, value: Any) -> float:
+    """Return a number of a workload. The text of a number is one, too, because templates render to texts.
+
+    Raises:
+        SpecError: it is not a finite number, or a sequence is not whole. A retry cannot help.
+    """
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise SpecError(f"workload: {name} {value!r} is not a number.", "Write it as 7e9 or 7000000000.")
+    if name != "sequence":
+        return number
+    if number != int(number):
+        raise SpecError(f"workload: sequence {value!r} is not a whole number.", "It is a number of tokens.")
+    return int(number)
 
 
 def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:

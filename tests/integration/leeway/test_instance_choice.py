@@ -146,7 +146,10 @@ def test_nothing_that_fits_fails_without_a_retry(drydock, project, make_spot_tas
         ({"instance_type": "ml.m5.large"}, "deadline of the task train has no effect without instance_type='auto'"),
         ({"workload": {"parms": 1}}, "workload: unknown key parms"),
         ({"workload": {"params": 7e9}}, "workload: tokens is missing"),
-        ({"workload": {"params": "big", "tokens": 1}}, "'big' is not a number"),
+        ({"workload": {"params": "big", "tokens": 1}}, "workload: params 'big' is not a number"),
+        ({"workload": "7e9"}, "workload of the task train must be a mapping .*: it is '7e9'"),
+        ({"instance_types": "ml.m5.large"}, r"instance_types of the task train must be a list, .* is 'ml\.m5\.large'"),
+        ({"instance_types": 5}, "instance_types of the task train must be a list, .*: it is 5"),
     ],
 )
 def test_wrong_fields_are_one_clear_line(fields, message, drydock, project, make_spot_task, context):

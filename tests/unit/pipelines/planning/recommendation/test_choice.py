@@ -132,7 +132,7 @@ def test_another_number_of_instances_was_not_measured() -> None:
 
 def test_the_size_of_a_language_model() -> None:
     types = ["ml.g5.xlarge", "ml.g5.12xlarge", "ml.g5.48xlarge"]
-    workload = {"params": 7e9, "tokens": "1e8"}
+    workload = {"params": "7e9", "tokens": "1e8", "sequence": "2048.0"}  # templates render to texts
     choice = run([], instance_types=types, workload=workload, instance_count=3)
     assert choice.instance_type == "ml.g5.12xlarge" and choice.prediction_basis == "formula"
     assert "ml.g5.xlarge" not in choice.instance_types, "3 x 24 GB do not hold 112 GB"
@@ -154,6 +154,13 @@ def test_patterns_and_their_order() -> None:
         ({"deadline": "2026-11-27"}, "is in the past"),
         ({"workload": {"params": 7e9, "tokens": 1e9, "sequence": "long"}}, "sequence 'long' is not a number"),
         ({"workload": {"tokens": 1e9}}, "workload: params is missing"),
+        ({"workload": {"params": "nan", "tokens": 1e9}}, "workload: params 'nan' is not a number"),
+        ({"workload": {"params": "7 billion", "tokens": 1e9}}, "workload: params '7 billion' is not a number"),
+        ({"workload": {"params": 7e9, "tokens": True}}, "workload: tokens True is not a number"),
+        ({"workload": {"params": 7e9, "tokens": None}}, "workload: tokens None is not a number"),
+        ({"workload": {"params": 7e9, "tokens": 1e9, "sequence": 2048.5}}, "sequence 2048.5 is not a whole number"),
+        ({"workload": {"params": 7e9, "tokens": "-1"}}, "tokens must be a positive number"),
+        ({"workload": {"params": 7e9, "tokens": 1e9, "method": ["lora"]}}, "method must be one of full, lora"),
     ],
 )
 def test_wrong_input(fields: dict[str, Any], message: str) -> None:
