@@ -18,7 +18,7 @@ from pipelines.planning.recommendation.language_model import LanguageModelWorklo
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline
 from pipelines.planning.recommendation.measured import measure
 from pipelines.planning.recommendation.options import Market, Option, Recommendation
-from pipelines.planning.recommendation.past_jobs import Row
+from pipelines.planning.recommendation.past_jobs import Row, is_trial
 from pipelines.planning.recommendation.recommend import recommend, require_option
 from pipelines.planning.recommendation.workloads import Workload
 
@@ -67,7 +67,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime) -> Choice:
 
 def _is_own(training: Training, row: Row) -> bool:
     if training.model:
-        return bool(row["model"] == training.model)
+        return bool(row["model"] == training.model and not is_trial(row))
     return bool((row["dag_id"], row["task_id"]) == (training.dag_id, training.task_id))
 
 

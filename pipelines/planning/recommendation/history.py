@@ -15,6 +15,7 @@ from pipelines.planning.recommendation.past_jobs import (
     compute_work_s,
     find_type,
     get_subject,
+    is_trial,
     is_usable,
     read_figure,
 )
@@ -28,7 +29,8 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     """List the past trainings with their predictions, oldest first.
 
     A job that was planned has its prediction in the ledger. For another one, the prediction is what the earlier jobs of
-    its model would have given. The first job of a model has none. Rows with gaps are left out.
+    its model would have given. The first job of a model has none. Rows with gaps, and
+    trials of a tuning, are left out.
 
     Args:
         rows: rows of the ledger, oldest first.
@@ -36,7 +38,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     earlier: dict[str, list[Row]] = defaultdict(list)
     observations = []
     for row in rows:
-        if not is_usable(row):
+        if not is_usable(row) or is_trial(row):
             continue
         subject = get_subject(row)
         predicted_s, predicted_usd, basis = _predict(row, earlier[subject])

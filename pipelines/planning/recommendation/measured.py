@@ -162,11 +162,11 @@ class MeasuredWorkload:
     def _scale_by_peak(
         self, base: float | None, other: float | None, share: float | None
     ) -> tuple[float, float, float]:
-        """Scale the time by the peaks of the GPUs; a GPU that was hardly busy is no faster than before."""
+        """Scale the time by the peaks of the GPUs. If a GPU was hardly busy, or that is not known, none is faster."""
         ratio = base / other if base and other else 1.0
         if ratio > 1:
             return ratio, 1.0, ratio
-        if share is None or share >= BUSY_SHARE:
+        if share is not None and share >= BUSY_SHARE:
             return math.sqrt(ratio), ratio, 1.0
         return 1.0, ratio, 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from pipelines.instances.catalogue import Instance, find_instance
 
 Row = Mapping[str, Any]
 TRAINING_ARN = ":training-job/"
+TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
+"""Name that SageMaker gives a trial: that of its tuning job, a number, and a digest."""
 POSITIVE = ("training_s", "instance_count")
 NOT_NEGATIVE = ("interruptions", "cost_usd", "on_demand_usd")
 """Columns that a row needs: a row with a gap in one of them may have others, and says nothing."""
@@ -38,6 +41,11 @@ def is_usable(row: Row) -> bool:
     """Return whether a row is a completed training with all of its figures, on a known instance type."""
     is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
     return is_training and row["status"] == "Completed" and has_figures(row) and find_type(row) is not None
+
+
+def is_trial(row: Row) -> bool:
+    """Return whether a row is a trial of a tuning: on a part of the data, it takes another time than a training."""
+    return TRIAL_NAME.fullmatch(str(row["name"])) is not None
 
 
 def compute_work_s(row: Row) -> float:
@@ -72,13 +80,13 @@ def get_subject(row: Row) -> str:
 
 
 def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
-    """Return the rows of the trainings of a model, or of one job, oldest first.
+    """Return the rows of the trainings of a model, without the trials of its tunings, or of one job, oldest first.
 
     Args:
         rows: rows of the ledger.
         name: name of a model or of a job.
     """
-    by_model = [row for row in rows if row["model"] == name]
+    by_model = [row for row in rows if row["model"] == name and not is_trial(row)]
     return by_model or [row for row in rows if row["name"] == name]
 
 

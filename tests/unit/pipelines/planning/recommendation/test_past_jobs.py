@@ -72,3 +72,17 @@ def test_a_figure_that_is_not_known_breaks_no_plan(column: str, value: Any) -> N
         figures = (option.seconds, option.low_s, option.high_s, option.cost_usd, option.high_usd, option.finish_s)
         assert all(0 < figure < math.inf for figure in figures), option
     assert recommendation.accuracy and recommendation.accuracy.raw_error < 0.01
+
+
+def test_trials_of_a_tuning_are_no_trainings_of_the_model() -> None:
+    """A trial trains on a part of the window, by other hyperparameters. Its name is that which SageMaker gives it."""
+    trials = [make_row(n, name=f"flights-tune-x-1-{n:03d}-0a1b2c3d", training_s=60, **USE) for n in range(10, 16)]
+    rows = [make_row(n, **USE) for n in range(3)] + trials
+    recommendation = plan(rows)
+    assert recommendation.workload.startswith("flights: 3 past job(s) of 3,600 s")
+    assert recommendation.accuracy and recommendation.accuracy.jobs == 2
+    spec = {"instance_types": ["ml.m5.2xlarge"], "region": "us-east-1", "model": "flights"}
+    assert choose(ChooseInstanceSpec.parse(spec, "test"), rows, NOW).predicted_s == 3_600
+    assert choose(ChooseInstanceSpec.parse(spec, "test"), trials, NOW).predicted_s is None
+    inputs = PlanInputs(["us-east-1"], like=trials[0]["name"], allow=["ml.m5.*"])
+    assert "1 past job(s) of 60 s" in build_request(inputs, Limits(), rows).workload.describe(), "one trial by its name"
