@@ -75,7 +75,7 @@ def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.ledger import Ledger
-    from pipelines.planning.recommendation.choice import choose
+    from pipelines.planning.recommendation.choice.choose import choose
 
     choice = choose(spec, Ledger.open().read_rows(), dt.datetime.now(dt.UTC))
     log.info("instance type: %s", choice.instance_choice)

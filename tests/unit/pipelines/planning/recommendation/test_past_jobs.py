@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.planning.recommendation.choice import choose
+from pipelines.planning.recommendation.choice.choose import choose
 from pipelines.planning.recommendation.inputs import PlanInputs, build_request
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.past_jobs import is_usable

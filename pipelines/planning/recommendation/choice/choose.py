@@ -11,8 +11,8 @@ from typing import Any
 from pipelines.costs.charges import format_usd
 from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import list_instances
-from pipelines.planning.recommendation.choices import Choice, Training
-from pipelines.planning.recommendation.first_choice import choose_first
+from pipelines.planning.recommendation.choice.first_type import choose_first
+from pipelines.planning.recommendation.choice.training import Choice, Training
 from pipelines.planning.recommendation.inputs import PlanInputs, assemble_request
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.costs.charges import format_usd
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import Instance, list_instances
-from pipelines.planning.recommendation.choices import Choice, Training
+from pipelines.planning.recommendation.choice.training import Choice, Training
 from pipelines.planning.recommendation.inputs import list_neuron_types
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.past_jobs import Row
