@@ -85,9 +85,10 @@ def _add_risks(limits: Limits, option: Option) -> Option:
         for check in _list_checks(limits)
         if check.measure_high and check.measure_high(option) > check.limit
     ]
+    has_limit_risk = bool(risks)
     if option.wait_s is None and (limits.deadline_s is not None or limits.max_wait_s is not None):
         risks.append("how long one waits for instances is not known")
-    return replace(option, risks=(*option.risks, *risks))
+    return replace(option, risks=(*option.risks, *risks), has_limit_risk=has_limit_risk)
 
 
 def _check_longest_training() -> Check:

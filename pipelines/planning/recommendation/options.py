@@ -42,6 +42,7 @@ class Option:
         basis: what the prediction comes from.
         setup: how the training runs: sharding, batch.
         risks: what can go wrong, in sentences.
+        has_limit_risk: whether it is beyond a limit if all goes badly; `risks` says which one.
     """
 
     instance_type: str
@@ -64,6 +65,7 @@ class Option:
     is_cost_known: bool = True
     setup: str = ""
     risks: tuple[str, ...] = ()
+    has_limit_risk: bool = False
 
     @property
     def finish_s(self) -> float:
@@ -190,9 +192,14 @@ def find_front(options: Iterable[Option]) -> list[Option]:
     return front
 
 
-def _rank_by_cost(option: Option) -> tuple[float, float, float]:
-    """Return the key by which the cheapest option is found. Of equal costs, that whose worst case is cheaper wins."""
-    return round(math.log(option.cost_usd) / math.log1p(ROUNDING)), option.high_usd, option.finish_s
+def _rank_by_cost(option: Option) -> tuple[float, bool, float, float]:
+    """Return the key by which the cheapest option is found.
+
+    Of equal costs, one that stays within the limits even if all goes badly wins, and then the one whose worst case is
+    cheaper: a job that is stopped at a limit costs its money for nothing.
+    """
+    cost_step = round(math.log(option.cost_usd) / math.log1p(ROUNDING))
+    return cost_step, option.has_limit_risk, option.high_usd, option.finish_s
 
 
 def _to_record(option: Option | None) -> dict[str, Any] | None:

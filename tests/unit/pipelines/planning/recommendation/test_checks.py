@@ -127,7 +127,9 @@ def test_the_nearest_option_is_the_one_that_meets_most_limits() -> None:
     slow, fast = replace(OPTION, count=1, seconds=9_000, cost_usd=0.1), replace(OPTION, cost_usd=0.4)
     exclusion = apply(Limits(deadline_s=5_000, budget_usd=0.3), slow, fast)
     assert isinstance(exclusion, Exclusion) and (exclusion.kind, exclusion.nearest) == ("budget", fast)
-    assert apply(Limits(deadline_s=5_000), slow, fast) == [replace(fast, risks=("may take 1.7 h, past the deadline",))]
+    assert apply(Limits(deadline_s=5_000), slow, fast) == [
+        replace(fast, risks=("may take 1.7 h, past the deadline",), has_limit_risk=True)
+    ]
 
 
 def test_risks() -> None:

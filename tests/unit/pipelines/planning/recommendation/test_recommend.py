@@ -50,6 +50,17 @@ def test_the_cheapest_within_the_deadline_and_the_fastest_within_the_budget() ->
     assert {entry.kind for entry in poor.exclusions} == {"price", "budget"}
 
 
+def test_of_equal_costs_the_one_that_stays_within_the_limits_at_worst_is_the_cheapest() -> None:
+    base = plan().options[0]
+    slow, quick = replace(base, high_usd=2.0), replace(base, instance_type="ml.m5.4xlarge", high_usd=3.0)
+    free = replace(plan(), options=(slow, quick))
+    assert free.cheapest == slow
+    risky = replace(slow, has_limit_risk=True)
+    assert replace(free, options=(risky, quick)).cheapest == quick
+    assert replace(free, options=(risky, replace(quick, has_limit_risk=True))).cheapest == risky
+    assert replace(free, options=(risky, replace(quick, cost_usd=2 * risky.cost_usd))).cheapest == risky
+
+
 def test_the_front_has_no_option_that_another_one_beats() -> None:
     options = plan(quote={"spot_saving": 0.6}).options
     front = find_front(options)
