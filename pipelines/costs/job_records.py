@@ -16,6 +16,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """Group of CloudWatch Logs with the logs of training jobs."""
 KINDS = ("Training", "Processing", "Transform")
 """Kinds of jobs that are billed, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
+LONGEST_TRAINING_S = 28 * 86_400
+"""SageMaker's limit of MaxRuntimeInSeconds of a training job, seconds: 28 days."""
 TUNING_KIND = "HyperParameterTuning"
 """Kind of a tuning job. It is not billed itself, but the training jobs that it starts."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")

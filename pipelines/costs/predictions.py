@@ -20,7 +20,7 @@ class Prediction(BaseModel):
     predicted_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Predicted cost, USD."""
     uncorrected_s: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Predicted training time before past jobs corrected it, seconds."""
+    """Predicted training time before past jobs corrected it, without work that interruptions repeat, seconds."""
     uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from pipelines.costs.job_records import LONGEST_TRAINING_S
 from pipelines.errors import SpecError
 from pipelines.planning.spot_prices import HOUR, RISE, WEEK_H, HourlyPrices, WeeklyCourse
 
@@ -20,8 +21,6 @@ Criterion = Literal["price", "risk"]
 """What has to be low: the expected price of the run, or the risk of an interruption."""
 MIN_SAVING = 0.01
 """Smallest saving for which the start waits, as a share of the price; of a risk, the smallest difference."""
-MAX_RUN = dt.timedelta(days=28)
-"""Longest run of a training job of SageMaker."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Start:
         Raises:
             SpecError: a value is out of range. A retry cannot help.
         """
-        if not 0 < self.duration_s <= MAX_RUN.total_seconds():
+        if not 0 < self.duration_s <= LONGEST_TRAINING_S:
             raise SpecError(
                 f"duration_s must be more than 0 and at most 28 days, not {self.duration_s:g}.",
                 "Give the expected seconds of the training.",

@@ -1,4 +1,4 @@
-"""Choose the instance type of a training among those that are allowed: the cheapest within the deadline and the budget.
+"""Choose the instance type of a training among those that are allowed: the cheapest that is within all limits.
 
 What past jobs of the model took and used decides, or the size of a language model. Nothing is started.
 """
@@ -20,17 +20,21 @@ class ChooseInstanceSpec(Spec):
     model_field: ClassVar[str] = ""  # a job may train a model that has no parameters here
 
     instance_types: list[str] = Field(min_length=1)
-    """Types that are allowed, or patterns such as ml.m5.*; the first one is used if nothing is known."""
+    """Types that are allowed, or patterns such as ml.m5.*; the first that may start is used if nothing is known."""
     region: str
     """AWS region in which the training runs."""
     instance_count: int = Field(1, ge=1)
     """Number of instances."""
     spot: bool = True
     """Whether the training runs on managed spot."""
+    max_run_s: int | None = Field(None, ge=1)
+    """Seconds of training after which the job is stopped; none: not before SageMaker's 28 days."""
+    max_wait_s: int | None = Field(None, ge=1)
+    """Seconds from its creation after which a spot job is stopped; none: no limit."""
     deadline: str = ""
     """When it must have ended: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Highest cost, USD; none: no limit."""
+    """Highest cost, USD; none: no limit. With `max_run_s`, that of the worst case, as the operator requires it."""
     model: str = ""
     """Model that is trained, whose past jobs are the measure."""
     dag_id: str = ""
@@ -53,9 +57,9 @@ class ChooseInstanceResult(Result):
     predicted_s: float | None = None
     """Predicted training time, seconds; none if nothing is known about the training."""
     predicted_usd: float | None = None
-    """Predicted cost, USD."""
+    """Predicted cost, USD; none if the saving by spot is not known."""
     uncorrected_s: float | None = None
-    """Predicted training time before past jobs corrected it, seconds."""
+    """Predicted training time before past jobs corrected it, without work that interruptions repeat, seconds."""
     uncorrected_usd: float | None = None
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None
@@ -71,7 +75,7 @@ def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.ledger import Ledger
-    from pipelines.planning.recommendation.choice import choose
+    from pipelines.planning.recommendation.choice.choose import choose
 
     choice = choose(spec, Ledger.open().read_rows(), dt.datetime.now(dt.UTC))
     log.info("instance type: %s", choice.instance_choice)

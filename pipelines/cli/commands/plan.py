@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.options import JsonOption, parse_day
-from pipelines.cli.prices import AsOfOption, list_regions
+from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.system.log import log
@@ -38,6 +38,12 @@ AllowOption = Annotated[
     list[str] | None, typer.Option(help="Instance types or patterns such as ml.g5.*, separated by commas.")
 ]
 MaxInstancesOption = Annotated[int | None, typer.Option(help="Largest number of instances (default: 8).")]
+PlanDayOption = Annotated[
+    str,
+    typer.Option(
+        "--as-of", metavar="YYYY-MM-DD", help="Plan as on that day: by prices until then, and jobs that had ended."
+    ),
+]
 PngOption = Annotated[str, typer.Option(metavar="FILE", help="Also draw the chart of time and cost.")]
 HtmlOption = Annotated[str, typer.Option(metavar="FILE", help="Also write an HTML page.")]
 
@@ -56,7 +62,7 @@ def run_command(
     regions: PlanRegionsOption = None,
     allow: AllowOption = None,
     max_instances: MaxInstancesOption = None,
-    as_of: AsOfOption = "",
+    as_of: PlanDayOption = "",
     png: PngOption = "",
     html: HtmlOption = "",
     as_json: JsonOption = False,

@@ -27,8 +27,8 @@ class Observation:
     Attributes:
         model: name of the model.
         family: family of the instance type.
-        predicted_s: prediction without any correction, seconds.
-        actual_s: time that the training took, seconds.
+        predicted_s: prediction of this time without any correction, seconds.
+        actual_s: time that the training took, without the work that interruptions undid, seconds.
         predicted_usd: predicted cost without any correction, USD; None if it is not known.
         actual_usd: cost of the job, USD; None if it is not known.
         basis: what the prediction came from.

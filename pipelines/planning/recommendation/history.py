@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Any
 
 from pipelines.costs.charges import HOUR_S
 from pipelines.instances.catalogue import get_family
 from pipelines.planning.recommendation.correction import Observation
-from pipelines.planning.recommendation.measured import find_type, get_subject, is_usable, measure
+from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.past_jobs import (
+    Row,
+    compute_work_s,
+    find_type,
+    get_subject,
+    is_trial,
+    is_usable,
+    read_figure,
+)
 from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate
 
-Row = Mapping[str, Any]
 MAX_EARLIER = 20
 """Number of earlier jobs of a model from which a past job is predicted."""
 
@@ -22,7 +29,8 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     """List the past trainings with their predictions, oldest first.
 
     A job that was planned has its prediction in the ledger. For another one, the prediction is what the earlier jobs of
-    its model would have given. The first job of a model has none. Rows with gaps are left out.
+    its model would have given. The first job of a model has none. Rows with gaps, and
+    trials of a tuning, are left out.
 
     Args:
         rows: rows of the ledger, oldest first.
@@ -30,7 +38,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     earlier: dict[str, list[Row]] = defaultdict(list)
     observations = []
     for row in rows:
-        if not is_usable(row):
+        if not is_usable(row) or is_trial(row):
             continue
         subject = get_subject(row)
         predicted_s, predicted_usd, basis = _predict(row, earlier[subject])
@@ -40,7 +48,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
                     model=subject,
                     family=get_family(row["instance_type"]),
                     predicted_s=predicted_s,
-                    actual_s=float(row["training_s"]),
+                    actual_s=compute_work_s(row),
                     predicted_usd=predicted_usd,
                     actual_usd=row["cost_usd"] or None,
                     basis=basis,
@@ -52,21 +60,22 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
 
 def _predict(row: Row, earlier: Sequence[Row]) -> tuple[float | None, float | None, Basis]:
     """Return the uncorrected prediction of a job's time and cost, and its basis; None for what is not known."""
-    if row.get("uncorrected_s"):
+    stored_s = read_figure(row, "uncorrected_s")
+    if stored_s:
         basis: Basis = next((name for name in BASES if name == row.get("prediction_basis")), "formula")
-        return row["uncorrected_s"], row.get("uncorrected_usd"), basis
+        return stored_s, read_figure(row, "uncorrected_usd"), basis
     instance = find_type(row)
     if not earlier or instance is None:
         return None, None, "measured"
-    estimate = measure(earlier, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"] or 1)))
+    estimate = measure(earlier, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"])))
     if not isinstance(estimate, Estimate):
         return None, None, "measured"
     share = 1 - _find_saving(earlier) if row["spot"] else 1.0
-    usd_h = (row["price_usd_h"] or 0.0) * (row["instance_count"] or 1) * share
+    usd_h = (read_figure(row, "price_usd_h") or 0.0) * row["instance_count"] * share
     return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None, estimate.basis
 
 
 def _find_saving(rows: Iterable[Row]) -> float:
     """Return the median saving by spot of jobs; 0 if none ran on spot."""
-    savings = [row["saving"] for row in rows if row["spot"] and row["saving"] is not None]
-    return median(savings) if savings else 0.0
+    savings = [read_figure(row, "saving") for row in rows if row["spot"]]
+    return median([saving for saving in savings if saving is not None] or [0.0])

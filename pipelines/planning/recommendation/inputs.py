@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from fnmatch import fnmatchcase
 
 from pipelines.errors import DataError, SpecError
-from pipelines.instances.catalogue import list_instances
+from pipelines.instances.catalogue import Instance, list_instances
 from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
-from pipelines.planning.recommendation.measured import measure, select_rows
+from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.past_jobs import Row, select_rows, select_until
 from pipelines.planning.recommendation.quotes import read_quotes
 from pipelines.planning.recommendation.recommend import Request
 from pipelines.planning.recommendation.workloads import Workload
 
-Row = Mapping[str, Any]
 MAX_COUNT = 64
 SIZE_OPTIONS = {
     **{"tokens": "--tokens", "method": "--method", "precision": "--precision", "sequence": "--sequence"},
@@ -42,7 +42,7 @@ class PlanInputs:
         regions: AWS regions.
         allow: patterns of the instance types that are possible; empty: all.
         max_instances: largest number of instances.
-        as_of: use only prices of this day or of an earlier one.
+        as_of: use only prices of this day or of an earlier one, and jobs that had ended on it.
     """
 
     regions: Sequence[str]
@@ -74,7 +74,8 @@ def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Re
     """
     if inputs.max_instances is not None and not 1 <= inputs.max_instances <= MAX_COUNT:
         raise SpecError(f"--max-instances must be from 1 to {MAX_COUNT}, not {inputs.max_instances}.")
-    return assemble_request(build_workload(inputs, rows), inputs, limits, rows)
+    known_rows = select_until(rows, inputs.as_of)
+    return assemble_request(build_workload(inputs, known_rows), inputs, limits, known_rows)
 
 
 def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
@@ -89,8 +90,26 @@ def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, row
             f"no price is known in {', '.join(inputs.regions)}{day}.",
             f"Run python -m pipelines prices refresh --region {inputs.regions[0]}",
         )
-    is_neuron_allowed = any("trn" in pattern or "inf" in pattern for pattern in inputs.allow)
-    return Request(workload, instances, quotes, limits, list_observations(rows), is_neuron_allowed)
+    neuron_types = list_neuron_types(instances, inputs.allow, workload.is_neuron)
+    return Request(workload, instances, quotes, limits, list_observations(rows), neuron_types)
+
+
+def list_neuron_types(
+    instances: Sequence[Instance], patterns: Sequence[str], is_proven: bool = False
+) -> frozenset[str]:
+    """Return the types with AWS's own accelerators that are possible.
+
+    Args:
+        instances: instance types.
+        patterns: patterns of types. One that matches only such types, such as ml.trn1.*, names them explicitly. The
+            pattern ml.* matches them, but says nothing about the training.
+        is_proven: whether it is known that the training has the AWS Neuron SDK: then all such types are possible.
+    """
+    neuron_types = {instance.name for instance in instances if instance.device and instance.device.is_neuron}
+    if is_proven:
+        return frozenset(neuron_types)
+    matches = [{one.name for one in instances if fnmatchcase(one.name, pattern)} for pattern in patterns]
+    return frozenset().union(*(names for names in matches if names <= neuron_types))
 
 
 def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
@@ -108,7 +127,8 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
                 raise SpecError(
                     f"{option} has no effect beside --like.", "Past jobs are the measure: give one of both."
                 )
-        return measure(find_rows(inputs.like, rows), inputs.like)
+        until = f" until {inputs.as_of}" if inputs.as_of else ""
+        return measure(find_rows(inputs.like, rows), f"{inputs.like}{until}")
     if inputs.tokens is None or inputs.parameters is None:
         raise SpecError("--tokens is missing.", "Give the tokens of all epochs together, such as --tokens 1e9.")
     most = inputs.max_instances or COUNTS[-1]

@@ -57,6 +57,11 @@ class LanguageModelWorkload:
     counts: tuple[int, ...] = COUNTS
     model: str = ""
 
+    @property
+    def is_neuron(self) -> bool:
+        """Whether it is known that the training has the AWS Neuron SDK: the size does not say so."""
+        return False
+
     def __post_init__(self) -> None:
         """Check the numbers."""
         require_positive("tokens", self.tokens, MAX_TOKENS)

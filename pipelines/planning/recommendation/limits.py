@@ -7,26 +7,30 @@ import math
 import re
 from dataclasses import dataclass
 
+from pipelines.costs.budgets import TOLERANCE_USD
+from pipelines.costs.charges import compute_worst_case_usd
 from pipelines.errors import SpecError
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
 UNIT_S = {"m": 60, "min": 60, "h": 3_600, "d": 86_400}
-MAX_S = 28 * 86_400
-"""Longest training of SageMaker, seconds (28 days)."""
 MAX_USD = 1e9
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a plan; None: no limit.
+    """The limits of a training; None: no limit. `checks` applies them, and SageMaker's own.
 
     Attributes:
         deadline_s: seconds until the training must be done.
-        budget_usd: highest cost, USD.
+        budget_usd: highest cost, USD. With `max_run_s`, that of the worst case: the operator starts no other job.
+        max_run_s: seconds of training after which the operator's job is stopped.
+        max_wait_s: seconds from its creation after which a spot job is stopped.
     """
 
     deadline_s: float | None = None
     budget_usd: float | None = None
+    max_run_s: float | None = None
+    max_wait_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check the budget.
@@ -37,19 +41,21 @@ class Limits:
         if self.budget_usd is not None and not (0 < self.budget_usd <= MAX_USD and math.isfinite(self.budget_usd)):
             raise SpecError(f"the budget must be more than 0 and at most {MAX_USD:g} USD, not {self.budget_usd:g}.")
 
-    def is_in_time(self, finish_s: float) -> bool:
-        """Return whether an end after so many seconds is within the deadline."""
-        return self.deadline_s is None or finish_s <= self.deadline_s
-
     def is_in_budget(self, cost_usd: float) -> bool:
         """Return whether a cost is within the budget."""
-        return self.budget_usd is None or cost_usd <= self.budget_usd
+        return self.budget_usd is None or cost_usd <= self.budget_usd + TOLERANCE_USD
+
+    def compute_worst_case_usd(self, price_usd_h: float, count: int) -> float:
+        """Compute the highest cost of a job, USD: all of `max_run_s` at the price on demand; 0 without `max_run_s`."""
+        return compute_worst_case_usd(price_usd_h, count, math.ceil(self.max_run_s or 0))
 
     def describe(self) -> str:
         """Return the limits in words."""
         texts = [
             f"done within {format_duration(self.deadline_s)}" if self.deadline_s is not None else "",
             f"at most {self.budget_usd:,.2f} USD" if self.budget_usd is not None else "",
+            f"max_run_s {self.max_run_s:g}" if self.max_run_s is not None else "",
+            f"max_wait_s {self.max_wait_s:g}" if self.max_wait_s is not None else "",
         ]
         return ", ".join(filter(None, texts)) or "no limits"
 

@@ -9,11 +9,19 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from pipelines.errors import DataError, SpecError
-from pipelines.instances.catalogue import Instance, find_instance
+from pipelines.errors import DataError
+from pipelines.instances.catalogue import Instance
+from pipelines.planning.recommendation.past_jobs import (
+    Row,
+    compute_work_s,
+    count_gaps,
+    find_type,
+    get_subject,
+    is_usable,
+    read_figure,
+)
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, format_machines
 
-Row = Mapping[str, Any]
 MAX_JOBS = 5
 """Number of past jobs, the newest ones, from which a workload is measured."""
 BUSY_SHARE = 0.8
@@ -22,7 +30,6 @@ MEMORY_SHARE = 0.8
 """Share of the memory that past peaks may reach, as in the advice about smaller types."""
 SPREAD = 1.25
 """Factor between the most likely time and both ends of its band, for a type whose speed was not measured."""
-TRAINING_ARN = ":training-job/"
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class MeasuredWorkload:
         model: name of the model.
         base: instance type of the past jobs.
         count: number of instances of the past jobs.
-        seconds: median of their training times, seconds.
+        seconds: median of their training times without the work that interruptions undid, seconds.
         jobs: number of the past jobs.
         busy_vcpus: mean number of busy vCPUs of an instance.
         memory_gib: highest memory of an instance.
@@ -59,6 +66,11 @@ class MeasuredWorkload:
     def counts(self) -> tuple[int, ...]:
         """The number of instances of the past jobs: how a script scales to more was not measured."""
         return (self.count,)
+
+    @property
+    def is_neuron(self) -> bool:
+        """Whether past jobs ran on AWS's own accelerators."""
+        return bool(self.base.device and self.base.device.is_neuron)
 
     def describe(self) -> str:
         """Return a sentence that describes the workload."""
@@ -150,11 +162,11 @@ class MeasuredWorkload:
     def _scale_by_peak(
         self, base: float | None, other: float | None, share: float | None
     ) -> tuple[float, float, float]:
-        """Scale the time by the peaks of the GPUs; a GPU that was hardly busy is no faster than before."""
+        """Scale the time by the peaks of the GPUs. If a GPU was hardly busy, or that is not known, none is faster."""
         ratio = base / other if base and other else 1.0
         if ratio > 1:
             return ratio, 1.0, ratio
-        if share is None or share >= BUSY_SHARE:
+        if share is not None and share >= BUSY_SHARE:
             return math.sqrt(ratio), ratio, 1.0
         return 1.0, ratio, 1.0
 
@@ -166,37 +178,6 @@ def _sum_gpu_memory(instance: Instance) -> float | None:
     if not instance.accelerators or instance.accelerator_memory_gib is None:
         return None
     return instance.accelerators * instance.accelerator_memory_gib
-
-
-def get_subject(row: Row) -> str:
-    """Return the name of the model of a row, or of its task if there is no model: by it, jobs are alike."""
-    return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
-
-
-def is_usable(row: Row) -> bool:
-    """Return whether a row of the ledger is a completed training whose time and instance type are known."""
-    is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
-    return is_training and row["status"] == "Completed" and bool(row["training_s"]) and find_type(row) is not None
-
-
-def find_type(row: Row) -> Instance | None:
-    """Return the instance type of a row; None if the catalogue does not know it."""
-    try:
-        instance = find_instance(str(row["instance_type"] or ""))
-    except SpecError:
-        return None
-    return instance if instance.is_known else None
-
-
-def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
-    """Return the rows of the trainings of a model, or of one job, oldest first.
-
-    Args:
-        rows: rows of the ledger.
-        name: name of a model or of a job.
-    """
-    by_model = [row for row in rows if row["model"] == name]
-    return by_model or [row for row in rows if row["name"] == name]
 
 
 def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
@@ -212,7 +193,7 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     usable_rows = [row for row in rows if is_usable(row)]
     if not usable_rows:
         raise DataError(
-            f"the ledger has no completed training of {name} with a time and a known type ({_count_gaps(rows)}).",
+            f"the ledger has no completed training of {name} with a time and a known type ({count_gaps(rows)}).",
             "Give --params and --tokens, or train it once.",
         )
     newest = usable_rows[-1]
@@ -220,12 +201,12 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     assert instance
     machine = (newest["instance_type"], newest["instance_count"])
     jobs = [row for row in usable_rows if (row["instance_type"], row["instance_count"]) == machine][-MAX_JOBS:]
-    times = [float(row["training_s"]) for row in jobs]
+    times = [compute_work_s(row) for row in jobs]
     middle = median(times)
     return MeasuredWorkload(
         model=get_subject(newest),
         base=instance,
-        count=int(newest["instance_count"] or 1),
+        count=int(newest["instance_count"]),
         seconds=middle,
         jobs=len(jobs),
         busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
@@ -241,24 +222,11 @@ def _measure_machines(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
     """Return the median time of the newest jobs on each type and number of instances."""
     times: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in rows:
-        times[row["instance_type"], int(row["instance_count"] or 1)].append(float(row["training_s"]))
+        times[row["instance_type"], int(row["instance_count"])].append(compute_work_s(row))
     return {machine: median(seconds[-MAX_JOBS:]) for machine, seconds in times.items()}
 
 
 def _summarize(jobs: Sequence[Row], column: str, factor: float, summarize: Any) -> float | None:
     """Return a figure of the jobs' use; None if one of them does not have it."""
-    values = [row.get(column) for row in jobs]
+    values = [read_figure(row, column) for row in jobs]
     return None if None in values else float(summarize(values)) * factor
-
-
-def _count_gaps(rows: Sequence[Row]) -> str:
-    """Say how many rows there are, and why they cannot be used."""
-    if not rows:
-        return "no row"
-    completed = [row for row in rows if row["status"] == "Completed"]
-    without_time = sum(not row["training_s"] for row in completed)
-    unknown = sum(find_type(row) is None for row in completed)
-    return (
-        f"{len(rows)} row(s): {len(rows) - len(completed)} not completed, {without_time} without a time, "
-        f"{unknown} on unknown or retired types"
-    )

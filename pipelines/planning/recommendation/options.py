@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from pipelines.costs.charges import format_usd
+from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.planning.recommendation.correction import Accuracy
 from pipelines.planning.recommendation.limits import Limits, format_duration
 from pipelines.planning.recommendation.workloads import Basis, Reason, format_machines
@@ -29,10 +29,11 @@ class Option:
         seconds: most likely training time, corrected by past jobs, with repeated work after interruptions.
         low_s: time if all goes well.
         high_s: time if all goes badly.
-        uncorrected_s: the prediction of the formula, without correction.
-        wait_s: usual wait for instances; None if it is not known.
+        uncorrected_s: the prediction without correction, and without repeated work.
+        wait_s: usual wait for instances, on spot again after each interruption; None if it is not known.
         cost_usd: cost at the most likely time, USD.
         high_usd: cost at `high_s`, USD.
+        is_cost_known: whether the saving by spot is known; if not, the costs are those on demand, the highest ones.
         uncorrected_usd: cost at `uncorrected_s`, USD.
         price_usd_h: on-demand price, USD per instance and hour.
         price_date: date of the price.
@@ -41,6 +42,7 @@ class Option:
         basis: what the prediction comes from.
         setup: how the training runs: sharding, batch.
         risks: what can go wrong, in sentences.
+        has_limit_risk: whether it is beyond a limit if all goes badly; `risks` says which one.
     """
 
     instance_type: str
@@ -60,13 +62,25 @@ class Option:
     price_source: str
     plan_usd: dict[str, float | None] = field(default_factory=dict)
     basis: Basis = "formula"
+    is_cost_known: bool = True
     setup: str = ""
     risks: tuple[str, ...] = ()
+    has_limit_risk: bool = False
 
     @property
     def finish_s(self) -> float:
         """Seconds until the end: the usual wait, as far as it is known, and the training."""
         return (self.wait_s or 0.0) + self.seconds
+
+    @property
+    def high_finish_s(self) -> float:
+        """Seconds until the end if all goes badly, with the usual wait, as far as it is known."""
+        return (self.wait_s or 0.0) + self.high_s
+
+    @property
+    def on_demand_usd(self) -> float:
+        """Cost of the most likely time at the price on demand, USD."""
+        return self.price_usd_h * self.count * self.seconds / HOUR_S
 
     @property
     def machines(self) -> str:
@@ -90,6 +104,8 @@ class Exclusion:
     """Number of instances that would fit; None if that is not known."""
     nearest: Option | None = None
     """The option of this type that is nearest to the limits; None if it cannot run at all."""
+    remedy: str = ""
+    """What would make that option fit; empty if the limits say it."""
 
 
 @dataclass(frozen=True)
@@ -135,20 +151,15 @@ class Recommendation:
 
     def describe_nearest(self) -> str:
         """Say what would fit if nothing is within the limits."""
-        nearest = [entry.nearest for entry in self.exclusions if entry.nearest]
-        in_time = [option for option in nearest if self.limits.is_in_time(option.finish_s)]
-        in_budget = [option for option in nearest if self.limits.is_in_budget(option.cost_usd)]
-        if in_time:
-            best = min(in_time, key=lambda option: option.cost_usd)
+        nearest = [(entry.nearest, entry) for entry in self.exclusions if entry.nearest]
+        over_budget = [pair for pair in nearest if pair[1].kind == "budget"]
+        if over_budget:
             begin = "The" if self.limits.deadline_s is None else "Within the deadline, the"
-            return f"{begin} cheapest is {best.describe()}."
-        if in_budget:
-            best = min(in_budget, key=lambda option: option.finish_s)
-            begin = "The" if self.limits.budget_usd is None else "Within the budget, the"
-            return f"{begin} fastest is {best.describe()}."
-        if nearest:
-            best = min(nearest, key=lambda option: option.finish_s)
-            return f"The fastest is {best.describe()}."
+            return f"{begin} cheapest is {_describe_nearest(min(over_budget, key=lambda pair: pair[0].cost_usd))}"
+        late = [pair for pair in nearest if pair[1].kind == "deadline" and self.limits.is_in_budget(pair[0].cost_usd)]
+        if late or nearest:
+            begin = "The" if self.limits.budget_usd is None or not late else "Within the budget, the"
+            return f"{begin} fastest is {_describe_nearest(min(late or nearest, key=lambda pair: pair[0].finish_s))}"
         return _describe_misfits(self.exclusions)
 
     def to_record(self) -> dict[str, Any]:
@@ -181,13 +192,24 @@ def find_front(options: Iterable[Option]) -> list[Option]:
     return front
 
 
-def _rank_by_cost(option: Option) -> tuple[float, float, float]:
-    """Return the key by which the cheapest option is found. Of equal costs, that whose worst case is cheaper wins."""
-    return round(math.log(option.cost_usd) / math.log1p(ROUNDING)), option.high_usd, option.finish_s
+def _rank_by_cost(option: Option) -> tuple[float, bool, float, float]:
+    """Return the key by which the cheapest option is found.
+
+    Of equal costs, one that stays within the limits even if all goes badly wins, and then the one whose worst case is
+    cheaper: a job that is stopped at a limit costs its money for nothing.
+    """
+    cost_step = round(math.log(option.cost_usd) / math.log1p(ROUNDING))
+    return cost_step, option.has_limit_risk, option.high_usd, option.finish_s
 
 
 def _to_record(option: Option | None) -> dict[str, Any] | None:
     return {**asdict(option), "finish_s": option.finish_s} if option else None
+
+
+def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
+    """Describe an option that is beyond the limits, and what would help, if the limits do not say it."""
+    option, exclusion = pair
+    return f"{option.describe()}{f'; it {exclusion.reason}' if exclusion.remedy else ''}."
 
 
 def _describe_misfits(exclusions: Sequence[Exclusion]) -> str:

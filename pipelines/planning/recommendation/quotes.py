@@ -8,14 +8,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from pipelines.costs.charges import HOUR_S, Price
 from pipelines.costs.price_sources.price_list import SOURCE, request_type_prices
 from pipelines.costs.price_sources.price_tables import API_VALUE, PRICES_VARIABLE, PlanTerm, require_no_api
 from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
+from pipelines.planning.recommendation.past_jobs import Row, has_figures, read_figure
 
-Row = Mapping[str, Any]
 MIN_HOURS = 1.0
 """Hours of training on spot from which the rate of interruptions is estimated."""
 
@@ -29,7 +28,9 @@ class Quote:
         spot_saving: share, 0 to 1, by which spot is cheaper.
         spot_source: where the saving comes from.
         interruptions_per_h: interruptions of an instance in an hour, from the ledger.
-        wait_s: median wait for instances, from the ledger, seconds.
+        spot_h: hours of an instance on spot from which they were counted.
+        wait_s: median wait for instances on demand, from the ledger, seconds.
+        spot_wait_s: the same on spot.
         plans: term of a savings plan to its price.
     """
 
@@ -37,7 +38,9 @@ class Quote:
     spot_saving: float | None = None
     spot_source: str = ""
     interruptions_per_h: float | None = None
+    spot_h: float = 0.0
     wait_s: float | None = None
+    spot_wait_s: float | None = None
     plans: Mapping[PlanTerm, Price] = field(default_factory=dict)
 
 
@@ -87,12 +90,11 @@ def build_quote(
     price: Price, rows: Sequence[Row], table_saving: float | None, plans: Mapping[PlanTerm, Price]
 ) -> Quote:
     """Build the quote of an instance type from its price, its rows of the ledger, and the saving of the tables."""
-    spot_rows = [row for row in rows if row["spot"] and row["training_s"] and row["on_demand_usd"]]
+    spot_rows = [row for row in rows if row["spot"] and has_figures(row) and row["on_demand_usd"]]
     ledger_saving = None
     if spot_rows:
         ledger_saving = 1 - sum(row["cost_usd"] for row in spot_rows) / sum(row["on_demand_usd"] for row in spot_rows)
     hours = sum(row["training_s"] * row["instance_count"] for row in spot_rows) / HOUR_S
-    waits = [row["first_capacity_s"] for row in rows if row["first_capacity_s"] is not None]
     saving = table_saving if ledger_saving is None else min(max(0.0, ledger_saving), 0.99)
     table_source = "tables of prices" if table_saving is not None else ""
     return Quote(
@@ -100,6 +102,15 @@ def build_quote(
         spot_saving=saving,
         spot_source=f"{len(spot_rows)} past spot job(s)" if ledger_saving is not None else table_source,
         interruptions_per_h=sum(row["interruptions"] for row in spot_rows) / hours if hours >= MIN_HOURS else None,
-        wait_s=median(waits) if waits else None,
+        spot_h=hours,
+        wait_s=_find_wait_s(rows, is_spot=False),
+        spot_wait_s=_find_wait_s(rows, is_spot=True),
         plans=plans,
     )
+
+
+def _find_wait_s(rows: Sequence[Row], is_spot: bool) -> float | None:
+    """Return the median wait for instances on spot, or on demand; None if no row has it. The two do not compare."""
+    waits = [read_figure(row, "first_capacity_s") for row in rows if row["spot"] is is_spot]
+    known_waits = [wait_s for wait_s in waits if wait_s is not None]
+    return median(known_waits) if known_waits else None

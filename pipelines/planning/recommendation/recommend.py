@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipelines.costs.charges import HOUR_S, format_usd
+from pipelines.costs.charges import HOUR_S
 from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import Instance
+from pipelines.planning.checkpoints import InterruptedRun, compute_mean_time_s, estimate_interrupted_run
+from pipelines.planning.recommendation.checks import apply_limits
 from pipelines.planning.recommendation.correction import (
     Accuracy,
     Correction,
@@ -17,11 +19,10 @@ from pipelines.planning.recommendation.correction import (
     make_corrector,
     measure_accuracy,
 )
-from pipelines.planning.recommendation.limits import Limits, format_duration
-from pipelines.planning.recommendation.options import Exclusion, Option, Recommendation
+from pipelines.planning.recommendation.limits import Limits
+from pipelines.planning.recommendation.options import Exclusion, Market, Option, Recommendation
 from pipelines.planning.recommendation.quotes import Quote
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, Workload
-from pipelines.planning.training_cost import Interruptions, estimate_spot_cost
 
 NO_LIMITS = Limits()
 CHECKPOINT_S, SAVE_S, RESTART_S = 900.0, 10.0, 300.0
@@ -39,7 +40,8 @@ class Request:
         quotes: region to instance type to its quote.
         limits: deadline and budget.
         observations: past jobs with their predictions, oldest first.
-        is_neuron_allowed: whether types with Trainium are possible: the training needs the AWS Neuron SDK.
+        market: on demand or spot, if the training runs on only one of them; None: both are compared.
+        neuron_types: types with AWS's own accelerators that are possible: the training needs the AWS Neuron SDK.
     """
 
     workload: Workload
@@ -47,7 +49,8 @@ class Request:
     quotes: Mapping[str, Mapping[str, Quote]]
     limits: Limits = NO_LIMITS
     observations: Sequence[Observation] = ()
-    is_neuron_allowed: bool = False
+    neuron_types: Collection[str] = ()
+    market: Market | None = None
 
 
 def recommend(request: Request) -> Recommendation:
@@ -99,7 +102,7 @@ def _examine(
     find_correction: Corrector,
 ) -> Exclusion | list[Option]:
     """Return the options with an instance type that are within the limits, or why there is none."""
-    if instance.device and instance.device.is_neuron and not request.is_neuron_allowed:
+    if instance.device and instance.device.is_neuron and instance.name not in request.neuron_types:
         text = f"its {instance.accelerator} needs the AWS Neuron SDK: name it with --allow if the training has it"
         return Exclusion(instance.name, region, "neuron", text)
     estimates, misfit = _estimate_counts(request.workload, instance)
@@ -111,10 +114,14 @@ def _examine(
         option
         for candidate, estimate in estimates
         for option in build_options(
-            candidate, estimate, region, quote, find_correction(instance.family, estimate.basis)
+            candidate, estimate, region, quote, find_correction(instance.family, estimate.basis), request.market
         )
     ]
-    return _apply_limits(request.limits, options, instance.name, region)
+    if not options:
+        return Exclusion(
+            instance.name, region, "spot", "it is interrupted so often that it would hardly advance on spot"
+        )
+    return apply_limits(request.limits, options, instance.name, region)
 
 
 def _estimate_counts(workload: Workload, instance: Instance) -> tuple[list[tuple[Candidate, Estimate]], Misfit | None]:
@@ -131,9 +138,14 @@ def _estimate_counts(workload: Workload, instance: Instance) -> tuple[list[tuple
 
 
 def build_options(
-    candidate: Candidate, estimate: Estimate, region: str, quote: Quote, correction: Correction
+    candidate: Candidate,
+    estimate: Estimate,
+    region: str,
+    quote: Quote,
+    correction: Correction,
+    market: Market | None = None,
 ) -> Iterable[Option]:
-    """Yield the option on demand, and that on spot if its saving is known."""
+    """Yield the option of the market; without one, that on demand, and that on spot if its saving is known."""
     seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * candidate.count / HOUR_S
     plans = {term: plan.usd_h * candidate.count * seconds / HOUR_S for term, plan in quote.plans.items()}
@@ -158,10 +170,12 @@ def build_options(
         setup=estimate.setup,
         risks=_describe_evidence(estimate, correction),
     )
-    yield on_demand
-    spot = _build_spot_option(on_demand, quote)
-    if spot:
-        yield spot
+    if market != "spot":
+        yield on_demand
+    if market == "spot" or (market is None and quote.spot_saving is not None):
+        spot = _build_spot_option(on_demand, quote)
+        if spot:
+            yield spot
 
 
 def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, float]:
@@ -182,69 +196,52 @@ def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str,
 
 
 def _build_spot_option(option: Option, quote: Quote) -> Option | None:
-    """Return the option on spot; None if its saving is not known, or if interruptions would never let it end."""
-    if quote.spot_saving is None:
-        return None
-    risks = [*option.risks, f"the saving of {quote.spot_saving:.0%} by spot is that of {quote.spot_source}"]
-    stretch = 1.0
-    if quote.interruptions_per_h is None:
-        risks.append("how often spot is interrupted is not known: each interruption makes it longer")
-    elif quote.interruptions_per_h > 0:
-        chance = 1 - math.exp(-quote.interruptions_per_h * option.count * option.seconds / HOUR_S)
-        risks.append(f"at least one interruption with {chance:.0%}")
+    """Return the option on spot; None if interruptions would never let it end."""
+    run = None
+    if quote.interruptions_per_h:
         try:
-            stretch = _estimate_stretch(option, quote.interruptions_per_h)
+            run = _estimate_interrupted_run(option, quote.interruptions_per_h)
         except SpecError:
             return None
-    share = 1 - quote.spot_saving
+    # A training on demand saves checkpoints, too: only what interruptions undo, and restarts, make it longer.
+    stretch = run.total_s / (run.work_s + run.saving_s) if run else 1.0
+    waits = 1 + (run.interruptions if run else 0.0)
+    factor = stretch * (1 - (quote.spot_saving or 0.0))
     return replace(
         option,
         market="spot",
         seconds=option.seconds * stretch,
-        low_s=option.low_s,
         high_s=option.high_s * stretch,
-        cost_usd=option.cost_usd * share * stretch,
-        high_usd=option.high_usd * share * stretch,
-        uncorrected_usd=option.uncorrected_usd * share * stretch,
-        uncorrected_s=option.uncorrected_s * stretch,
+        wait_s=None if quote.spot_wait_s is None else quote.spot_wait_s * waits,
+        cost_usd=option.cost_usd * factor,
+        high_usd=option.high_usd * factor,
+        uncorrected_usd=option.uncorrected_usd * factor,
+        is_cost_known=quote.spot_saving is not None,
         plan_usd={},
-        risks=tuple(risks),
+        risks=(*option.risks, *_describe_spot_risks(option, quote)),
     )
 
 
-def _estimate_stretch(option: Option, interruptions_per_h: float) -> float:
-    """Return the factor by which interruptions make a training longer: repeated work, saves and restarts."""
-    interruptions = Interruptions(interruptions_per_h, CHECKPOINT_S, SAVE_S, RESTART_S)
-    spot = estimate_spot_cost(option.seconds, option.count, option.price_usd_h, interruptions)
-    return spot.elapsed_s / option.seconds
+def _describe_spot_risks(option: Option, quote: Quote) -> Iterable[str]:
+    """Yield what is known of the saving and of interruptions, and what is not."""
+    if quote.spot_saving is None:
+        yield "the saving by spot is not known: the cost is that on demand, the highest"
+    else:
+        yield f"the saving of {quote.spot_saving:.0%} by spot is that of {quote.spot_source}"
+    if quote.interruptions_per_h is None:
+        yield "how often spot is interrupted is not known: each interruption makes it longer"
+    elif quote.interruptions_per_h > 0:
+        chance = 1 - math.exp(-quote.interruptions_per_h * option.count * option.seconds / HOUR_S)
+        yield f"at least one interruption with {chance:.0%}"
+    else:
+        yield f"there was no interruption in {quote.spot_h:.0f} h on spot, which does not exclude one"
 
 
-def _apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
-    """Return the options within the limits, with the risk to miss them; without any, why."""
-    allowed = [
-        _add_limit_risks(limits, option)
-        for option in options
-        if limits.is_in_time(option.finish_s) and limits.is_in_budget(option.cost_usd)
-    ]
-    if allowed:
-        return allowed
-    in_time = [option for option in options if limits.is_in_time(option.finish_s)]
-    if in_time:
-        nearest = min(in_time, key=lambda option: option.cost_usd)
-        text = f"costs {format_usd(nearest.cost_usd)} or more within the deadline, over the budget"
-        return Exclusion(name, region, "budget", text, nearest=nearest)
-    nearest = min(options, key=lambda option: option.finish_s)
-    text = f"takes {format_duration(nearest.finish_s)} or more, past the deadline"
-    return Exclusion(name, region, "deadline", text, nearest=nearest)
+def _estimate_interrupted_run(option: Option, interruptions_per_h: float) -> InterruptedRun:
+    """Estimate a training with interruptions.
 
-
-def _add_limit_risks(limits: Limits, option: Option) -> Option:
-    risks = list(option.risks)
-    worst_s = (option.wait_s or 0.0) + option.high_s
-    if not limits.is_in_time(worst_s):
-        risks.append(f"may take {format_duration(worst_s)}, past the deadline")
-    if not limits.is_in_budget(option.high_usd):
-        risks.append(f"may cost {format_usd(option.high_usd)}, over the budget")
-    if option.wait_s is None and limits.deadline_s is not None:
-        risks.append("how long one waits for instances is not known")
-    return replace(option, risks=tuple(risks))
+    Raises:
+        SpecError: the training would hardly advance. A retry cannot help.
+    """
+    mean_time_s = compute_mean_time_s(interruptions_per_h, option.count)
+    return estimate_interrupted_run(option.seconds, CHECKPOINT_S, SAVE_S, mean_time_s, RESTART_S)

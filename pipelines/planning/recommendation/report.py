@@ -23,6 +23,8 @@ MAX_SHOWN = 12
 """Number of options in the table of the terminal."""
 KINDS = {
     "memory": "do not fit in memory",
+    "spot": "interrupted too often",
+    "run": "stopped before their end",
     "deadline": "past the deadline",
     "budget": "over the budget",
     "price": "price not known",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -12,7 +11,9 @@ Basis = Literal["formula", "measured", "scaled"]
 """What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. Each has
 errors of its own, and is corrected by its own."""
 BASES: tuple[Basis, ...] = get_args(Basis)
-Reason = Literal["memory", "accelerator", "neuron", "architecture", "unknown", "price", "deadline", "budget"]
+Reason = Literal[
+    "memory", "accelerator", "neuron", "architecture", "unknown", "price", "spot", "run", "deadline", "budget"
+]
 """Kind of reason for which instances are left out."""
 
 
@@ -81,6 +82,10 @@ class Workload(Protocol):
     def counts(self) -> tuple[int, ...]:
         """Numbers of instances that are possible."""
 
+    @property
+    def is_neuron(self) -> bool:
+        """Whether it is known that the training has the AWS Neuron SDK, so that AWS's own accelerators are possible."""
+
     def describe(self) -> str:
         """Return a sentence that describes the workload."""
 
@@ -91,9 +96,3 @@ class Workload(Protocol):
 def format_machines(instance_type: str, count: int) -> str:
     """Format a number of instances: "2 x ml.g5.xlarge", or only the type for one."""
     return instance_type if count == 1 else f"{count} x {instance_type}"
-
-
-def list_candidates(instances: Iterable[Instance], counts: Iterable[int]) -> list[Candidate]:
-    """List each number of each instance type."""
-    numbers = sorted(set(counts))
-    return [Candidate(instance, count) for instance in instances for count in numbers]

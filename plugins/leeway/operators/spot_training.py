@@ -45,11 +45,12 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         framework_version: version of the framework's image, as the sagemaker SDK names it.
         image_uri: training image of your own (templated); instead of a framework.
         instance_type: instance type, such as ml.m5.large (templated). With "auto", it is chosen among instance_types:
-            the cheapest that ends before the deadline and within budget_usd, by past jobs in the ledger or by
-            `workload`. A try that finds a job of the task keeps its type.
+            the cheapest that ends before the deadline and within max_run_s and max_wait_s, and whose highest possible
+            cost is within budget_usd, by past jobs in the ledger or by `workload`. A try that finds a job of the task
+            keeps its type.
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
             instance_type. With instance_type="auto", the types that are allowed, or patterns such as ml.m5.*; the
-            first one is used if nothing is known about the training.
+            first one that may start is used if nothing is known about the training.
         deadline: when the training must have ended (templated), for instance_type="auto": a duration such as 24h, or a
             time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}.
         workload: size of the language model that is trained (templated), for instance_type="auto", in place of past
@@ -88,9 +89,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
 
     Returns:
         training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning,
-        instance_choice (why the type was chosen; empty if the task names it), predicted_s, predicted_usd; and of all
-        attempts together: attempts, switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h,
-        saving, interruptions, lost_s, capacity_s.
+        instance_choice (why the type was chosen; empty if the task names it), predicted_s, predicted_usd (None if the
+        saving by spot is not known); and of all attempts together: attempts, switches (from, to, reason, job),
+        training_s, billable_s, cost_usd, price_usd_h, saving, interruptions, lost_s, capacity_s.
     """
 
     job_task_class = TrainingTask

@@ -13,7 +13,8 @@ from pipelines.lake import Lake
 from tests.tools.ledger_rows import make_row
 
 ALLOWED = ["ml.m5.large", "ml.m5.xlarge", "ml.m5.2xlarge", "ml.m5.4xlarge"]
-AUTO = {"instance_type": "auto", "instance_types": ALLOWED, "model": "flights", "deadline": "2h"}
+LONGEST = {"max_run_s": 14_400, "max_wait_s": 18_000}
+AUTO = {"instance_type": "auto", "instance_types": ALLOWED, "model": "flights", "deadline": "2h", **LONGEST}
 
 
 @pytest.fixture
@@ -51,17 +52,43 @@ def test_the_cheapest_type_before_the_deadline_is_chosen(
     assert len(json.dumps(choice)) <= MAX_CHARS
     result = finish(make_spot_task(**AUTO), deferral)
     assert result["instance_type"] == name and result["instance_choice"] == choice["instance_choice"]
-    assert (result["predicted_s"], result["predicted_usd"]) == (choice["predicted_s"], choice["predicted_usd"])
+    assert result["predicted_s"] == choice["predicted_s"]
+    assert result["predicted_usd"] is None and choice["uncorrected_usd"] is None, "the saving by spot is not known"
     row = Ledger.open(Lake.open()).read_rows()[-1]
     assert row["name"] == result["training_job"] and row["instance_choice"] == choice["instance_choice"]
     assert row["prediction_basis"] == "scaled"
-    assert row["predicted_s"] == choice["predicted_s"] and row["uncorrected_usd"] == choice["uncorrected_usd"]
+    assert row["predicted_s"] == choice["predicted_s"] and row["uncorrected_s"] == choice["uncorrected_s"]
     assert "instance type: ml.m5.xlarge: the cheapest of 3" in capsys.readouterr().out
 
 
 def test_a_tight_deadline_needs_a_larger_type(drydock, project, make_spot_task, context, start, add_rows):
     add_rows()
     assert read_choice(drydock, start(make_spot_task(**AUTO | {"deadline": "61m"}), context))[0] == "ml.m5.2xlarge"
+
+
+def test_a_type_on_which_the_job_would_be_stopped_is_left_out(
+    drydock, project, make_spot_task, context, start, add_rows
+):
+    add_rows()
+    fields = AUTO | {"deadline": "", "max_run_s": 6_000, "max_wait_s": 9_000}
+    assert read_choice(drydock, start(make_spot_task(**fields), context))[0] == "ml.m5.2xlarge"
+
+
+def test_the_operator_starts_what_was_chosen_within_the_budget(
+    drydock, project, make_spot_task, context, start, add_rows
+):
+    """Four hours, which the job may take, cost 0.92 USD on ml.m5.xlarge, and 1.84 on ml.m5.2xlarge."""
+    add_rows(*(make_row(n, cpu_mean=790, memory_peak=5) for n in range(3)))
+    on_demand = AUTO | {"deadline": "", "spot": False, "on_no_capacity": "next_instance_type"}
+    _, choice = read_choice(drydock, start(make_spot_task(**on_demand, budget_usd=1.0), context))
+    assert choice["instance_types"] == ["ml.m5.xlarge", "ml.m5.large"] and choice["predicted_usd"]
+
+
+def test_a_worst_case_over_the_budget_says_what_would_fit(drydock, project, make_spot_task, context, add_rows):
+    add_rows(*(make_row(n, cpu_mean=150, memory_peak=5) for n in range(3)))
+    with pytest.raises(AirflowFailException, match=r"would fit with budget_usd=0\.46 or max_run_s=14086") as error:
+        make_spot_task(**AUTO | {"deadline": "", "instance_types": ["ml.m5.large"]}, budget_usd=0.45).execute(context)
+    assert "costs 0.4600 USD at worst" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_retry_keeps_the_type_of_the_running_job(
@@ -119,7 +146,10 @@ def test_nothing_that_fits_fails_without_a_retry(drydock, project, make_spot_tas
         ({"instance_type": "ml.m5.large"}, "deadline of the task train has no effect without instance_type='auto'"),
         ({"workload": {"parms": 1}}, "workload: unknown key parms"),
         ({"workload": {"params": 7e9}}, "workload: tokens is missing"),
-        ({"workload": {"params": "big", "tokens": 1}}, "'big' is not a number"),
+        ({"workload": {"params": "big", "tokens": 1}}, "workload: params 'big' is not a number"),
+        ({"workload": "7e9"}, "workload of the task train must be a mapping .*: it is '7e9'"),
+        ({"instance_types": "ml.m5.large"}, r"instance_types of the task train must be a list, .* is 'ml\.m5\.large'"),
+        ({"instance_types": 5}, "instance_types of the task train must be a list, .*: it is 5"),
     ],
 )
 def test_wrong_fields_are_one_clear_line(fields, message, drydock, project, make_spot_task, context):

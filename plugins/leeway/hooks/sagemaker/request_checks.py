@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -12,8 +12,6 @@ from botocore.model import Shape
 from botocore.validate import ParamValidator
 
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
-MAX_RUN_S = 28 * 24 * 3_600
-"""SageMaker's limit of MaxRuntimeInSeconds."""
 MAX_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
 TASK_FIELDS = (
@@ -62,6 +60,23 @@ def parse_usd(name: str, value: Any) -> float | None:
     return amount
 
 
+def check_list(name: str, value: Any) -> list[str]:
+    """Return the texts of a list; none if it is empty or None.
+
+    Args:
+        name: name of the value in the error.
+        value: the list. A text is not one: its letters would be taken for the entries.
+
+    Raises:
+        AirflowFailException: `value` is not a list. A retry cannot help.
+    """
+    if not value:
+        return []
+    if isinstance(value, str) or not isinstance(value, (Sequence, Set)):
+        raise AirflowFailException(f"{name} must be a list, such as ['ml.m5.large']: it is {value!r}.")
+    return [str(entry) for entry in value]
+
+
 def check_instance_types(
     task: str, instance_type: str, instance_types: Sequence[str] | None, policies: Sequence[str], policy: str
 ) -> list[str]:
@@ -79,8 +94,8 @@ def check_instance_types(
     """
     if policy not in policies:
         raise AirflowFailException(f"on_no_capacity of {task} is {policy!r}: give one of {', '.join(policies)}.")
-    types = list(instance_types or [instance_type])
-    invalid_types = [str(name) for name in types if not INSTANCE_TYPE.fullmatch(str(name))]
+    types = check_list(f"instance_types of {task}", instance_types) or [str(instance_type)]
+    invalid_types = [name for name in types if not INSTANCE_TYPE.fullmatch(name)]
     if invalid_types:
         raise AirflowFailException(
             f"not instance types of SageMaker: {', '.join(invalid_types)}; an example is ml.m5.large."

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.description import get_job_name, is_live
 from leeway.hooks.training.fields import TrainingFields
-from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, read_choice
+from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, LONGEST_TRAINING_S, read_choice
 
 if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
@@ -45,7 +45,7 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
             if getattr(fields, name):
                 raise AirflowFailException(f"{name} of {task.task_label} has no effect without instance_type='auto'.")
         return fields
-    allowed = [str(name) for name in fields.instance_types or []]
+    allowed = request_checks.check_list(task.describe_field("instance_types"), fields.instance_types)
     if not allowed:
         raise AirflowFailException(f"instance_type='auto' of {task.task_label} needs instance_types: those allowed.")
     choice = _find_choice(task, allowed) or _make_choice(task, fields, allowed)
@@ -83,6 +83,12 @@ def _find_choice(task: ScriptTask, allowed: Sequence[str]) -> dict[str, Any] | N
 
 def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str]) -> dict[str, Any]:
     """Run the step `choose_instance`, which logs the choice with its reason."""
+    workload = fields.workload or {}
+    if not isinstance(workload, Mapping):
+        example = '{"params": 7e9, "tokens": 1e9}'
+        raise AirflowFailException(
+            f"{task.describe_field('workload')} must be a mapping such as {example}: it is {workload!r}."
+        )
     budget_usd = request_checks.parse_usd(task.describe_field("budget_usd"), fields.budget_usd)
     result = task.step_hook.run(
         "choose_instance",
@@ -91,12 +97,14 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str
             "region": task.hook.conn_region_name or "us-east-1",
             "instance_count": task.parse_count_field("instance_count"),
             "spot": fields.spot,
+            "max_run_s": task.parse_count_field("max_run_s", LONGEST_TRAINING_S),
+            "max_wait_s": task.parse_count_field("max_wait_s"),
             "deadline": str(fields.deadline or ""),
             "budget_usd": budget_usd,
             "model": fields.model,
             "dag_id": task.identity["dag_id"],
             "task_id": task.identity["task_id"],
-            "workload": dict(fields.workload or {}),
+            "workload": dict(workload),
         },
     )
     return {"instance_types": result["instance_types"], **{name: result[name] for name in CHOICE_FIELDS}}

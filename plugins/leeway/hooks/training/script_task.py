@@ -21,6 +21,7 @@ from leeway.hooks.training import inputs as job_inputs
 from leeway.hooks.training.fields import ScriptFields
 from pipelines import params
 from pipelines.code_files import find_project
+from pipelines.costs.job_records import LONGEST_TRAINING_S
 from pipelines.errors import LeewayError
 from pipelines.versioning.git import describe_commit, read_workspace_commit
 
@@ -63,7 +64,7 @@ class ScriptTask(JobTask):
             instance_count=self.parse_count_field("instance_count"),
             volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
             spot=self.fields.spot,
-            max_run_s=self.parse_count_field("max_run_s", request_checks.MAX_RUN_S),
+            max_run_s=self.parse_count_field("max_run_s", LONGEST_TRAINING_S),
             max_wait_s=self.parse_count_field("max_wait_s"),
         )
 

@@ -70,6 +70,13 @@ def test_accepts_one_or_several_instance_types():
         ("m5.large", None, "fail", "not instance types of SageMaker: m5.large"),
         ("ml.m5.large", ["ml.m5.large", 5], "on_demand", "not instance types of SageMaker: 5"),
         ("ml.m5.large", ["ml.m5.large", "ml.m5.xlarge"], "fail", "names 2 instance types, but on_no_capacity='fail'"),
+        (
+            "ml.m5.large",
+            "ml.m5.large",
+            "fail",
+            "instance_types of t must be a list, such as .* it is 'ml",
+        ),
+        ("ml.m5.large", 5, "fail", "instance_types of t must be a list, such as .* it is 5"),
         ("ml.m5.large", None, "pray", "on_no_capacity of t is 'pray': give one of fail, next_instance_type, on_demand"),
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import find_instance
-from pipelines.planning.recommendation.measured import MeasuredWorkload, measure, select_rows
+from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
+from pipelines.planning.recommendation.past_jobs import select_rows
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
 from tests.tools.ledger_rows import make_row
 
@@ -76,6 +77,10 @@ def test_gpus() -> None:
     assert get_seconds(workload, "ml.g6.2xlarge") == pytest.approx(3_600 * (70 / 121) ** 0.5)
     small = measure([{**row, "gpu_memory_peak": 20}], "flights")
     assert get_seconds(small, "ml.g4dn.xlarge") == pytest.approx(3_600 * 70 / 65)
+    unknown = measure([{**row, "gpu_mean": None}], "flights")
+    assert get_seconds(unknown, "ml.g6.2xlarge") == 3_600, "whether a faster GPU helps is not known"
+    result = estimate(unknown, "ml.g6.2xlarge")
+    assert isinstance(result, Estimate) and result.low_s < 3_600 * 70 / 121
     four = measure([{**row, "instance_type": "ml.g5.12xlarge"}], "flights")
     assert "fewer GPUs (1)" in get_reason(four, "ml.g6.2xlarge")
 

@@ -50,6 +50,17 @@ def test_the_cheapest_within_the_deadline_and_the_fastest_within_the_budget() ->
     assert {entry.kind for entry in poor.exclusions} == {"price", "budget"}
 
 
+def test_of_equal_costs_the_one_that_stays_within_the_limits_at_worst_is_the_cheapest() -> None:
+    base = plan().options[0]
+    slow, quick = replace(base, high_usd=2.0), replace(base, instance_type="ml.m5.4xlarge", high_usd=3.0)
+    free = replace(plan(), options=(slow, quick))
+    assert free.cheapest == slow
+    risky = replace(slow, has_limit_risk=True)
+    assert replace(free, options=(risky, quick)).cheapest == quick
+    assert replace(free, options=(risky, replace(quick, has_limit_risk=True))).cheapest == risky
+    assert replace(free, options=(risky, replace(quick, cost_usd=2 * risky.cost_usd))).cheapest == risky
+
+
 def test_the_front_has_no_option_that_another_one_beats() -> None:
     options = plan(quote={"spot_saving": 0.6}).options
     front = find_front(options)
@@ -95,14 +106,39 @@ def test_interruptions_make_spot_longer_and_dearer() -> None:
     calm, rough = (
         next(option for option in plan(quote=quote).options if option.market == "spot")
         for quote in (
-            {"spot_saving": 0.6, "interruptions_per_h": 0.0},
+            {"spot_saving": 0.6, "interruptions_per_h": 0.0, "spot_h": 100.0},
             {"spot_saving": 0.6, "interruptions_per_h": 1.0},
         )
     )
     assert rough.seconds > 1.1 * calm.seconds and rough.cost_usd > 1.1 * calm.cost_usd
     assert any("at least one interruption with" in risk for risk in rough.risks)
+    assert any("no interruption in 100 h" in risk for risk in calm.risks)
     never = plan(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0})
     assert {option.market for option in never.options} == {"on demand"}, "it would never end"
+
+
+def test_only_the_options_of_a_market() -> None:
+    known = {"spot_saving": 0.6, "wait_s": 0.0, "spot_wait_s": 600.0, "interruptions_per_h": 0.5}
+    on_demand, spot = plan(quote=known, market="on demand"), plan(quote=known, market="spot")
+    assert {option.market for option in on_demand.options} == {"on demand"}
+    assert {option.market for option in spot.options} == {"spot"} and all(one.is_cost_known for one in spot.options)
+    unknown = plan(market="spot")
+    assert {option.market for option in unknown.options} == {"spot"}
+    assert not any(option.is_cost_known for option in unknown.options)
+    assert [option.cost_usd for option in unknown.options] == [option.cost_usd for option in plan().options]
+    never = plan(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0}, market="spot")
+    assert not never.options and {entry.kind for entry in never.exclusions} == {"price", "spot"}
+    assert any("would hardly advance on spot" in entry.reason for entry in never.exclusions)
+
+
+def test_each_market_has_its_own_wait_and_spot_waits_again_after_an_interruption() -> None:
+    quote = {"spot_saving": 0.6, "wait_s": 5.0, "spot_wait_s": 600.0}
+    calm = {option.market: option for option in plan(quote=quote).options if option.instance_type == "ml.m5.2xlarge"}
+    assert (calm["on demand"].wait_s, calm["spot"].wait_s) == (5, 600)
+    rough = plan(quote=quote | {"interruptions_per_h": 0.5}, market="spot").options
+    option = next(option for option in rough if option.instance_type == "ml.m5.2xlarge")
+    interruptions = option.seconds / 3_600 * 0.5
+    assert option.wait_s == pytest.approx(600 * (1 + interruptions), rel=0.01)
 
 
 def test_the_usual_wait_counts_for_the_deadline() -> None:
@@ -152,7 +188,7 @@ def test_trainium_needs_to_be_named() -> None:
     request = Request(LanguageModelWorkload(1e9, 1e8), instances, {"r": {"ml.trn1.32xlarge": make_quote(20)}})
     refused = recommend(request).exclusions[0]
     assert refused.kind == "neuron" and "AWS Neuron SDK" in refused.reason
-    assert recommend(replace(request, is_neuron_allowed=True)).options
+    assert recommend(replace(request, neuron_types={"ml.trn1.32xlarge"})).options
 
 
 def test_past_jobs_correct_the_time_and_the_cost() -> None:
@@ -182,10 +218,10 @@ def test_quotes_learn_from_the_ledger() -> None:
     rows = [make_row(n, spot=True, saving=0.7, interruptions=1, first_capacity_s=60.0 * n) for n in range(1, 4)]
     quote = build_quote(price, [*rows, make_row(9), make_row(10, training_s=0, spot=True)], 0.5, {})
     assert quote.spot_saving == pytest.approx(0.7) and quote.spot_source == "3 past spot job(s)"
-    assert quote.interruptions_per_h == pytest.approx(1) and quote.wait_s == 120
+    assert quote.interruptions_per_h == pytest.approx(1) and (quote.wait_s, quote.spot_wait_s) == (None, 120)
     table = build_quote(price, [make_row(9)], 0.5, {})
     assert (table.spot_saving, table.spot_source) == (0.5, "tables of prices")
-    assert table.interruptions_per_h is None and table.wait_s is None
+    assert table.interruptions_per_h is None and table.spot_wait_s is None
     assert build_quote(price, [], None, {}).spot_saving is None
     short = [make_row(1, spot=True, training_s=60, interruptions=1)]
     assert build_quote(price, short, None, {}).interruptions_per_h is None, "a minute is no evidence"

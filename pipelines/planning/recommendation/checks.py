@@ -1,0 +1,191 @@
+"""Check options against all limits of a training: leave out what is beyond one, and name the risk to be beyond it.
+
+This is the one place that knows the limits: what SageMaker and the operator stop, the deadline, and the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.costs.budgets import TOLERANCE_USD
+from pipelines.costs.charges import HOUR_S, format_usd
+from pipelines.costs.job_records import LONGEST_TRAINING_S
+from pipelines.planning.recommendation.limits import Limits, format_duration
+from pipelines.planning.recommendation.options import Exclusion, Option
+from pipelines.planning.recommendation.workloads import Reason
+
+Measure = Callable[[Option], float]
+Describe = Callable[[Option], str]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit of a training.
+
+    Attributes:
+        kind: kind of the reason to leave an option out.
+        limit: highest value.
+        measure: the most likely value of an option.
+        describe: why an option is beyond the limit.
+        measure_high: its value if all goes badly; None if `measure` returns that.
+        describe_risk: what happens if all goes badly.
+        describe_remedy: what would make an option fit; None if the limit itself says it.
+    """
+
+    kind: Reason
+    limit: float
+    measure: Measure
+    describe: Describe
+    measure_high: Measure | None = None
+    describe_risk: Describe = str
+    describe_remedy: Describe | None = None
+
+
+def apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
+    """Return the options within the limits, with the risk to miss them; without any, why.
+
+    Args:
+        limits: limits of the training.
+        options: options with one instance type, at least one.
+        name: the instance type.
+        region: AWS region.
+    """
+    remaining = list(options)
+    for check in _list_checks(limits):
+        fitting = [option for option in remaining if check.measure(option) <= check.limit]
+        if not fitting:
+            nearest = min(remaining, key=check.measure)
+            remedy = check.describe_remedy(nearest) if check.describe_remedy else ""
+            reason = check.describe(nearest) + (f": would fit with {remedy}" if remedy else "")
+            return Exclusion(name, region, check.kind, reason, nearest=nearest, remedy=remedy)
+        remaining = fitting
+    return [_add_risks(limits, option) for option in remaining]
+
+
+def _list_checks(limits: Limits) -> Iterator[Check]:
+    """Yield the checks, in the order in which they leave options out: what is stopped before it ends comes first."""
+    yield _check_longest_training()
+    if limits.max_run_s is not None:
+        yield _check_run(limits.max_run_s)
+    if limits.max_wait_s is not None:
+        yield _check_wait(limits.max_wait_s)
+    if limits.deadline_s is not None:
+        yield _check_deadline(limits.deadline_s)
+    if limits.budget_usd is not None:
+        yield _check_budget(limits.budget_usd, "" if limits.deadline_s is None else " within the deadline")
+        if limits.max_run_s is not None:
+            yield _check_worst_case(limits.budget_usd, limits)
+
+
+def _add_risks(limits: Limits, option: Option) -> Option:
+    risks = [
+        check.describe_risk(option)
+        for check in _list_checks(limits)
+        if check.measure_high and check.measure_high(option) > check.limit
+    ]
+    has_limit_risk = bool(risks)
+    if option.wait_s is None and (limits.deadline_s is not None or limits.max_wait_s is not None):
+        risks.append("how long one waits for instances is not known")
+    return replace(option, risks=(*option.risks, *risks), has_limit_risk=has_limit_risk)
+
+
+def _check_longest_training() -> Check:
+    longest = format_duration(LONGEST_TRAINING_S)
+    return Check(
+        kind="run",
+        limit=LONGEST_TRAINING_S,
+        measure=lambda option: option.seconds,
+        describe=lambda option: (
+            f"takes {format_duration(option.seconds)} or more of training, and SageMaker stops it after {longest}"
+        ),
+        measure_high=lambda option: option.high_s,
+        describe_risk=lambda option: (
+            f"may take {format_duration(option.high_s)} of training, and SageMaker stops it after {longest}"
+        ),
+        describe_remedy=lambda option: (
+            f"a faster type or more instances ({math.ceil(10 * option.seconds / LONGEST_TRAINING_S) / 10:.1f} times as "
+            "fast), or as several jobs that resume from the checkpoints of the one before"
+        ),
+    )
+
+
+def _check_run(max_run_s: float) -> Check:
+    longest = format_duration(max_run_s)
+    return Check(
+        kind="run",
+        limit=max_run_s,
+        measure=lambda option: option.seconds,
+        describe=lambda option: (
+            f"takes {format_duration(option.seconds)} or more of training, over max_run_s of {max_run_s:g}"
+        ),
+        measure_high=lambda option: option.high_s,
+        describe_risk=lambda option: (
+            f"may take {format_duration(option.high_s)} of training, and max_run_s stops it after {longest}"
+        ),
+        describe_remedy=lambda option: f"max_run_s={math.ceil(option.seconds)}",
+    )
+
+
+def _check_wait(max_wait_s: float) -> Check:
+    """Return the check of the time until the end of a spot job, which SageMaker stops after MaxWaitTimeInSeconds."""
+    longest = format_duration(max_wait_s)
+    return Check(
+        kind="run",
+        limit=max_wait_s,
+        measure=lambda option: option.finish_s if option.market == "spot" else 0.0,
+        describe=lambda option: (
+            f"takes {format_duration(option.finish_s)} or more with the usual wait, over max_wait_s of {max_wait_s:g}"
+        ),
+        measure_high=lambda option: option.high_finish_s if option.market == "spot" else 0.0,
+        describe_risk=lambda option: (
+            f"may take {format_duration(option.high_finish_s)} with its wait, and max_wait_s stops it after {longest}"
+        ),
+        describe_remedy=lambda option: f"max_wait_s={math.ceil(option.finish_s)}",
+    )
+
+
+def _check_deadline(deadline_s: float) -> Check:
+    return Check(
+        kind="deadline",
+        limit=deadline_s,
+        measure=lambda option: option.finish_s,
+        describe=lambda option: f"takes {format_duration(option.finish_s)} or more, past the deadline",
+        measure_high=lambda option: option.high_finish_s,
+        describe_risk=lambda option: f"may take {format_duration(option.high_finish_s)}, past the deadline",
+    )
+
+
+def _check_budget(budget_usd: float, condition: str) -> Check:
+    return Check(
+        kind="budget",
+        limit=budget_usd + TOLERANCE_USD,
+        measure=lambda option: option.cost_usd,
+        describe=lambda option: f"costs {format_usd(option.cost_usd)} or more{condition}, over the budget",
+        measure_high=lambda option: option.high_usd,
+        describe_risk=lambda option: f"may cost {format_usd(option.high_usd)}, over the budget",
+    )
+
+
+def _check_worst_case(budget_usd: float, limits: Limits) -> Check:
+    """Return the check of the highest possible cost: over the budget, the operator refuses to start the job."""
+
+    def measure(option: Option) -> float:
+        return limits.compute_worst_case_usd(option.price_usd_h, option.count)
+
+    def describe_remedy(option: Option) -> str:
+        affordable_s = math.floor(budget_usd / (option.price_usd_h * option.count) * HOUR_S)
+        shorter = f" or max_run_s={affordable_s}" if affordable_s >= option.seconds else ""
+        return f"budget_usd={math.ceil(100 * measure(option)) / 100:.2f}{shorter}"
+
+    return Check(
+        kind="budget",
+        limit=budget_usd + TOLERANCE_USD,
+        measure=measure,
+        describe=lambda option: (
+            f"costs {format_usd(measure(option))} at worst (max_run_s of {limits.max_run_s:g} at the price on demand), "
+            "over the budget"
+        ),
+        describe_remedy=describe_remedy,
+    )

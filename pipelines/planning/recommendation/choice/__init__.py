@@ -1,0 +1,1 @@
+"""Choose the instance type of a training with instance_type="auto"."""

@@ -1,0 +1,118 @@
+"""Read past jobs from rows of the ledger: which rows count, and their figures. A row with a gap is left out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
+from pipelines.errors import SpecError
+from pipelines.instances.catalogue import Instance, find_instance
+
+Row = Mapping[str, Any]
+TRAINING_ARN = ":training-job/"
+TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
+"""Name that SageMaker gives a trial: that of its tuning job, a number, and a digest."""
+POSITIVE = ("training_s", "instance_count")
+NOT_NEGATIVE = ("interruptions", "cost_usd", "on_demand_usd")
+"""Columns that a row needs: a row with a gap in one of them may have others, and says nothing."""
+
+
+def read_figure(row: Row, column: str) -> float | None:
+    """Return a figure of a row; None if the row does not have it, or if it is negative or not finite."""
+    value = row.get(column)
+    return float(value) if value is not None and 0 <= value < math.inf else None
+
+
+def has_figures(row: Row) -> bool:
+    """Return whether a row has the figures of a job that trained: its time, instances, cost and interruptions."""
+    return (
+        all(read_figure(row, column) for column in POSITIVE)
+        and all(read_figure(row, column) is not None for column in NOT_NEGATIVE)
+        and row["spot"] is not None
+        and bool(row["status"])
+    )
+
+
+def is_usable(row: Row) -> bool:
+    """Return whether a row is a completed training with all of its figures, on a known instance type."""
+    is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
+    return is_training and row["status"] == "Completed" and has_figures(row) and find_type(row) is not None
+
+
+def is_trial(row: Row) -> bool:
+    """Return whether a row is a trial of a tuning: on a part of the data, it takes another time than a training."""
+    return TRIAL_NAME.fullmatch(str(row["name"])) is not None
+
+
+def compute_work_s(row: Row) -> float:
+    """Return the seconds of a usable training without the work that interruptions undid.
+
+    A training on spot is predicted as this time, made longer by the interruptions that are expected. With TrainingTime,
+    which has the repeated work, they would count twice; and a training on demand repeats nothing. All jobs count, not
+    only those without an interruption: those are the shorter ones, and where spot is scarce there are none. Restarts
+    stay in it, a few minutes each.
+
+    `lost_s` counts only if the script reported its start after each interruption: else, all work so far counts as lost,
+    though a checkpoint may have been restored. Then the whole time is returned: rather too long than too short.
+    """
+    training_s, lost_s = float(row["training_s"]), read_figure(row, "lost_s") or 0.0
+    restarts = sum(read_figure(row, column) or 0 for column in RESTORE_COLUMNS)
+    is_known = restarts >= row["interruptions"] and lost_s < training_s
+    return training_s - lost_s if is_known else training_s
+
+
+def find_type(row: Row) -> Instance | None:
+    """Return the instance type of a row; None if the catalogue does not know it."""
+    try:
+        instance = find_instance(str(row["instance_type"] or ""))
+    except SpecError:
+        return None
+    return instance if instance.is_known else None
+
+
+def get_subject(row: Row) -> str:
+    """Return the name of the model of a row, or of its task if there is no model: by it, jobs are alike."""
+    return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
+
+
+def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
+    """Return the rows of the trainings of a model, without the trials of its tunings, or of one job, oldest first.
+
+    Args:
+        rows: rows of the ledger.
+        name: name of a model or of a job.
+    """
+    by_model = [row for row in rows if row["model"] == name and not is_trial(row)]
+    return by_model or [row for row in rows if row["name"] == name]
+
+
+def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
+    """Return the rows of the jobs that had ended on a day, in UTC; all rows if it is None.
+
+    A job that still ran on that day is left out: a plan that was made then could not know its time and its cost.
+    """
+    moments = [row.get("ended") or row["created"] for row in rows]
+    return [
+        row
+        for row, moment in zip(rows, moments, strict=True)
+        if day is None or (moment and moment.astimezone(dt.UTC).date() <= day)
+    ]
+
+
+def count_gaps(rows: Sequence[Row]) -> str:
+    """Say how many rows there are, and why they cannot be used."""
+    if not rows:
+        return "no row"
+    completed = [row for row in rows if row["status"] == "Completed"]
+    without_time = [row for row in completed if not read_figure(row, "training_s")]
+    other_gaps = [row for row in completed if row not in without_time and not has_figures(row)]
+    unknown = sum(find_type(row) is None for row in completed)
+    gaps = f", {len(other_gaps)} with other gaps" if other_gaps else ""
+    return (
+        f"{len(rows)} row(s): {len(rows) - len(completed)} not completed, {len(without_time)} without a time, "
+        f"{unknown} on unknown or retired types{gaps}"
+    )
