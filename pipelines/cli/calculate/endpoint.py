@@ -83,6 +83,7 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     """Add the costs of a month of each way to answer."""
     if request.usd_per_h is None:
         raise SpecError("--requests-per-month needs --usd-per-h, the price of an instance.")
+    _require_possible(requests, request.requests_per_s)
     traffic = pricing.Traffic(requests, request.service_s, request.bursts, request.runs)
     prices = pricing.Prices(
         request.usd_per_h,
@@ -95,12 +96,39 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     costs = pricing.compare_modes(instances, traffic, prices)
     for mode, cost_usd in costs.items():
         report.add(f"{mode}, a month", cost_usd, "USD", FORMULAS_OF_MODES[mode])
+    _add_break_evens(report, instances, traffic, prices)
+    report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")
+
+
+def _require_possible(requests: float, requests_per_s: float) -> None:
+    """Check that the requests of a month can come if there are so many in a second of the busiest minutes.
+
+    Raises:
+        SpecError: they cannot. A retry cannot help.
+    """
+    most = requests_per_s * pricing.MONTH_S
+    if requests > most:
+        raise SpecError(
+            f"requests_per_month must be at most {most:.4g}, not {requests:g}: a month has {pricing.MONTH_S:,.0f} s, "
+            f"with at most {requests_per_s:g} requests each.",
+            "Correct one of both.",
+        )
+
+
+def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, prices: pricing.Prices) -> None:
+    """Add from what on a real-time endpoint is not dearer than each other mode."""
     evens = {
-        "requests": ("serverless", pricing.find_serverless_break_even(instances, request.service_s, prices)),
+        "requests": ("serverless", pricing.find_serverless_break_even(instances, traffic.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),
         "jobs": ("batch", pricing.find_batch_break_even(instances, traffic, prices)),
     }
     for unit, (mode, even) in evens.items():
-        if even is not None:
+        is_never = mode == "serverless" and prices.usd_per_gb_s > 0 and even is None
+        if even is not None or is_never:
             report.add(f"real-time is not dearer than {mode} from", even, f"{unit} a month", f"{mode}_break_even")
-    report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")
+        if is_never:
+            most = pricing.compute_capacity(instances, traffic.service_s, prices.workers)
+            report.notes.append(
+                f"Real-time is never cheaper than serverless: {instances} instance(s) answer at most {most:,.0f} "
+                "requests a month, which cost no more on serverless."
+            )

@@ -146,8 +146,15 @@ def test_endpoint(calculate: Calculate) -> None:
     figures = calculate(*ENDPOINT, "--fixed-s", "0.08", *price)
     assert (figures["busy workers"], figures["instances"], figures["largest batch"]) == (2, 3, 8)
     assert figures["real-time, a month"] == pytest.approx(503.7)
-    assert figures["real-time is not dearer than serverless from"] == pytest.approx(125.9e6, rel=0.001)
-    assert "The cheapest is serverless." in run(*ENDPOINT, *price).stdout
+    assert figures["real-time is not dearer than serverless from"] is None
+    output = run(*ENDPOINT, *price).stdout
+    assert "The cheapest is serverless." in output
+    assert "Real-time is never cheaper than serverless: 3 instance(s) answer at most 78,840,000 requests a mo" in output
+    assert calculate(*ENDPOINT, "--workers", "4", *price)["real-time is not dearer than serverless from"] == (
+        pytest.approx(41.975e6)
+    )
+    assert "never cheaper than serverless" not in run(*ENDPOINT, "--workers", "4", *price).stdout
+    assert "real-time is not dearer than serverless from" not in calculate(*ENDPOINT, *price, "--serverless-usd", "0")
 
 
 def test_machines(calculate: Calculate) -> None:
@@ -261,6 +268,10 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         ([*ENDPOINT[:-1], "0.05"], "a request takes 0.1 s on a free worker: it cannot be answered in 0.05 s."),
         ([*ENDPOINT, "--fixed-s", "0.2"], "fixed_s (0.2) must be less than service_s (0.1)."),
         ([*ENDPOINT, "--requests-per-month", "1e6"], "--requests-per-month needs --usd-per-h"),
+        (
+            [*ENDPOINT, "--usd-per-h", "1", "--requests-per-month", "5.3e7"],
+            "requests_per_month must be at most 5.256e+07, not 5.3e+07: a month has 2,628,000 s, with at most 20 request",
+        ),
         ([*MACHINES, "--pue", "0.5"], "pue must be at least 1, not 0.5."),
         ([*MACHINES, "--use", "60"], "use must be at most 1, not 60.0."),
     ],
