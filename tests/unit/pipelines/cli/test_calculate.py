@@ -270,7 +270,7 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         ([*ENDPOINT, "--requests-per-month", "1e6"], "--requests-per-month needs --usd-per-h"),
         (
             [*ENDPOINT, "--usd-per-h", "1", "--requests-per-month", "5.3e7"],
-            "requests_per_month must be at most 5.256e+07, not 5.3e+07: a month has 2,628,000 s, with at most 20 request",
+            "requests_per_month must be at most 5.256e+07, not 5.3e+07: a month has 2,628,000 s, with at most 20",
         ),
         ([*MACHINES, "--pue", "0.5"], "pue must be at least 1, not 0.5."),
         ([*MACHINES, "--use", "60"], "use must be at most 1, not 60.0."),

@@ -50,7 +50,7 @@ def test_no_serverless_break_even_beyond_what_the_endpoint_can_answer(instances:
     """A worker answers at most 26.28M requests of 0.1 s a month, and would have to answer 42M."""
     assert compute_capacity(1, 0.1, 1) == pytest.approx(26.28e6)
     assert find_serverless_break_even(instances, 0.1, PRICES) is None
-    # An hour of serverless work with 2 GB costs 0.144 USD: an instance of that price is as cheap when it is always busy.
+    # An hour of serverless work with 2 GB costs 0.144 USD: only an instance that costs less can be cheaper.
     cheap = replace(PRICES, usd_per_h=0.1439)
     requests = find_serverless_break_even(instances, 0.1, cheap)
     assert requests and requests <= compute_capacity(instances, 0.1, 1)
