@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day
-from pipelines.cli.prices import AsOfOption, list_regions
+from pipelines.cli.options import JsonOption
+from pipelines.cli.prices import AsOfOption, list_regions, parse_as_of
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.system.log import log
@@ -56,7 +56,7 @@ def run_command(
     regions: PlanRegionsOption = None,
     allow: AllowOption = None,
     max_instances: MaxInstancesOption = None,
-    as_of: AsOfOption = "",
+    as_of: AsOfOption = None,
     png: PngOption = "",
     html: HtmlOption = "",
     as_json: JsonOption = False,
@@ -65,7 +65,7 @@ def run_command(
 
     Nothing is started. What is not known, such as the saving by spot without past jobs, is said, and never invented.
     """
-    day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
+    day, now = parse_as_of(as_of), dt.datetime.now(dt.UTC)
     size = {
         "parameters": _parse_number("--params", params),
         "tokens": _parse_number("--tokens", tokens),
@@ -73,7 +73,7 @@ def run_command(
         **{"model": model, "max_instances": max_instances},
     }
     options: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
-    regions_and_types = {"regions": list_regions(_split(regions)), "allow": _split(allow)}
+    regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}
     recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **options}, deadline, budget, now)
     _show(recommendation, png, html, as_json, now.date())
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pipelines.errors import SpecError
 
 DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(m|min|h|d)")
-AMOUNT = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+AMOUNT = re.compile(
+    r"-?([0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?)", re.IGNORECASE
+)
 """An amount. A comma separates thousands only: in many countries, 500,00 is 500."""
 UNIT_S = {"m": 60, "min": 60, "h": 3_600, "d": 86_400}
 MAX_DAYS = 3_650

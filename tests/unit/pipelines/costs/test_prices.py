@@ -118,8 +118,8 @@ def test_the_example_in_the_hint_is_a_valid_table(tmp_path: Path, monkeypatch: p
         ('{"as_of": "2026-10-01", "serverless": {}}', "usd_per_gb_second is missing"),
         ('{"as_of": "soon", "prices": [{"regions": [], "usd_per_hour": {}}]}', "as_of"),
         ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": "free"}}]}', "ml.a.b"),
-        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 0}}]}', "more than 0"),
-        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": -1}}]}', "more than 0"),
+        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 0}}]}', "greater than 0"),
+        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": -1}}]}', "greater than 0"),
     ],
 )
 def test_refuses_an_invalid_table(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
