@@ -43,7 +43,9 @@ class MemoryRequest:
     params: ParamsOption = None
     sequence: SequenceOption = 2048
     batch: BatchOption = 1
-    precision: Annotated[str, typer.Option(help="Weights that are trained: fp32, mixed or bf16.")] = "mixed"
+    precision: Annotated[
+        str, typer.Option(help="Weights that are trained: fp32, mixed or bf16; the computation has 16 bits.")
+    ] = "mixed"
     optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adam8bit.")] = "adam"
     rank: RankOption = 0
     recompute: RecomputeOption = False

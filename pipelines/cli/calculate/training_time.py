@@ -32,7 +32,13 @@ from pipelines.planning.checkpoints import (
     estimate_save_s,
 )
 from pipelines.planning.confidence import SAMPLES, Range, estimate_band
-from pipelines.planning.sizes import require_choice, require_not_negative, require_positive, require_share
+from pipelines.planning.sizes import (
+    require_at_least_one,
+    require_choice,
+    require_not_negative,
+    require_positive,
+    require_share,
+)
 from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
@@ -56,8 +62,10 @@ class TimeRequest:
     recompute: RecomputeOption = False
     instances: Annotated[int, typer.Option(help="Number of instances.")] = 1
     gpus: Annotated[int, typer.Option(help="GPUs of an instance.")] = 1
-    gpu: Annotated[str, typer.Option(help="Name of the GPU, as A100.")] = ""
-    peak_tflops: Annotated[float | None, typer.Option(help="Its 16-bit peak, TFLOP/s, in place of --gpu.")] = None
+    gpu: Annotated[str, typer.Option(help="Name of the GPU, as A100, for its 16-bit peak.")] = ""
+    peak_tflops: Annotated[
+        float | None, typer.Option(help="Peak in the precision of the training, TFLOP/s, in place of --gpu.")
+    ] = None
     mfu: Annotated[
         str, typer.Option(metavar="RANGE", help="Model FLOPs utilization of one instance: 0.4, or 0.3..0.5.")
     ] = "0.3..0.5"
@@ -149,9 +157,7 @@ def calculate_time(request: TimeRequest) -> Report:
 def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Training:
     """Add operations, and computation and communication of a step."""
     for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
-        require_positive(name, value, 1e18)
-        if value < 1:
-            raise SpecError(f"{name} must be at least 1, not {value:g}.")
+        require_at_least_one(name, value, 1e18)
     require_not_negative("network_gbit", request.network_gbit)
     require_share("network_share", request.network_share, is_zero_allowed=False)
     size, parameters = choose_model(request.model, request.params)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ParamsOption = Annotated[str, typer.Option(help="Parameters of a language model, such as 7e9.")]
 TokensOption = Annotated[str, typer.Option(help="Tokens of its training, all epochs together, such as 1e9.")]
 MethodOption = Annotated[str, typer.Option(help="full: all weights are trained (default); lora: low-rank matrices.")]
-PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16 or fp32.")]
+PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16, or fp32 without TF32.")]
 SequenceOption = Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")]
 OptimizerOption = Annotated[str, typer.Option(help="adam (default), adam8bit, momentum or sgd.")]
 LikeOption = Annotated[
