@@ -24,6 +24,16 @@ DatasetOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
 
 
+def require_text(option: str, text: str | None) -> None:
+    """Check that an option that is given has a value: a script's variable may not be set.
+
+    Raises:
+        SpecError: it is empty. A retry cannot help.
+    """
+    if text is not None and not text.strip():
+        raise SpecError(f"{option} is empty.", "Give a value, or leave out the option.")
+
+
 def find_dataset(name: str) -> Dataset:
     """Load the dataset of the option --dataset; if it is empty, the project's only dataset.
 

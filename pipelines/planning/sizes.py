@@ -15,6 +15,12 @@ MAX_DEVICES = 1_000_000
 """Largest number of devices or instances."""
 MAX_NUMBER = 1e40
 """Largest number of any quantity, such as operations of a training: products of several do not overflow."""
+MAX_USD_PER_H = 1e5
+"""Largest price of an instance, USD an hour."""
+MAX_S = 1e8
+"""Longest time of a save, a restart, a wait, or an interval, seconds: three years."""
+MAX_CHARS = 60
+"""Characters of a wrong value that an error shows."""
 LAYER_TARGETS = 7
 """Linear layers of a decoder layer: query, key, value, output, gate, up and down."""
 
@@ -93,7 +99,7 @@ class DecoderSize:
         Raises:
             SpecError: the rank is not positive.
         """
-        require_positive("rank", rank)
+        require_positive("rank", rank, MAX_SIDE)
         attention = 2 * (self.hidden + self.query_width) + 2 * (self.hidden + self.key_width)
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
 
@@ -153,7 +159,9 @@ def require_choice(name: str, value: object, choices: object) -> None:
     """
     known = list(choices)  # type: ignore[call-overload]
     if value not in known:
-        raise SpecError(f"{name} must be one of {', '.join(map(str, known))}, not {value}.")
+        text = str(value)
+        short = text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}..."
+        raise SpecError(f"{name} must be one of {', '.join(map(str, known))}, not {short}.")
 
 
 def _require_at_most(name: str, value: float, most: float) -> None:

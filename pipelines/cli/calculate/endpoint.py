@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -19,12 +20,22 @@ FORMULAS_OF_MODES = {
     "async": "async_usd",
     "batch": "batch_usd",
 }
+DEFAULT_MEMORY_GB = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "usd_per_h": ("requests_per_month",),
+        "serverless_usd": ("requests_per_month",),
+        "memory_gb": ("requests_per_month",),
+        "bursts": ("requests_per_month",),
+        "runs": ("requests_per_month",),
+        "start_s": ("requests_per_month",),
+        "idle_s": ("requests_per_month",),
+    }
     requests_per_s: Annotated[float, typer.Option(help="Mean requests in a second, in the busiest minutes.")]
     service_s: Annotated[float, typer.Option(help="Mean seconds of a request on a free worker.")]
     latency_s: Annotated[float, typer.Option(help="Seconds in which the percentile of requests is answered.")]
@@ -39,7 +50,7 @@ class EndpointRequest:
         float | None, typer.Option(help="With the price: compare real-time, serverless, asynchronous and batch.")
     ] = None
     serverless_usd: Annotated[float, typer.Option(help="Serverless, USD for a GB and second; 0: none.")] = 2e-5
-    memory_gb: Annotated[float, typer.Option(help="Memory of a serverless endpoint, GB.")] = 2.0
+    memory_gb: Annotated[float | None, typer.Option(help="Memory of a serverless endpoint, GB (default: 2).")] = None
     bursts: Annotated[float, typer.Option(help="Times in a month that an asynchronous endpoint starts.")] = 730
     runs: Annotated[float, typer.Option(help="Batch jobs in a month.")] = 30
     start_s: Annotated[float, typer.Option(help="Seconds until an instance answers: a guess.")] = 300
@@ -84,11 +95,14 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     if request.usd_per_h is None:
         raise SpecError("--requests-per-month needs --usd-per-h, the price of an instance.")
     _require_possible(requests, request.requests_per_s)
+    if not request.serverless_usd and request.memory_gb is not None:
+        raise SpecError("--memory-gb has no effect with --serverless-usd 0.", "Give a price, or leave out the memory.")
+    memory_gb = DEFAULT_MEMORY_GB if request.memory_gb is None else request.memory_gb
     traffic = pricing.Traffic(requests, request.service_s, request.bursts, request.runs)
     prices = pricing.Prices(
         request.usd_per_h,
         request.serverless_usd,
-        request.memory_gb,
+        memory_gb,
         request.workers,
         request.start_s,
         request.idle_s,

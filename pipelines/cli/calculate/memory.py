@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -39,6 +40,17 @@ PARTS = (*STATES, "activations", "working", "gathered")
 class MemoryRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sequence": ("model",),
+        "batch": ("model",),
+        "recompute": ("model",),
+        "reserve_gb": ("gpu_gb",),
+        "stage": ("gpus",),
+        "gpus": (
+            "stage",
+            "gpu_gb",
+        ),
+    }
     model: ModelOption = ""
     params: ParamsOption = None
     sequence: SequenceOption = 2048

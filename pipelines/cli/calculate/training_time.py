@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -33,6 +33,7 @@ from pipelines.planning.checkpoints import (
 )
 from pipelines.planning.confidence import SAMPLES, Range, estimate_band
 from pipelines.planning.sizes import (
+    MAX_S,
     require_at_least_one,
     require_choice,
     require_not_negative,
@@ -54,6 +55,19 @@ GRADIENT_BYTES = 2
 class TimeRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "network_gbit": ("instances",),
+        "network_share": ("network_gbit",),
+        "stage": ("instances",),
+        "overlap": ("instances",),
+        "save_s": (
+            "interval_s",
+            "spot_usd_per_h",
+        ),
+        "restart_s": ("spot_usd_per_h",),
+        "wait_s": ("spot_usd_per_h",),
+    }
+    replaces: ClassVar[Mapping[str, str]] = {"save_s": "write_gb_s"}
     tokens: Annotated[float, typer.Option(help="Tokens of the whole training, all epochs.")]
     model: ModelOption = ""
     params: ParamsOption = None
@@ -158,7 +172,7 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
     """Add operations, and computation and communication of a step."""
     for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
         require_at_least_one(name, value, 1e18)
-    require_not_negative("network_gbit", request.network_gbit)
+    require_not_negative("network_gbit", request.network_gbit, 1e6)
     require_share("network_share", request.network_share, is_zero_allowed=False)
     size, parameters = choose_model(request.model, request.params)
     if request.rank and not size:
@@ -190,9 +204,9 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
 def _choose_save_s(report: Report, request: TimeRequest, trained: float) -> float:
     """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
     if request.interval_s is not None:
-        require_positive("interval_s", request.interval_s)
+        require_positive("interval_s", request.interval_s, MAX_S)
     if request.write_gb_s is None:
-        require_positive("save_s", request.save_s)
+        require_positive("save_s", request.save_s, MAX_S)
         return request.save_s
     checkpoint_bytes = compute_checkpoint_bytes(trained)
     save_s = estimate_save_s(checkpoint_bytes, request.write_gb_s)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day
+from pipelines.cli.options import JsonOption, parse_day, require_text
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import DataError, SpecError
 
@@ -114,16 +114,6 @@ def parse_as_of(text: str | None) -> dt.date | None:
     """
     require_text("--as-of", text)
     return parse_day("--as-of", text) if text else None
-
-
-def require_text(option: str, text: str | None) -> None:
-    """Check that an option that is given has a value: a script's variable may not be set.
-
-    Raises:
-        SpecError: it is empty. A retry cannot help.
-    """
-    if text is not None and not text.strip():
-        raise SpecError(f"{option} is empty.", "Give a value, or leave out the option.")
 
 
 def list_regions(regions: list[str] | None, option: str = "--region") -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import MONTH_H
-from pipelines.planning.sizes import MAX_DEVICES, require_not_negative, require_positive
+from pipelines.planning.sizes import MAX_DEVICES, MAX_S, MAX_USD_PER_H, require_not_negative, require_positive
 
 MAX_REQUESTS = 1e14
 """Largest number of requests in a month."""
@@ -68,13 +68,14 @@ class Prices:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        require_positive("usd_per_h", self.usd_per_h, 1e5)
+        require_positive("usd_per_h", self.usd_per_h, MAX_USD_PER_H)
         require_positive("memory_gb", self.memory_gb, 1e6)
         if self.memory_gb < 0.1:
             raise SpecError(f"memory_gb must be at least 0.1, not {self.memory_gb:g}.")
         require_positive("workers", self.workers, MAX_WORKERS)
-        for name in ("usd_per_gb_s", "start_s", "idle_s"):
-            require_not_negative(name, getattr(self, name))
+        require_not_negative("usd_per_gb_s", self.usd_per_gb_s, 1)
+        for name in ("start_s", "idle_s"):
+            require_not_negative(name, getattr(self, name), MAX_S)
 
 
 def compute_busy_h(traffic: Traffic, workers: int = 1) -> float:
