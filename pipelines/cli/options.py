@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,15 +25,39 @@ DatasetOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
 
+DEFAULT = "DEFAULT"
+"""Name of the source of a value that is not given."""
 
-def require_text(option: str, text: str | None) -> None:
-    """Check that an option that is given has a value: a script's variable may not be set.
+
+def list_given(context: typer.Context) -> dict[str, str]:
+    """Return the parameters of the command that are given, and the option of each.
 
     Raises:
-        SpecError: it is empty. A retry cannot help.
+        SpecError: one of them is empty: a script's variable may not be set. A retry cannot help.
     """
-    if text is not None and not text.strip():
-        raise SpecError(f"{option} is empty.", "Give a value, or leave out the option.")
+    given = {
+        parameter.name: parameter.opts[0]
+        for parameter in context.command.params
+        if getattr(context.get_parameter_source(parameter.name), "name", DEFAULT) != DEFAULT
+    }
+    for name, option in given.items():
+        value = context.params.get(name)
+        texts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(text, str) and not text.strip(" ,") for text in texts):
+            raise SpecError(f"{option} is empty.", "Give a value, or leave out the option.")
+    return given
+
+
+def require_target(option: str, name: str) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises:
+        SpecError: there is something else than a regular file, such as a folder or a device. A retry cannot help.
+    """
+    path = Path(name)
+    if os.path.lexists(path) and not path.is_file():
+        raise SpecError(f"{option} {name} is not a regular file.", "Give the path of a file to write.")
+    return path
 
 
 def find_dataset(name: str) -> Dataset:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import typer
 
 from pipelines.cli.calculate.output import Report, write_report
-from pipelines.cli.options import JsonOption, require_text
+from pipelines.cli.options import JsonOption, list_given
 from pipelines.errors import SpecError
-
-DEFAULT = "DEFAULT"
-"""Name of the source of a value that is not given."""
 
 
 def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) -> Callable[..., None]:
@@ -26,7 +23,7 @@ def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) 
     """
 
     def command(*, context: typer.Context, as_json: bool, **values: Any) -> None:
-        _check_options(context, request_class, values)
+        _check_options(context, request_class)
         write_report(calculate(request_class(**values)), as_json=as_json)
 
     hints = get_type_hints(request_class, include_extras=True)
@@ -43,23 +40,20 @@ def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) 
     return command
 
 
-def _check_options(context: typer.Context, request_class: type[Any], values: Mapping[str, Any]) -> None:
+def _check_options(context: typer.Context, request_class: type[Any]) -> None:
     """Check that no option is empty, and that each one has an effect.
 
     Raises:
         SpecError: an option is empty, or has no effect. A retry cannot help.
     """
+    given = list_given(context)
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    given = {name for name in values if getattr(context.get_parameter_source(name), "name", DEFAULT) != DEFAULT}
-    for name in given:
-        if isinstance(values[name], str):
-            require_text(options[name], values[name])
     for name, others in getattr(request_class, "needs", {}).items():
-        if name in given and given.isdisjoint(others):
+        if name in given and given.keys().isdisjoint(others):
             raise SpecError(
-                f"{options[name]} has no effect without {' or '.join(options[other] for other in others)}.",
+                f"{given[name]} has no effect without {' or '.join(options[other] for other in others)}.",
                 "Give both, or neither.",
             )
     for name, other in getattr(request_class, "replaces", {}).items():
-        if {name, other} <= given:
-            raise SpecError(f"{options[name]} has no effect with {options[other]}.", "Give one of both.")
+        if {name, other} <= given.keys():
+            raise SpecError(f"{given[name]} has no effect with {given[other]}.", "Give one of both.")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption
-from pipelines.cli.prices import AsOfOption, list_regions, parse_as_of
+from pipelines.cli.options import JsonOption, list_given, parse_day, require_target
+from pipelines.cli.prices import AsOfOption, list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.system.log import log
@@ -43,6 +43,7 @@ HtmlOption = Annotated[str, typer.Option(metavar="FILE", help="Also write an HTM
 
 
 def run_command(
+    context: typer.Context,
     params: ParamsOption = "",
     tokens: TokensOption = "",
     method: MethodOption = "",
@@ -56,7 +57,7 @@ def run_command(
     regions: PlanRegionsOption = None,
     allow: AllowOption = None,
     max_instances: MaxInstancesOption = None,
-    as_of: AsOfOption = None,
+    as_of: AsOfOption = "",
     png: PngOption = "",
     html: HtmlOption = "",
     as_json: JsonOption = False,
@@ -65,7 +66,9 @@ def run_command(
 
     Nothing is started. What is not known, such as the saving by spot without past jobs, is said, and never invented.
     """
-    day, now = parse_as_of(as_of), dt.datetime.now(dt.UTC)
+    list_given(context)
+    _check_targets(png, html)
+    day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
     size = {
         "parameters": _parse_number("--params", params),
         "tokens": _parse_number("--tokens", tokens),
@@ -76,6 +79,17 @@ def run_command(
     regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}
     recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **options}, deadline, budget, now)
     _show(recommendation, png, html, as_json, now.date())
+
+
+def _check_targets(png: str, html: str) -> None:
+    """Check the files that are to be written, before the work.
+
+    Raises:
+        SpecError: one is something else than a file, or both are the same. A retry cannot help.
+    """
+    paths = [require_target(option, name) for option, name in (("--png", png), ("--html", html)) if name]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise SpecError("--png and --html are the same file.", "Give two files.")
 
 
 def _plan(inputs: Mapping[str, Any], deadline: str, budget: str, now: dt.datetime) -> Recommendation:
@@ -102,7 +116,7 @@ def _show(recommendation: Recommendation, png: str, html: str, as_json: bool, to
     if html:
         log.info("page written to %s", report.write_page(Path(html), recommendation, today))
     if as_json:
-        write_json(recommendation.to_record())
+        write_json(recommendation.to_record(), is_strict=True)
     elif recommendation.options:
         make_console().print(report.build_table(recommendation, "Options within the limits"))
         for line in (*report.format_lines(recommendation, today), "", "Left out:"):

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day, require_text
+from pipelines.cli.options import JsonOption, list_given, parse_day, require_target
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import DataError, SpecError
 
 app = typer.Typer(no_args_is_help=True, help="Renew the prices of instance types, and show those that are used.")
 
 AsOfOption = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="YYYY-MM-DD", help="Use tables of this day or earlier (default: the newest)."),
+    str, typer.Option("--as-of", metavar="YYYY-MM-DD", help="Use tables of this day or earlier (default: the newest).")
 ]
 RegionsOption = Annotated[
     list[str] | None, typer.Option("--region", help="AWS region; may be repeated (default: AWS_REGION).")
@@ -26,11 +24,12 @@ RegionsOption = Annotated[
 
 @app.command("refresh")
 def refresh(
+    context: typer.Context,
     regions: RegionsOption = None,
     days: Annotated[int, typer.Option(min=1, max=90, help="Days of the spot price history.")] = 30,
     out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File to write (default: prices/TODAY.json of the project).")
-    ] = None,
+        str, typer.Option(metavar="FILE", help="File to write (default: prices/TODAY.json of the project).")
+    ] = "",
 ) -> None:
     """Request today's prices from AWS, and write them as a dated table: on demand, spot, savings plans.
 
@@ -39,9 +38,10 @@ def refresh(
     """
     from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
 
-    require_text("--out", out)
+    list_given(context)
+    path = require_target("--out", out) if out else None
     table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
-    path = write_prices(table, Path(out) if out else None)
+    path = write_prices(table, path)
     for group in table.prices:
         plans = sum(len(prices) for prices in group.savings_plan_usd_per_hour.values())
         write_line(
@@ -53,17 +53,19 @@ def refresh(
 
 @app.command("show")
 def show(
+    context: typer.Context,
     regions: RegionsOption = None,
-    as_of: AsOfOption = None,
+    as_of: AsOfOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show the prices that are used, with their dates; on demand from AWS if LEEWAY_PRICES is api."""
     from rich.table import Table
 
-    day = parse_as_of(as_of)
+    list_given(context)
+    day = parse_day("--as-of", as_of) if as_of else None
     rows = [row for region in list_regions(regions) for row in _list_rows(region, day)]
     if as_json:
-        write_json(rows)
+        write_json(rows, is_strict=True)
         return
     table = Table(title="Prices of training, USD per hour")
     for title in ("region", "instance type", "on demand", "spot saves", "plan 1 y", "plan 3 y", "as of"):
@@ -106,16 +108,6 @@ def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
     ]
 
 
-def parse_as_of(text: str | None) -> dt.date | None:
-    """Return the day of the option --as-of; None if it is not given.
-
-    Raises:
-        SpecError: the text is not a day. A retry cannot help.
-    """
-    require_text("--as-of", text)
-    return parse_day("--as-of", text) if text else None
-
-
 def list_regions(regions: list[str] | None, option: str = "--region") -> list[str]:
     """Return the regions of the option, else that of the environment.
 
@@ -126,8 +118,6 @@ def list_regions(regions: list[str] | None, option: str = "--region") -> list[st
     Raises:
         SpecError: there is none. A retry cannot help.
     """
-    for name in regions or []:
-        require_text(option, name)
     names = regions or [os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""]
     if "" in names:
         raise SpecError("the region of the prices is not known.", f"Give {option}, or set AWS_REGION.")
