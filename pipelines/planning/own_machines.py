@@ -8,6 +8,8 @@ from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import MONTH_H
 from pipelines.planning.sizes import MAX_USD_PER_H, require_not_negative, require_positive, require_share
 
+MAX_PUE = 10
+"""Largest power usage effectiveness; most buildings have 1.1 to 2."""
 MAX_USD = 1e12
 """Largest amount: more than any machine costs."""
 
@@ -48,9 +50,10 @@ class OwnMachine:
         require_positive("power_kw", self.power_kw, 1e6)
         for name in ("idle_kw", "usd_per_kwh", "staff_usd_month", "hosting_usd_month", "resale_usd"):
             require_not_negative(name, getattr(self, name), MAX_USD)
-        if not 1 <= self.pue < float("inf"):
+        if not 1 <= self.pue <= MAX_PUE:
             raise SpecError(
-                f"pue must be at least 1, not {self.pue}.", "It is the power of the building / the machines."
+                f"pue must be at least 1 and at most {MAX_PUE}, not {self.pue}.",
+                "It is the power of the building / the machines.",
             )
         if self.idle_kw > self.power_kw:
             raise SpecError(f"idle_kw ({self.idle_kw:g}) must be at most power_kw ({self.power_kw:g}).")

@@ -17,6 +17,8 @@ MAX_NUMBER = 1e40
 """Largest number of any quantity, such as operations of a training: products of several do not overflow."""
 MAX_USD_PER_H = 1e5
 """Largest price of an instance, USD an hour."""
+MAX_GB_S = 1e6
+"""Largest throughput, GB of 10^9 bytes a second."""
 MAX_S = 1e8
 """Longest time of a save, a restart, a wait, or an interval, seconds: three years."""
 MAX_CHARS = 60

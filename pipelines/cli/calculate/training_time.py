@@ -171,7 +171,7 @@ def calculate_time(request: TimeRequest) -> Report:
 def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Training:
     """Add operations, and computation and communication of a step."""
     for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
-        require_at_least_one(name, value, 1e18)
+        require_at_least_one(name, value, 1e15)
     require_not_negative("network_gbit", request.network_gbit, 1e6)
     require_share("network_share", request.network_share, is_zero_allowed=False)
     size, parameters = choose_model(request.model, request.params)

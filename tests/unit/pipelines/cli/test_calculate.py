@@ -339,7 +339,16 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
             [*ENDPOINT, "--usd-per-h", "1", "--requests-per-month", "5.3e7"],
             "requests_per_month must be at most 5.256e+07, not 5.3e+07: a month has 2,628,000 s, with at most 20",
         ),
-        ([*MACHINES, "--pue", "0.5"], "pue must be at least 1, not 0.5."),
+        ([*MACHINES, "--pue", "0.5"], "pue must be at least 1 and at most 10, not 0.5."),
+        ([*MACHINES, "--pue", "1e300"], "pue must be at least 1 and at most 10, not 1e+300."),
+        ([*STORAGE, "--available-gb-s", "1e18"], "available_gb_s must be at most 1e+06"),
+        ([*STORAGE, "--available-gb-s", "1", "--data-gb", "1e18"], "data_gb must be at most 1e+12"),
+        ([*ENDPOINT[:-1], "1e18"], "latency_s must be at most 1e+08"),
+        ([*ENDPOINT, "--most-use", "1e-300"], "more than 1,000,000 workers would be needed."),
+        (
+            ["checkpoints", "--params", "7e9", "--write-gb-s", "1e18", "--month-share", "0.1"],
+            "write_gb_s must be at mo",
+        ),
         ([*MACHINES, "--use", "60"], "use must be at most 1, not 60.0."),
     ],
 )
