@@ -15,9 +15,9 @@ AMOUNT = re.compile(
 )
 """An amount. A comma separates thousands only: in many countries, 500,00 is 500."""
 UNIT_S = {"m": 60, "min": 60, "h": 3_600, "d": 86_400}
+MAX_USD = 1e9
 MAX_DAYS = 3_650
 """Longest time until a deadline, days. A longer one is a mistake."""
-MAX_USD = 1e9
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str
             "region": task.hook.conn_region_name or "us-east-1",
             "instance_count": task.parse_count_field("instance_count"),
             "spot": fields.spot,
-            "deadline": fields.deadline,
+            "deadline": str(fields.deadline or ""),
             "budget_usd": budget_usd,
             "model": fields.model,
             "dag_id": task.identity["dag_id"],
