@@ -38,7 +38,7 @@ class EndpointRequest:
     }
     requests_per_s: Annotated[float, typer.Option(help="Mean requests in a second, in the busiest minutes.")]
     service_s: Annotated[float, typer.Option(help="Mean seconds of a request on a free worker.")]
-    latency_s: Annotated[float, typer.Option(help="Seconds in which the percentile of requests is answered.")]
+    latency_s: Annotated[float, typer.Option(help="Longest latency of the percentile, seconds.")]
     percentile: Annotated[float, typer.Option(help="0.99 is the 99th percentile.")] = 0.99
     workers: Annotated[int, typer.Option(help="Requests that an instance answers at once.")] = 1
     most_use: Annotated[float, typer.Option(help="Largest share of busy workers.")] = 0.8
@@ -49,12 +49,14 @@ class EndpointRequest:
     requests_per_month: Annotated[
         float | None, typer.Option(help="With the price: compare real-time, serverless, asynchronous and batch.")
     ] = None
-    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD for a GB and second; 0: none.")] = 2e-5
+    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD per GB-second; 0: none.")] = 2e-5
     memory_gb: Annotated[float | None, typer.Option(help="Memory of a serverless endpoint, GB (default: 2).")] = None
     bursts: Annotated[float, typer.Option(help="Times in a month that an asynchronous endpoint starts.")] = 730
     runs: Annotated[float, typer.Option(help="Batch jobs in a month.")] = 30
     start_s: Annotated[float, typer.Option(help="Seconds until an instance answers: a guess.")] = 300
-    idle_s: Annotated[float, typer.Option(help="Seconds until an unused asynchronous endpoint ends: a guess.")] = 600
+    idle_s: Annotated[
+        float, typer.Option(help="Seconds until an asynchronous endpoint without requests scales to zero: a guess.")
+    ] = 600
 
 
 def calculate_endpoint(request: EndpointRequest) -> Report:
@@ -71,7 +73,7 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     report.add("use", size.use, "share of the workers", "worker_use")
     report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", "wait")
     report.add("requests in the endpoint", size.concurrency, "", "concurrency")
-    report.notes.append("Requests come independently, and times vary like exponential ones: real times vary less.")
+    report.notes.append("Assumed: independent requests, and exponential service times; measured times vary less.")
     if request.fixed_s is not None:
         _add_batches(report, request, size.instances, request.fixed_s)
     if request.requests_per_month is not None:
@@ -131,15 +133,15 @@ def _require_possible(requests: float, requests_per_s: float) -> None:
 
 def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, prices: pricing.Prices) -> None:
     """Add from what on a real-time endpoint is not dearer than each other mode."""
-    evens = {
+    break_evens = {
         "requests": ("serverless", pricing.find_serverless_break_even(instances, traffic.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),
         "jobs": ("batch", pricing.find_batch_break_even(instances, traffic, prices)),
     }
-    for unit, (mode, even) in evens.items():
-        is_never = mode == "serverless" and prices.usd_per_gb_s > 0 and even is None
-        if even is not None or is_never:
-            report.add(f"real-time is not dearer than {mode} from", even, f"{unit} a month", f"{mode}_break_even")
+    for unit, (mode, count) in break_evens.items():
+        is_never = mode == "serverless" and prices.usd_per_gb_s > 0 and count is None
+        if count is not None or is_never:
+            report.add(f"real-time costs no more than {mode} from", count, f"{unit} a month", f"{mode}_break_even")
         if is_never:
             most = pricing.compute_capacity(instances, traffic.service_s, prices.workers)
             report.notes.append(

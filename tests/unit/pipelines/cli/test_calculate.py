@@ -148,15 +148,15 @@ def test_endpoint(calculate: Calculate) -> None:
     figures = calculate(*ENDPOINT, "--fixed-s", "0.08", *price)
     assert (figures["busy workers"], figures["instances"], figures["largest batch"]) == (2, 3, 8)
     assert figures["real-time, a month"] == pytest.approx(503.7)
-    assert figures["real-time is not dearer than serverless from"] is None
+    assert figures["real-time costs no more than serverless from"] is None
     output = run(*ENDPOINT, *price).stdout
     assert "The cheapest is serverless." in output
     assert "Real-time is never cheaper than serverless: 3 instance(s) answer at most 78,840,000 requests a mo" in output
-    assert calculate(*ENDPOINT, "--workers", "4", *price)["real-time is not dearer than serverless from"] == (
+    assert calculate(*ENDPOINT, "--workers", "4", *price)["real-time costs no more than serverless from"] == (
         pytest.approx(41.975e6)
     )
     assert "never cheaper than serverless" not in run(*ENDPOINT, "--workers", "4", *price).stdout
-    assert "real-time is not dearer than serverless from" not in calculate(*ENDPOINT, *price, "--serverless-usd", "0")
+    assert "real-time costs no more than serverless from" not in calculate(*ENDPOINT, *price, "--serverless-usd", "0")
 
 
 def test_machines(calculate: Calculate) -> None:
@@ -205,7 +205,7 @@ def test_examples_of_the_help_run(command: str) -> None:
     "arguments", [[*SPOT, "--month-share", "0.1"], STORAGE, ENDPOINT, MACHINES], ids=lambda a: a[0]
 )
 def test_extreme_numbers_are_refused_or_computed(arguments: list[str], value: str) -> None:
-    """No option makes a command crash, or write a figure that is no number."""
+    """No option makes a command crash, or write a figure that is not a number."""
     for option in range(1, len(arguments), 2):
         changed = [*arguments[: option + 1], value, *arguments[option + 2 :], "--json"]
         try:
