@@ -261,6 +261,19 @@ def test_a_failure_of_aws_is_an_error_that_a_retry_may_help(price_list: PriceLis
         find_price("ml.m5.large", "us-east-1")
 
 
+def test_missing_credentials_are_an_error_that_no_retry_helps(
+    price_list: PriceList, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)  # it has the credentials of other tests
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    with pytest.raises(InvalidError, match="credentials"):
+        find_price("ml.m5.large", "us-east-1")
+    assert not price_list.requests
+
+
 def test_a_missing_answer_of_aws_is_an_error_that_a_retry_may_help(
     price_list: PriceList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
