@@ -52,7 +52,7 @@ def _check_options(context: typer.Context, request_class: type[Any]) -> None:
         if name in given and given.keys().isdisjoint(others):
             raise SpecError(
                 f"{given[name]} has no effect without {' or '.join(options[other] for other in others)}.",
-                "Give both, or neither.",
+                "Leave it out, or give that option.",
             )
     for name, other in getattr(request_class, "replaces", {}).items():
         if {name, other} <= given.keys():
