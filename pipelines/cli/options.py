@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +24,40 @@ DatasetOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
+
+DEFAULT = "DEFAULT"
+"""Name of the source of a value that is not given."""
+
+
+def list_given(context: typer.Context) -> dict[str, str]:
+    """Return the parameters of the command that are given, and the option of each.
+
+    Raises:
+        SpecError: one of them is empty: a script's variable may not be set. A retry cannot help.
+    """
+    given = {
+        parameter.name: parameter.opts[0]
+        for parameter in context.command.params
+        if getattr(context.get_parameter_source(parameter.name), "name", DEFAULT) != DEFAULT
+    }
+    for name, option in given.items():
+        value = context.params.get(name)
+        texts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(text, str) and not text.strip(" ,") for text in texts):
+            raise SpecError(f"{option} is empty.", "Give a value, or leave out the option.")
+    return given
+
+
+def require_target(option: str, name: str) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises:
+        SpecError: there is something else than a regular file, such as a folder or a device. A retry cannot help.
+    """
+    path = Path(name)
+    if os.path.lexists(path) and not path.is_file():
+        raise SpecError(f"{option} {name} is not a regular file.", "Give the path of a file to write.")
+    return path
 
 
 def find_dataset(name: str) -> Dataset:

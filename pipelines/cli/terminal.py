@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+from pipelines.errors import SpecError
 from pipelines.escaping import escape, is_visible
 
 WIDTH = 150
@@ -26,14 +27,27 @@ def make_console(*, stderr: bool = False) -> Any:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
-def write_json(value: Any) -> None:
-    """Write a value to stdout as indented JSON, for programs; a value of a type that JSON lacks is written as text."""
-    sys.stdout.write(f"{format_json(value, indent=2)}\n")
+def write_json(value: Any, *, is_strict: bool = False) -> None:
+    """Write a value to stdout as indented JSON, for programs; a value of a type that JSON lacks is written as text.
+
+    Args:
+        value: the value.
+        is_strict: whether an infinite number and NaN are refused, which JSON does not have.
+
+    Raises:
+        SpecError: a number is refused. A retry cannot help.
+    """
+    try:
+        text = format_json(value, indent=2, is_strict=is_strict)
+    except ValueError:
+        message = "a figure of the result is not a finite number, which JSON does not have."
+        raise SpecError(message, "A size, time or price is absurdly large or small.") from None
+    sys.stdout.write(f"{text}\n")
 
 
-def format_json(value: Any, indent: int | None = None) -> str:
+def format_json(value: Any, indent: int | None = None, *, is_strict: bool = False) -> str:
     """Format a value as JSON without invisible characters. A JSON parser returns the same value."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str, allow_nan=not is_strict)
     # JSON has already escaped the newlines in strings. The other newlines separate the lines of the indented JSON.
     return "".join(
         character if character == "\n" or is_visible(character) else json.dumps(character)[1:-1] for character in text

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import ValidationError as PydanticError
-
 from pipelines.costs.charges import HOUR_S, Price
-from pipelines.costs.price_sources.price_list import request_instance_price, request_serverless_price
+from pipelines.costs.price_sources.price_list import (
+    SOURCE,
+    request_instance_price,
+    request_serverless_price,
+    request_type_prices,
+)
 from pipelines.costs.price_sources.price_tables import (
     API_VALUE,
     DEFAULT_TABLE,
     PRICES_VARIABLE,
     PlanTerm,
     format_example,
+    is_api_used,
+    list_groups,
     read_table,
     read_tables,
     require_no_api,
@@ -49,31 +55,57 @@ def find_price(
         ServiceError: AWS does not answer. A retry can help.
     """
     require_no_api(as_of)
-    if os.environ.get(PRICES_VARIABLE) == API_VALUE:
+    if is_api_used():
         return request_instance_price(instance_type, region, component, _format_hint())
-    for path, table in read_tables(as_of):
-        for group in table.prices:
-            prices = group.usd_per_hour | (group.hosting_usd_per_hour if component == "Hosting" else {})
-            if region in group.regions and instance_type in prices:
-                price = {"usd_h": prices[instance_type], "date": table.as_of, "source": table.source or path.name}
-                return _check_price(price, f"{path.name}: the price of {instance_type}")
+    for group, origin in list_groups(region, as_of):
+        prices = group.usd_per_hour | (group.hosting_usd_per_hour if component == "Hosting" else {})
+        if instance_type in prices:
+            return Price(usd_h=prices[instance_type], **origin)
     regions = {region for group in read_table(DEFAULT_TABLE).prices for region in group.regions}
     subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
     day = f" on {as_of}" if as_of else ""
     raise DataError(f"no price is known for {subject}{day}.", _format_hint())
 
 
-def list_prices(region: str) -> dict[str, float]:
-    """List the instance types with a price in the tables, and the price of each, USD per hour; AWS is not requested.
+@dataclass(frozen=True)
+class RegionPrices:
+    """What instances cost in a region, by type. A type that is missing is not known.
+
+    Attributes:
+        on_demand: price of training on demand.
+        spot_savings: share, 0 to 1, by which spot is typically cheaper than on demand.
+        plans: term of a savings plan to the prices of training with it.
+    """
+
+    on_demand: Mapping[str, Price]
+    spot_savings: Mapping[str, float]
+    plans: Mapping[PlanTerm, Mapping[str, Price]]
+
+
+def find_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrices:
+    """Find the prices of a region: on demand from AWS if LEEWAY_PRICES is `api`; all else comes from the tables.
+
+    Args:
+        region: AWS region.
+        as_of: use only tables of this day or of an earlier one; None: all.
 
     Raises:
-        DataError: a table is not valid. A retry cannot help.
+        InvalidError: a table is not valid, or AWS denies access or has only today's prices. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
     """
-    return {name: price.usd_h for name, price in list_dated_prices(region).items()}
+    require_no_api(as_of)
+    prices = read_region_prices(region, as_of)
+    if not is_api_used():
+        return prices
+    today = dt.datetime.now(dt.UTC).date()
+    amounts = request_type_prices(region, "Training")
+    return replace(
+        prices, on_demand={name: Price(usd_h=usd_h, date=today, source=SOURCE) for name, usd_h in amounts.items()}
+    )
 
 
-def list_dated_prices(region: str, as_of: dt.date | None = None) -> dict[str, Price]:
-    """List the instance types with a price in the tables, and the dated price of each; AWS is not requested.
+def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrices:
+    """Read the prices of a region from the tables, each of them once; AWS is not requested. The newest price counts.
 
     Args:
         region: AWS region.
@@ -82,43 +114,24 @@ def list_dated_prices(region: str, as_of: dt.date | None = None) -> dict[str, Pr
     Raises:
         DataError: a table is not valid. A retry cannot help.
     """
-    prices: dict[str, Price] = {}
-    for path, table in read_tables(as_of):
-        for group in table.prices:
-            if region in group.regions:
-                for name in group.usd_per_hour.keys() - prices.keys():
-                    price = {"usd_h": group.usd_per_hour[name], "date": table.as_of}
-                    source = {"source": table.source or path.name}
-                    prices[name] = _check_price(price | source, f"{path.name}: the price of {name}")
-    return prices
-
-
-def list_spot_savings(region: str, as_of: dt.date | None = None) -> dict[str, float]:
-    """List the share, 0 to 1, by which spot is typically cheaper than on demand, of the types for which it is known.
-
-    Arguments and errors: as `list_dated_prices`.
-    """
+    on_demand: dict[str, Price] = {}
     savings: dict[str, float] = {}
-    for _, table in read_tables(as_of):
-        for group in table.prices:
-            if region in group.regions:
-                savings = group.spot_saving | savings
-    return savings
+    plans: dict[PlanTerm, dict[str, Price]] = {"1y": {}, "3y": {}}
+    for group, origin in list_groups(region, as_of):
+        on_demand = _date_prices(group.usd_per_hour, origin) | on_demand
+        savings = group.spot_saving | savings
+        for term, amounts in group.savings_plan_usd_per_hour.items():
+            plans[term] = _date_prices(amounts, origin) | plans[term]
+    return RegionPrices(on_demand, savings, plans)
 
 
-def list_plan_prices(region: str, term: PlanTerm, as_of: dt.date | None = None) -> dict[str, Price]:
-    """List the prices of training with a savings plan, USD per hour, of the types for which they are known.
+def list_prices(region: str) -> dict[str, float]:
+    """List the instance types with a price in the tables, and the price of each, USD per hour; AWS is not requested.
 
-    Arguments and errors: as `list_dated_prices`.
+    Raises:
+        DataError: a table is not valid. A retry cannot help.
     """
-    prices: dict[str, Price] = {}
-    for path, table in read_tables(as_of):
-        for group in table.prices:
-            if region in group.regions:
-                for name, usd_h in group.savings_plan_usd_per_hour.get(term, {}).items():
-                    price = {"usd_h": usd_h, "date": table.as_of, "source": table.source or path.name}
-                    prices.setdefault(name, _check_price(price, f"{path.name}: the savings plan of {name}"))
-    return prices
+    return {name: price.usd_h for name, price in read_region_prices(region).on_demand.items()}
 
 
 def find_serverless_price(region: str) -> Price:
@@ -128,23 +141,20 @@ def find_serverless_price(region: str) -> Price:
         InvalidError: no table has the price, the table is not valid, or AWS denies access. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
-    if os.environ.get(PRICES_VARIABLE) == API_VALUE:
+    if is_api_used():
         return request_serverless_price(region, _format_serverless_hint())
     for path, table in read_tables():
         prices = table.serverless
         if prices and region in prices.usd_per_gb_second:
             source = prices.source or table.source or path.name
             usd_h = round(prices.usd_per_gb_second[region] * HOUR_S, 10)
-            price = {"usd_h": usd_h, "date": prices.as_of or table.as_of, "source": source}
-            return _check_price(price, f"{path.name}: the price of serverless endpoints")
+            return Price(usd_h=usd_h, date=prices.as_of or table.as_of, source=source)
     raise DataError(f"no price is known for serverless endpoints in {region}.", _format_serverless_hint())
 
 
-def _check_price(fields: dict[str, Any], subject: str) -> Price:
-    try:
-        return Price(**fields)
-    except PydanticError:
-        raise DataError(f"{subject} must be more than 0.") from None
+def _date_prices(amounts: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, Price]:
+    """Return the prices with their date and source."""
+    return {name: Price(usd_h=usd_h, **origin) for name, usd_h in amounts.items()}
 
 
 def _format_hint() -> str:

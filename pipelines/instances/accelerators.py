@@ -16,6 +16,7 @@ class Accelerator:
         flops: peak of dense 16-bit multiplications (fp16, and bf16 if `has_bf16`), FLOP/s.
         bandwidth_gb_s: bandwidth of its memory, 10^9 bytes a second.
         has_bf16: whether it multiplies bf16 at that peak. Turing and Volta multiply only fp16.
+        fp32_flops: peak of multiplications of fp32 without TF32, as torch computes by default, FLOP/s.
         link_gb_s: bandwidth of NVLink or NeuronLink, both directions together, 10^9 bytes a second, where an instance
             has several that are connected by it.
         is_neuron: whether programs need the AWS Neuron SDK instead of CUDA.
@@ -25,6 +26,7 @@ class Accelerator:
     flops: float | None = None
     bandwidth_gb_s: float | None = None
     has_bf16: bool | None = True
+    fp32_flops: float | None = None
     link_gb_s: float | None = None
     is_neuron: bool = False
     source: str = NVIDIA
@@ -32,22 +34,23 @@ class Accelerator:
 
 ACCELERATORS = {
     "B300": Accelerator(None, None, link_gb_s=1800, source="peaks are not known; NVLink: data sheet of NVIDIA"),
-    "B200": Accelerator(2.25e15, 8000, link_gb_s=1800),
-    "H200": Accelerator(989e12, 4800, link_gb_s=900),
-    "H100 PCIe": Accelerator(756e12, 2000),
-    "H100": Accelerator(989e12, 3350, link_gb_s=900),
+    # Of the fp32 peaks, that of the B200 is the one in an HGX server; A10G has more than A10 (31.2 TFLOP/s).
+    "B200": Accelerator(2.25e15, 8000, fp32_flops=75e12, link_gb_s=1800),
+    "H200": Accelerator(989e12, 4800, fp32_flops=67e12, link_gb_s=900),
+    "H100 PCIe": Accelerator(756e12, 2000, fp32_flops=51e12),
+    "H100": Accelerator(989e12, 3350, fp32_flops=67e12, link_gb_s=900),
     # The A100 with 80 GB has 2,039 GB/s.
-    "A100": Accelerator(312e12, 1555, link_gb_s=600),
-    "L40S": Accelerator(362e12, 864),
-    "L4": Accelerator(121e12, 300),
-    "A10G": Accelerator(70e12, 600),
-    "V100": Accelerator(125e12, 900, has_bf16=False, link_gb_s=300),
-    "T4": Accelerator(65e12, 320, has_bf16=False),
+    "A100": Accelerator(312e12, 1555, fp32_flops=19.5e12, link_gb_s=600),
+    "L40S": Accelerator(362e12, 864, fp32_flops=91.6e12),
+    "L4": Accelerator(121e12, 300, fp32_flops=30.3e12),
+    "A10G": Accelerator(70e12, 600, fp32_flops=35e12),
+    "V100": Accelerator(125e12, 900, has_bf16=False, fp32_flops=15.7e12, link_gb_s=300),
+    "T4": Accelerator(65e12, 320, has_bf16=False, fp32_flops=8.1e12),
     "RTX PRO 4500": Accelerator(source="not known"),
     "RTX PRO Server 6000": Accelerator(source="not known"),
-    "Trainium": Accelerator(190e12, 820, is_neuron=True, source=NEURON),
-    "Trainium2": Accelerator(667e12, 2900, is_neuron=True, source=NEURON),
-    "Inferentia2": Accelerator(190e12, 820, is_neuron=True, source=NEURON),
+    "Trainium": Accelerator(190e12, 820, fp32_flops=47.5e12, is_neuron=True, source=NEURON),
+    "Trainium2": Accelerator(667e12, 2900, fp32_flops=181e12, is_neuron=True, source=NEURON),
+    "Inferentia2": Accelerator(190e12, 820, fp32_flops=47.5e12, is_neuron=True, source=NEURON),
     "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
 }
 """Maps the name of each GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""

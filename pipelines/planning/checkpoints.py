@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from pipelines.errors import SpecError
 from pipelines.planning.memory import OPTIMIZERS, STATES, Setup
-from pipelines.planning.sizes import MAX_PARAMETERS, require_not_negative, require_positive, require_share
+from pipelines.planning.sizes import (
+    MAX_GB_S,
+    MAX_PARAMETERS,
+    MAX_S,
+    require_not_negative,
+    require_positive,
+    require_share,
+)
 
 MONTH_H = 730.0
 """Hours of a month: 8,760 / 12."""
@@ -74,7 +81,7 @@ def estimate_save_s(checkpoint_bytes: float, write_gb_s: float) -> float:
         SpecError: a number is not positive. A retry cannot help.
     """
     require_positive("checkpoint_bytes", checkpoint_bytes)
-    require_positive("write_gb_s", write_gb_s)
+    require_positive("write_gb_s", write_gb_s, MAX_GB_S)
     return checkpoint_bytes / (write_gb_s * 1e9)
 
 
@@ -185,8 +192,8 @@ def estimate_interrupted_run(
     """
     _check_times(save_s, mean_time_s)
     require_positive("work_s", work_s)
-    require_positive("interval_s", interval_s)
-    require_not_negative("restart_s", restart_s)
+    require_positive("interval_s", interval_s, MAX_S)
+    require_not_negative("restart_s", restart_s, MAX_S)
     if interval_s + save_s + restart_s > MAX_INTERVALS * mean_time_s:
         raise SpecError(
             f"the training would never end: {interval_s + save_s + restart_s:g} s of work, save and restart without "

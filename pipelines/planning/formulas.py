@@ -100,7 +100,11 @@ FORMULAS = {
     "serverless_usd": Formula("requests x service x memory x price of a GB and second", "docs/reference/costs.md"),
     "async_usd": Formula("price x (busy hours + bursts x (start + idle) / 3600)", "scaling to zero"),
     "batch_usd": Formula("price x (busy hours + runs x start / 3600)", "docs/reference/costs.md"),
-    "serverless_break_even": Formula("730 x instances x price / (service x memory x serverless price)", "equal costs"),
+    "serverless_break_even": Formula(
+        "730 x instances x price / (service x memory x serverless price); never, if above 730 x 3600 x instances x "
+        "workers / service",
+        "equal costs; what the endpoint can answer",
+    ),
     "async_break_even": Formula("(730 - busy hours) x 3600 / (start + idle)", "equal costs, one instance"),
     "batch_break_even": Formula("(730 x instances - busy hours) x 3600 / start", "equal costs"),
     # Machines of one's own

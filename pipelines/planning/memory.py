@@ -96,7 +96,8 @@ class TrainingMemory:
     @property
     def total(self) -> float:
         """The sum of all parts: an upper bound, which is reached if gradients are accumulated over several passes."""
-        return self.peak + min(self.gradients, self.activations + self.working)
+        held = self.weights + self.gradients + self.optimizer
+        return held + self.activations + self.working + self.gathered
 
     @property
     def peak(self) -> float:

@@ -46,14 +46,18 @@ def find_size(model: str) -> DecoderSize:
     if model in MODELS:
         return MODELS[model]
     path = Path(model)
-    if not path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError:  # the name is too long, or its folder may not be read
+        is_file = False
+    if not is_file:
         raise SpecError(
             f"the model {model} is not known, and no such file exists.",
             f"Give one of {', '.join(MODELS)}, or the path of a config.json.",
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SpecError(f"{model} cannot be read as JSON: {error}.") from None
     if not isinstance(config, dict):
         raise SpecError(f"{model} is not a config.json: it is not a mapping.")

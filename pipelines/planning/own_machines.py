@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import MONTH_H
-from pipelines.planning.sizes import require_not_negative, require_positive, require_share
+from pipelines.planning.sizes import MAX_USD_PER_H, require_not_negative, require_positive, require_share
+
+MAX_PUE = 10
+"""Largest power usage effectiveness; most buildings have 1.1 to 2."""
+MAX_USD = 1e12
+"""Largest amount: more than any machine costs."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,15 @@ class OwnMachine:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        require_positive("price_usd", self.price_usd)
+        require_positive("price_usd", self.price_usd, MAX_USD)
         require_positive("lifetime_months", self.lifetime_months, 600)
         require_positive("power_kw", self.power_kw, 1e6)
         for name in ("idle_kw", "usd_per_kwh", "staff_usd_month", "hosting_usd_month", "resale_usd"):
-            require_not_negative(name, getattr(self, name))
-        if not 1 <= self.pue < float("inf"):
+            require_not_negative(name, getattr(self, name), MAX_USD)
+        if not 1 <= self.pue <= MAX_PUE:
             raise SpecError(
-                f"pue must be at least 1, not {self.pue}.", "It is the power of the building / the machines."
+                f"pue must be at least 1 and at most {MAX_PUE}, not {self.pue}.",
+                "It is the power of the building / the machines.",
             )
         if self.idle_kw > self.power_kw:
             raise SpecError(f"idle_kw ({self.idle_kw:g}) must be at most power_kw ({self.power_kw:g}).")
@@ -93,7 +99,7 @@ def compute_cloud_usd_month(cloud_usd_per_h: float, use: float) -> float:
     Raises:
         SpecError: a number is out of its range. A retry cannot help.
     """
-    require_positive("cloud_usd_per_h", cloud_usd_per_h)
+    require_positive("cloud_usd_per_h", cloud_usd_per_h, MAX_USD_PER_H)
     require_share("use", use)
     return MONTH_H * use * cloud_usd_per_h
 

@@ -13,6 +13,16 @@ MAX_SIDE = 10_000_000
 """Largest number of layers, heads or tokens, and largest width."""
 MAX_DEVICES = 1_000_000
 """Largest number of devices or instances."""
+MAX_NUMBER = 1e40
+"""Largest number of any quantity, such as operations of a training: products of several do not overflow."""
+MAX_USD_PER_H = 1e5
+"""Largest price of an instance, USD an hour."""
+MAX_GB_S = 1e6
+"""Largest throughput, GB of 10^9 bytes a second."""
+MAX_S = 1e8
+"""Longest time of a save, a restart, a wait, or an interval, seconds: three years."""
+MAX_CHARS = 60
+"""Characters of a wrong value that an error shows."""
 LAYER_TARGETS = 7
 """Linear layers of a decoder layer: query, key, value, output, gate, up and down."""
 
@@ -91,12 +101,12 @@ class DecoderSize:
         Raises:
             SpecError: the rank is not positive.
         """
-        require_positive("rank", rank)
+        require_positive("rank", rank, MAX_SIDE)
         attention = 2 * (self.hidden + self.query_width) + 2 * (self.hidden + self.key_width)
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
 
 
-def require_positive(name: str, value: float, most: float = math.inf) -> None:
+def require_positive(name: str, value: float, most: float = MAX_NUMBER) -> None:
     """Check that a quantity is a positive, finite number, and not larger than `most`.
 
     Raises:
@@ -104,18 +114,29 @@ def require_positive(name: str, value: float, most: float = math.inf) -> None:
     """
     if not 0 < value < math.inf:
         raise SpecError(f"{name} must be a positive number, not {value}.")
-    if value > most:
-        raise SpecError(f"{name} must be at most {most:g}, not {value:g}.", "Check its unit.")
+    _require_at_most(name, value, most)
 
 
-def require_not_negative(name: str, value: float) -> None:
-    """Check that a quantity is a finite number of at least 0.
+def require_not_negative(name: str, value: float, most: float = MAX_NUMBER) -> None:
+    """Check that a quantity is a finite number of at least 0, and not larger than `most`.
 
     Raises:
         SpecError: it is not. A retry cannot help.
     """
     if not 0 <= value < math.inf:
         raise SpecError(f"{name} must be a number of at least 0, not {value}.")
+    _require_at_most(name, value, most)
+
+
+def require_at_least_one(name: str, value: float, most: float = MAX_NUMBER) -> None:
+    """Check that a quantity is a number of at least 1, and not larger than `most`.
+
+    Raises:
+        SpecError: it is not. A retry cannot help.
+    """
+    require_positive(name, value, most)
+    if value < 1:
+        raise SpecError(f"{name} must be at least 1, not {value:g}.")
 
 
 def require_share(name: str, value: float, *, is_zero_allowed: bool = True) -> None:
@@ -140,4 +161,13 @@ def require_choice(name: str, value: object, choices: object) -> None:
     """
     known = list(choices)  # type: ignore[call-overload]
     if value not in known:
-        raise SpecError(f"{name} must be one of {', '.join(map(str, known))}, not {value}.")
+        text = str(value)
+        short = text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}..."
+        raise SpecError(f"{name} must be one of {', '.join(map(str, known))}, not {short}.")
+
+
+def _require_at_most(name: str, value: float, most: float) -> None:
+    if value > most:
+        # A whole number may be too large for a float, and its digits would fill a page.
+        text = f"{value:g}" if value <= MAX_NUMBER else f"more than {MAX_NUMBER:g}"
+        raise SpecError(f"{name} must be at most {most:g}, not {text}.", "Check its unit.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.planning.sizes import MAX_DEVICES, require_positive, require_share
+from pipelines.planning.sizes import MAX_DEVICES, MAX_GB_S, require_positive, require_share
+
+MAX_DATA_GB = 1e12
+"""Largest size of data, GB of 10^9 bytes."""
 
 
 def compute_needed_throughput_gb_s(
@@ -46,7 +49,7 @@ def compute_data_wait_share(needed_gb_s: float, available_gb_s: float) -> float:
         SpecError: a number is not positive. A retry cannot help.
     """
     require_positive("needed_gb_s", needed_gb_s)
-    require_positive("available_gb_s", available_gb_s)
+    require_positive("available_gb_s", available_gb_s, MAX_GB_S)
     return max(0.0, 1 - available_gb_s / needed_gb_s)
 
 
@@ -60,6 +63,6 @@ def estimate_download_s(data_gb: float, available_gb_s: float) -> float:
     Raises:
         SpecError: a number is not positive. A retry cannot help.
     """
-    require_positive("data_gb", data_gb)
-    require_positive("available_gb_s", available_gb_s)
+    require_positive("data_gb", data_gb, MAX_DATA_GB)
+    require_positive("available_gb_s", available_gb_s, MAX_GB_S)
     return data_gb / available_gb_s

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import InterruptedRun, compute_mean_time_s, estimate_interrupted_run
-from pipelines.planning.sizes import MAX_DEVICES, require_not_negative, require_positive, require_share
+from pipelines.planning.sizes import (
+    MAX_DEVICES,
+    MAX_S,
+    MAX_USD_PER_H,
+    require_not_negative,
+    require_positive,
+    require_share,
+)
 from pipelines.planning.step_time import BACKWARD_SHARE, StepTime, estimate_communication_s, estimate_step
 from pipelines.planning.training_time import estimate_training_s
 
@@ -121,7 +128,7 @@ def compute_cost_usd(hours: float, instances: int, usd_per_h: float) -> float:
     """
     require_positive("hours", hours)
     require_positive("instances", instances, MAX_DEVICES)
-    require_positive("usd_per_h", usd_per_h, 1e5)
+    require_positive("usd_per_h", usd_per_h, MAX_USD_PER_H)
     return hours * instances * usd_per_h
 
 
@@ -144,7 +151,7 @@ def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, int
     run = estimate_interrupted_run(
         work_s, interruptions.interval_s, interruptions.save_s, mean_time_s, interruptions.restart_s
     )
-    require_not_negative("wait_s", interruptions.wait_s)
+    require_not_negative("wait_s", interruptions.wait_s, MAX_S)
     cost_usd = compute_cost_usd(run.total_s / 3600, instances, spot_usd_per_h)
     return SpotCost(run, run.total_s + run.interruptions * interruptions.wait_s, cost_usd)
 

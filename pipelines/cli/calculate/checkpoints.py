@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -25,6 +26,11 @@ from pipelines.planning.sizes import require_positive
 class CheckpointsRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "write_gb_s": ("params",),
+        "precision": ("params",),
+        "optimizer": ("params",),
+    }
     save_s: Annotated[float | None, typer.Option(help="Seconds that the training stands still for a save.")] = None
     params: Annotated[float | None, typer.Option(help="Parameters that are trained, in place of --save-s.")] = None
     write_gb_s: Annotated[float | None, typer.Option(help="Throughput of the saves, GB/s, with --params.")] = None

@@ -6,19 +6,24 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+import typer
+
 from pipelines.cli.calculate.output import Report, write_report
-from pipelines.cli.options import JsonOption
+from pipelines.cli.options import JsonOption, list_given
+from pipelines.errors import SpecError
 
 
 def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) -> Callable[..., None]:
     """Build the function of a command, with a signature from the fields of the request, and --json.
 
     Args:
-        request_class: dataclass whose fields are annotated as options of typer.
+        request_class: dataclass whose fields are annotated as options of typer. Its attribute `needs` maps a field to
+            the fields of which one must be given with it, and `replaces` a field to the field that takes its place.
         calculate: function from a request to a report; its docstring is the help of the command.
     """
 
-    def command(*, as_json: bool, **values: Any) -> None:
+    def command(*, context: typer.Context, as_json: bool, **values: Any) -> None:
+        _check_options(context, request_class)
         write_report(calculate(request_class(**values)), as_json=as_json)
 
     hints = get_type_hints(request_class, include_extras=True)
@@ -27,7 +32,28 @@ def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) 
         for name, parameter in inspect.signature(request_class).parameters.items()
     ]
     json_option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=JsonOption, default=False)
-    command.__signature__ = inspect.Signature([*options, json_option])  # type: ignore[attr-defined]
-    command.__annotations__ = {**{option.name: option.annotation for option in options}, "as_json": JsonOption}
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *options, json_option]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = calculate.__doc__
     return command
+
+
+def _check_options(context: typer.Context, request_class: type[Any]) -> None:
+    """Check that no option is empty, and that each one has an effect.
+
+    Raises:
+        SpecError: an option is empty, or has no effect. A retry cannot help.
+    """
+    given = list_given(context)
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    for name, others in getattr(request_class, "needs", {}).items():
+        if name in given and given.keys().isdisjoint(others):
+            raise SpecError(
+                f"{given[name]} has no effect without {' or '.join(options[other] for other in others)}.",
+                "Leave it out, or give that option.",
+            )
+    for name, other in getattr(request_class, "replaces", {}).items():
+        if {name, other} <= given.keys():
+            raise SpecError(f"{given[name]} has no effect with {given[other]}.", "Give one of both.")

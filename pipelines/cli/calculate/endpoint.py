@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -19,15 +20,25 @@ FORMULAS_OF_MODES = {
     "async": "async_usd",
     "batch": "batch_usd",
 }
+DEFAULT_MEMORY_GB = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "usd_per_h": ("requests_per_month",),
+        "serverless_usd": ("requests_per_month",),
+        "memory_gb": ("requests_per_month",),
+        "bursts": ("requests_per_month",),
+        "runs": ("requests_per_month",),
+        "start_s": ("requests_per_month",),
+        "idle_s": ("requests_per_month",),
+    }
     requests_per_s: Annotated[float, typer.Option(help="Mean requests in a second, in the busiest minutes.")]
     service_s: Annotated[float, typer.Option(help="Mean seconds of a request on a free worker.")]
-    latency_s: Annotated[float, typer.Option(help="Seconds in which the percentile of requests is answered.")]
+    latency_s: Annotated[float, typer.Option(help="Longest latency of the percentile, seconds.")]
     percentile: Annotated[float, typer.Option(help="0.99 is the 99th percentile.")] = 0.99
     workers: Annotated[int, typer.Option(help="Requests that an instance answers at once.")] = 1
     most_use: Annotated[float, typer.Option(help="Largest share of busy workers.")] = 0.8
@@ -38,12 +49,14 @@ class EndpointRequest:
     requests_per_month: Annotated[
         float | None, typer.Option(help="With the price: compare real-time, serverless, asynchronous and batch.")
     ] = None
-    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD for a GB and second; 0: none.")] = 2e-5
-    memory_gb: Annotated[float, typer.Option(help="Memory of a serverless endpoint, GB.")] = 2.0
+    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD per GB-second; 0: none.")] = 2e-5
+    memory_gb: Annotated[float | None, typer.Option(help="Memory of a serverless endpoint, GB (default: 2).")] = None
     bursts: Annotated[float, typer.Option(help="Times in a month that an asynchronous endpoint starts.")] = 730
     runs: Annotated[float, typer.Option(help="Batch jobs in a month.")] = 30
     start_s: Annotated[float, typer.Option(help="Seconds until an instance answers: a guess.")] = 300
-    idle_s: Annotated[float, typer.Option(help="Seconds until an unused asynchronous endpoint ends: a guess.")] = 600
+    idle_s: Annotated[
+        float, typer.Option(help="Seconds until an asynchronous endpoint without requests scales to zero: a guess.")
+    ] = 600
 
 
 def calculate_endpoint(request: EndpointRequest) -> Report:
@@ -60,7 +73,7 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     report.add("use", size.use, "share of the workers", "worker_use")
     report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", "wait")
     report.add("requests in the endpoint", size.concurrency, "", "concurrency")
-    report.notes.append("Requests come independently, and times vary like exponential ones: real times vary less.")
+    report.notes.append("Assumed: independent requests, and exponential service times; measured times vary less.")
     if request.fixed_s is not None:
         _add_batches(report, request, size.instances, request.fixed_s)
     if request.requests_per_month is not None:
@@ -83,11 +96,15 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     """Add the costs of a month of each way to answer."""
     if request.usd_per_h is None:
         raise SpecError("--requests-per-month needs --usd-per-h, the price of an instance.")
+    _require_possible(requests, request.requests_per_s)
+    if not request.serverless_usd and request.memory_gb is not None:
+        raise SpecError("--memory-gb has no effect with --serverless-usd 0.", "Give a price, or leave out the memory.")
+    memory_gb = DEFAULT_MEMORY_GB if request.memory_gb is None else request.memory_gb
     traffic = pricing.Traffic(requests, request.service_s, request.bursts, request.runs)
     prices = pricing.Prices(
         request.usd_per_h,
         request.serverless_usd,
-        request.memory_gb,
+        memory_gb,
         request.workers,
         request.start_s,
         request.idle_s,
@@ -95,12 +112,39 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     costs = pricing.compare_modes(instances, traffic, prices)
     for mode, cost_usd in costs.items():
         report.add(f"{mode}, a month", cost_usd, "USD", FORMULAS_OF_MODES[mode])
-    evens = {
-        "requests": ("serverless", pricing.find_serverless_break_even(instances, request.service_s, prices)),
+    _add_break_evens(report, instances, traffic, prices)
+    report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")
+
+
+def _require_possible(requests: float, requests_per_s: float) -> None:
+    """Check that the requests of a month can come if there are so many in a second of the busiest minutes.
+
+    Raises:
+        SpecError: they cannot. A retry cannot help.
+    """
+    most = requests_per_s * pricing.MONTH_S
+    if requests > most:
+        raise SpecError(
+            f"requests_per_month must be at most {most:.4g}, not {requests:g}: a month has {pricing.MONTH_S:,.0f} s, "
+            f"with at most {requests_per_s:g} requests each.",
+            "Correct one of both.",
+        )
+
+
+def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, prices: pricing.Prices) -> None:
+    """Add from what on a real-time endpoint is not dearer than each other mode."""
+    break_evens = {
+        "requests": ("serverless", pricing.find_serverless_break_even(instances, traffic.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),
         "jobs": ("batch", pricing.find_batch_break_even(instances, traffic, prices)),
     }
-    for unit, (mode, even) in evens.items():
-        if even is not None:
-            report.add(f"real-time is not dearer than {mode} from", even, f"{unit} a month", f"{mode}_break_even")
-    report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")
+    for unit, (mode, count) in break_evens.items():
+        is_never = mode == "serverless" and prices.usd_per_gb_s > 0 and count is None
+        if count is not None or is_never:
+            report.add(f"real-time costs no more than {mode} from", count, f"{unit} a month", f"{mode}_break_even")
+        if is_never:
+            most = pricing.compute_capacity(instances, traffic.service_s, prices.workers)
+            report.notes.append(
+                f"Real-time is never cheaper than serverless: {instances} instance(s) answer at most {most:,.0f} "
+                "requests a month, which cost no more on serverless."
+            )

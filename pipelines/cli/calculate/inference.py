@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -28,6 +29,13 @@ from pipelines.planning.sizes import DecoderSize
 class InferenceRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sequence": ("model",),
+        "batch": ("model",),
+        "cache": ("model",),
+        "prefill": ("model",),
+        "reserve_gb": ("gpu_gb",),
+    }
     model: ModelOption = ""
     params: ParamsOption = None
     sequence: SequenceOption = 4096

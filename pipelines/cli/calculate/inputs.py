@@ -84,9 +84,9 @@ def parse_limits(option: str, text: str) -> Range:
     Raises:
         SpecError: the text is neither. A retry cannot help.
     """
-    low, _, high = text.partition("..")
+    low, dots, high = text.partition("..")
     try:
-        return Range(float(low), float(high or low))
+        return Range(float(low), float(high if dots else low))
     except ValueError:
         raise SpecError(f"{option} {text} is neither a number nor a range.", "Write 0.4, or 0.3..0.5.") from None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -39,11 +40,24 @@ PARTS = (*STATES, "activations", "working", "gathered")
 class MemoryRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sequence": ("model",),
+        "batch": ("model",),
+        "recompute": ("model",),
+        "reserve_gb": ("gpu_gb",),
+        "stage": ("gpus",),
+        "gpus": (
+            "stage",
+            "gpu_gb",
+        ),
+    }
     model: ModelOption = ""
     params: ParamsOption = None
     sequence: SequenceOption = 2048
     batch: BatchOption = 1
-    precision: Annotated[str, typer.Option(help="Weights that are trained: fp32, mixed or bf16.")] = "mixed"
+    precision: Annotated[
+        str, typer.Option(help="Weights that are trained: fp32, mixed or bf16; the computation has 16 bits.")
+    ] = "mixed"
     optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adam8bit.")] = "adam"
     rank: RankOption = 0
     recompute: RecomputeOption = False

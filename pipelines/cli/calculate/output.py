@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.errors import SpecError
 from pipelines.planning.confidence import Band
 from pipelines.planning.formulas import FORMULAS
 
@@ -43,14 +45,23 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, value: float | None, unit: str, formula: str, band: Band | None = None) -> None:
-        """Add a figure."""
+        """Add a figure.
+
+        Raises:
+            SpecError: it is not a finite number. A retry cannot help.
+        """
+        for number in (value, band.lowest, band.highest) if band else (value,):
+            if number is not None and not math.isfinite(number):
+                raise SpecError(f"{name} is not a finite number.", "A size, time or price is absurdly large or small.")
         self.figures.append(Figure(name, value, unit, formula, band))
 
 
 def write_report(report: Report, *, as_json: bool) -> None:
     """Write the figures, a line with formula and source of each, and the notes; or all of it as JSON."""
     if as_json:
-        write_json({"figures": [_build_record(figure) for figure in report.figures], "notes": report.notes})
+        write_json(
+            {"figures": [_build_record(figure) for figure in report.figures], "notes": report.notes}, is_strict=True
+        )
         return
     make_console().print(_build_table(report))
     for name in dict.fromkeys(figure.formula for figure in report.figures):

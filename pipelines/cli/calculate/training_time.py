@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -32,7 +32,14 @@ from pipelines.planning.checkpoints import (
     estimate_save_s,
 )
 from pipelines.planning.confidence import SAMPLES, Range, estimate_band
-from pipelines.planning.sizes import require_choice, require_not_negative, require_positive, require_share
+from pipelines.planning.sizes import (
+    MAX_S,
+    require_at_least_one,
+    require_choice,
+    require_not_negative,
+    require_positive,
+    require_share,
+)
 from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
@@ -48,6 +55,19 @@ GRADIENT_BYTES = 2
 class TimeRequest:
     """The options of the command."""
 
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "network_gbit": ("instances",),
+        "network_share": ("network_gbit",),
+        "stage": ("instances",),
+        "overlap": ("instances",),
+        "save_s": (
+            "interval_s",
+            "spot_usd_per_h",
+        ),
+        "restart_s": ("spot_usd_per_h",),
+        "wait_s": ("spot_usd_per_h",),
+    }
+    replaces: ClassVar[Mapping[str, str]] = {"save_s": "write_gb_s"}
     tokens: Annotated[float, typer.Option(help="Tokens of the whole training, all epochs.")]
     model: ModelOption = ""
     params: ParamsOption = None
@@ -56,8 +76,10 @@ class TimeRequest:
     recompute: RecomputeOption = False
     instances: Annotated[int, typer.Option(help="Number of instances.")] = 1
     gpus: Annotated[int, typer.Option(help="GPUs of an instance.")] = 1
-    gpu: Annotated[str, typer.Option(help="Name of the GPU, as A100.")] = ""
-    peak_tflops: Annotated[float | None, typer.Option(help="Its 16-bit peak, TFLOP/s, in place of --gpu.")] = None
+    gpu: Annotated[str, typer.Option(help="Name of the GPU, as A100, for its 16-bit peak.")] = ""
+    peak_tflops: Annotated[
+        float | None, typer.Option(help="Peak in the precision of the training, TFLOP/s, in place of --gpu.")
+    ] = None
     mfu: Annotated[
         str, typer.Option(metavar="RANGE", help="Model FLOPs utilization of one instance: 0.4, or 0.3..0.5.")
     ] = "0.3..0.5"
@@ -149,10 +171,8 @@ def calculate_time(request: TimeRequest) -> Report:
 def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Training:
     """Add operations, and computation and communication of a step."""
     for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
-        require_positive(name, value, 1e18)
-        if value < 1:
-            raise SpecError(f"{name} must be at least 1, not {value:g}.")
-    require_not_negative("network_gbit", request.network_gbit)
+        require_at_least_one(name, value, 1e15)
+    require_not_negative("network_gbit", request.network_gbit, 1e6)
     require_share("network_share", request.network_share, is_zero_allowed=False)
     size, parameters = choose_model(request.model, request.params)
     if request.rank and not size:
@@ -184,9 +204,9 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
 def _choose_save_s(report: Report, request: TimeRequest, trained: float) -> float:
     """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
     if request.interval_s is not None:
-        require_positive("interval_s", request.interval_s)
+        require_positive("interval_s", request.interval_s, MAX_S)
     if request.write_gb_s is None:
-        require_positive("save_s", request.save_s)
+        require_positive("save_s", request.save_s, MAX_S)
         return request.save_s
     checkpoint_bytes = compute_checkpoint_bytes(trained)
     save_s = estimate_save_s(checkpoint_bytes, request.write_gb_s)

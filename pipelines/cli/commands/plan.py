@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day
+from pipelines.cli.options import JsonOption, list_given, parse_day, require_target
 from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ParamsOption = Annotated[str, typer.Option(help="Parameters of a language model, such as 7e9.")]
 TokensOption = Annotated[str, typer.Option(help="Tokens of its training, all epochs together, such as 1e9.")]
 MethodOption = Annotated[str, typer.Option(help="full: all weights are trained (default); lora: low-rank matrices.")]
-PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16 or fp32.")]
+PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16, or fp32 without TF32.")]
 SequenceOption = Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")]
 OptimizerOption = Annotated[str, typer.Option(help="adam (default), adam8bit, momentum or sgd.")]
 LikeOption = Annotated[
@@ -49,6 +49,7 @@ HtmlOption = Annotated[str, typer.Option(metavar="FILE", help="Also write an HTM
 
 
 def run_command(
+    context: typer.Context,
     params: ParamsOption = "",
     tokens: TokensOption = "",
     method: MethodOption = "",
@@ -71,6 +72,8 @@ def run_command(
 
     Nothing is started. What is not known, such as the saving by spot without past jobs, is said, and never invented.
     """
+    list_given(context)
+    _check_targets(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
     size = {
         "parameters": _parse_number("--params", params),
@@ -79,9 +82,20 @@ def run_command(
         **{"model": model, "max_instances": max_instances},
     }
     options: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
-    regions_and_types = {"regions": list_regions(_split(regions)), "allow": _split(allow)}
+    regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}
     recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **options}, deadline, budget, now)
     _show(recommendation, png, html, as_json, now.date())
+
+
+def _check_targets(png: str, html: str) -> None:
+    """Check the files that are to be written, before the work.
+
+    Raises:
+        SpecError: one is something else than a file, or both are the same. A retry cannot help.
+    """
+    paths = [require_target(option, name) for option, name in (("--png", png), ("--html", html)) if name]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise SpecError("--png and --html are the same file.", "Give two files.")
 
 
 def _plan(inputs: Mapping[str, Any], deadline: str, budget: str, now: dt.datetime) -> Recommendation:
@@ -108,7 +122,7 @@ def _show(recommendation: Recommendation, png: str, html: str, as_json: bool, to
     if html:
         log.info("page written to %s", report.write_page(Path(html), recommendation, today))
     if as_json:
-        write_json(recommendation.to_record())
+        write_json(recommendation.to_record(), is_strict=True)
     elif recommendation.options:
         make_console().print(report.build_table(recommendation, "Options within the limits"))
         for line in (*report.format_lines(recommendation, today), "", "Left out:"):

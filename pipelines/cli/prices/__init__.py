@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day
+from pipelines.cli.options import JsonOption, list_given, parse_day, require_target
 from pipelines.cli.terminal import make_console, write_json, write_line
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, SpecError
 
 app = typer.Typer(no_args_is_help=True, help="Renew the prices of instance types, and show those that are used.")
 
@@ -25,6 +24,7 @@ RegionsOption = Annotated[
 
 @app.command("refresh")
 def refresh(
+    context: typer.Context,
     regions: RegionsOption = None,
     days: Annotated[int, typer.Option(min=1, max=90, help="Days of the spot price history.")] = 30,
     out: Annotated[
@@ -33,12 +33,15 @@ def refresh(
 ) -> None:
     """Request today's prices from AWS, and write them as a dated table: on demand, spot, savings plans.
 
+    A table of the same day keeps its other regions.
     It needs pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
     """
     from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
 
+    list_given(context)
+    path = require_target("--out", out) if out else None
     table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
-    path = write_prices(table, Path(out) if out else None)
+    path = write_prices(table, path)
     for group in table.prices:
         plans = sum(len(prices) for prices in group.savings_plan_usd_per_hour.values())
         write_line(
@@ -50,34 +53,19 @@ def refresh(
 
 @app.command("show")
 def show(
+    context: typer.Context,
     regions: RegionsOption = None,
     as_of: AsOfOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the prices that are used, with their dates."""
+    """Show the prices that are used, with their dates; on demand from AWS if LEEWAY_PRICES is api."""
     from rich.table import Table
 
-    from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
-
+    list_given(context)
     day = parse_day("--as-of", as_of) if as_of else None
-    rows = []
-    for region in list_regions(regions):
-        savings, one_year = list_spot_savings(region, day), list_plan_prices(region, "1y", day)
-        plans = {"plan_1y_usd_h": one_year, "plan_3y_usd_h": list_plan_prices(region, "3y", day)}
-        for name, price in sorted(list_dated_prices(region, day).items()):
-            rows.append(
-                {
-                    "region": region,
-                    "instance_type": name,
-                    "usd_h": price.usd_h,
-                    "spot_saving": savings.get(name),
-                    **{column: prices[name].usd_h if name in prices else None for column, prices in plans.items()},
-                    "date": price.date,
-                    "source": price.source,
-                }
-            )
+    rows = [row for region in list_regions(regions) for row in _list_rows(region, day)]
     if as_json:
-        write_json(rows)
+        write_json(rows, is_strict=True)
         return
     table = Table(title="Prices of training, USD per hour")
     for title in ("region", "instance type", "on demand", "spot saves", "plan 1 y", "plan 3 y", "as of"):
@@ -91,13 +79,46 @@ def show(
     make_console().print(table)
 
 
-def list_regions(regions: list[str] | None) -> list[str]:
+def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
+    """Return a row for each type with a price on demand.
+
+    Raises:
+        DataError: there is none. A retry cannot help.
+    """
+    from pipelines.costs.prices import find_region_prices
+
+    prices = find_region_prices(region, day)
+    if not prices.on_demand:
+        raise DataError(
+            f"no price is known in {region}{f' on {day}' if day else ''}.",
+            f"Run python -m pipelines prices refresh --region {region}",
+        )
+    plans = {f"plan_{term}_usd_h": by_type for term, by_type in prices.plans.items()}
+    return [
+        {
+            "region": region,
+            "instance_type": name,
+            "usd_h": price.usd_h,
+            "spot_saving": prices.spot_savings.get(name),
+            **{column: by_type[name].usd_h if name in by_type else None for column, by_type in plans.items()},
+            "date": price.date,
+            "source": price.source,
+        }
+        for name, price in sorted(prices.on_demand.items())
+    ]
+
+
+def list_regions(regions: list[str] | None, option: str = "--region") -> list[str]:
     """Return the regions of the option, else that of the environment.
+
+    Args:
+        regions: values of the option; None if it is not given.
+        option: its name.
 
     Raises:
         SpecError: there is none. A retry cannot help.
     """
     names = regions or [os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""]
     if "" in names:
-        raise SpecError("the region of the prices is not known.", "Give --region, or set AWS_REGION.")
+        raise SpecError("the region of the prices is not known.", f"Give {option}, or set AWS_REGION.")
     return list(dict.fromkeys(names))

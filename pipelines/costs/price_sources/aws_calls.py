@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pipelines.errors import InvalidError, ServiceError
+from pipelines.system.error_translation import translate_known_error
 
 Answer = TypeVar("Answer")
 
@@ -29,7 +30,7 @@ def call_aws(subject: str, permission: str, request: Callable[[], Answer], alter
         alternative: what a person can do instead, for the hints.
 
     Raises:
-        InvalidError: AWS denies access, or refuses the request. A retry cannot help.
+        InvalidError: AWS denies access, or refuses the request, or credentials are missing. A retry cannot help.
         ServiceError: AWS does not answer, or fails. A retry can help.
     """
     from botocore.exceptions import BotoCoreError, ClientError
@@ -44,4 +45,7 @@ def call_aws(subject: str, permission: str, request: Callable[[], Answer], alter
             raise InvalidError(text, f"Allow {permission}{ending}") from None
         raise ServiceError(f"{subject} failed: {details['Code']}.", f"Try again later{ending}") from None
     except BotoCoreError as error:
+        translation = translate_known_error(error)
+        if isinstance(translation, InvalidError):
+            raise translation from None
         raise ServiceError(f"{subject} does not answer: {error}.", f"Try again{ending}") from None

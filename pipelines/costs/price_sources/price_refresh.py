@@ -13,12 +13,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pydantic import ValidationError as PydanticError
+
+from pipelines.contract import describe_errors
 from pipelines.costs.price_sources.aws_calls import call_aws, create_client
-from pipelines.costs.price_sources.price_list import API_REGION, request_ec2_prices, request_type_prices
-from pipelines.costs.price_sources.price_tables import FOLDER, PlanTerm, PriceTable, RegionGroup
+from pipelines.costs.price_sources.price_list import API_REGION, SOURCE, request_ec2_prices, request_type_prices
+from pipelines.costs.price_sources.price_tables import FOLDER, PlanTerm, PriceTable, RegionGroup, read_table
 from pipelines.errors import DataError, InvalidError
-from pipelines.settings import settings
+from pipelines.settings import create_home, settings
 from pipelines.system.files import replace_file
+from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 
 PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
@@ -26,6 +30,8 @@ PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
 TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 """Usage type of training on an instance type, in the list of rates."""
 PRODUCT = "Linux/UNIX"
+LEFTOVERS = ".????-??-??.json.????????"
+"""Names of temporary files of `replace_file` in the project's folder."""
 MAX_TYPES = 100
 """Instance types in one request for the spot price history."""
 
@@ -44,25 +50,59 @@ def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
     """
     return PriceTable(
         as_of=today,
-        source="AWS Price List API",
-        note=f"spot_saving: 1 - median of EC2's spot prices of {days} days / EC2's on-demand price. Managed spot of "
-        "SageMaker may differ. savings_plan_usd_per_hour: without upfront payment.",
+        source=SOURCE,
         prices=[_request_region(region, days) for region in regions],
     )
 
 
 def write_prices(table: PriceTable, path: Path | None = None) -> Path:
-    """Write a table whole, replacing that of the same day, and return its path.
+    """Write a table whole, and return its path. Idempotent.
+
+    A file of the same day keeps what the table does not have: other regions, and prices of serverless endpoints. A file
+    of another day is replaced. What a killed process left in the project's folder is removed.
 
     Args:
         table: table of prices.
         path: file to write; None: the file of the table's day in the project.
+
+    Raises:
+        DataError: there is a file that is not a table of prices. A retry cannot help.
     """
-    path = path or settings().project / FOLDER / f"{table.as_of}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replace_file(path) as temporary:
-        temporary.write_text(table.model_dump_json(indent=2, exclude_defaults=True) + "\n", encoding="utf-8")
+    folder = settings().project / FOLDER
+    path = path or folder / f"{table.as_of}.json"
+    create_home()
+    with hold_lock(settings().home / "prices.lock"):
+        for leftover in folder.glob(LEFTOVERS):
+            leftover.unlink(missing_ok=True)
+        complete_table = _keep_other_prices(table, path)
+        with replace_file(path) as temporary:
+            text = complete_table.model_dump_json(indent=2, exclude_defaults=True)
+            temporary.write_text(f"{text}\n", encoding="utf-8")
     return path
+
+
+def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
+    """Return the table with what only the file of the same day has."""
+    old_table = read_table(path) if path.exists() else table
+    if old_table is table or old_table.as_of != table.as_of:
+        return table
+    source = old_table.source or path.name
+    renewed = {region for group in table.prices for region in group.regions}
+    groups = [
+        group.model_copy(
+            update={
+                "regions": [region for region in group.regions if region not in renewed],
+                "source": group.source or source,
+                "note": group.note or old_table.note,
+            }
+        )
+        for group in old_table.prices
+    ]
+    serverless = table.serverless or old_table.serverless
+    if serverless:
+        serverless = serverless.model_copy(update={"source": serverless.source or source})
+    kept_groups = [group for group in groups if group.regions]
+    return table.model_copy(update={"prices": [*kept_groups, *table.prices], "serverless": serverless})
 
 
 def _request_region(region: str, days: int) -> RegionGroup:
@@ -70,13 +110,19 @@ def _request_region(region: str, days: int) -> RegionGroup:
     if not prices:
         raise DataError(f"AWS's price list has no prices of SageMaker training in {region}.", "Check the spelling.")
     hosting = request_type_prices(region, "Hosting")
-    return RegionGroup(
-        regions=[region],
-        usd_per_hour=dict(sorted(prices.items())),
-        hosting_usd_per_hour={name: usd for name, usd in sorted(hosting.items()) if usd != prices.get(name)},
-        spot_saving=_request_spot_savings(region, sorted(prices), days),
-        savings_plan_usd_per_hour=_request_plan_prices(region),
-    )
+    fields = {
+        "regions": [region],
+        "note": f"spot_saving: 1 - median of EC2's spot prices of {days} days / EC2's on-demand price. Managed spot of "
+        "SageMaker may differ. savings_plan_usd_per_hour: without upfront payment.",
+        "usd_per_hour": dict(sorted(prices.items())),
+        "hosting_usd_per_hour": {name: usd for name, usd in sorted(hosting.items()) if usd != prices.get(name)},
+        "spot_saving": _request_spot_savings(region, sorted(prices), days),
+        "savings_plan_usd_per_hour": _request_plan_prices(region),
+    }
+    try:
+        return RegionGroup.model_validate(fields)
+    except PydanticError as error:
+        raise DataError(f"the prices of AWS in {region} are not valid: {describe_errors(error.errors())}.") from None
 
 
 def _request_spot_savings(region: str, names: Sequence[str], days: int) -> dict[str, float]:
@@ -140,6 +186,7 @@ def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
     for rate in rates:
         offering, usage = rate["savingsPlanOffering"], TRAINING_USAGE.search(rate.get("usageType", ""))
         term = PLAN_SECONDS.get(int(offering["durationSeconds"]))
-        if usage and term and offering["currency"] == "USD":
-            prices.setdefault(term, {})[usage[1]] = float(rate["rate"])
+        usd_h = float(rate["rate"])
+        if usage and term and offering["currency"] == "USD" and usd_h > 0:
+            prices.setdefault(term, {})[usage[1]] = usd_h
     return {term: dict(sorted(by_type.items())) for term, by_type in sorted(prices.items())}

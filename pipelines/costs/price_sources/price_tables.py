@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic import ValidationError as PydanticError
@@ -23,8 +25,17 @@ API_VALUE = "api"
 DEFAULT_TABLE = Path(__file__).with_name("prices.json")
 FOLDER = "prices"
 """Folder of the project with the tables that `prices refresh` writes, one for each day: YYYY-MM-DD.json."""
+MAX_BYTES = 16 * 2**20
+"""Largest size of a table. One of all regions of AWS has less than 2 MB."""
+LATEST = dt.timedelta(days=1)
+"""How much later than today in UTC a table may be: in the far east, tomorrow has begun."""
 PlanTerm = Literal["1y", "3y"]
 """Term of a savings plan: one year or three years."""
+Day = Annotated[dt.date, Field(strict=True)]
+Usd = Annotated[float, Field(strict=True, gt=0, le=1e5, allow_inf_nan=False)]
+"""Price of an instance, USD per hour. The most expensive one costs less than 1,000."""
+UsdPerGbSecond = Annotated[float, Field(strict=True, gt=0, le=1, allow_inf_nan=False)]
+Saving = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 
 
 class RegionGroup(BaseModel):
@@ -33,12 +44,15 @@ class RegionGroup(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     regions: list[str]
-    usd_per_hour: dict[str, float]
-    hosting_usd_per_hour: dict[str, float] = Field(default_factory=dict)
+    source: str = ""
+    """Source of these prices; empty: that of the table."""
+    note: str = ""
+    usd_per_hour: dict[str, Usd]
+    hosting_usd_per_hour: dict[str, Usd] = Field(default_factory=dict)
     """Prices of instances of endpoints that differ from those of `usd_per_hour`."""
-    spot_saving: dict[str, float] = Field(default_factory=dict)
+    spot_saving: dict[str, Saving] = Field(default_factory=dict)
     """Share, 0 to 1, by which spot is typically cheaper than on demand. A type that is missing is not known."""
-    savings_plan_usd_per_hour: dict[PlanTerm, dict[str, float]] = Field(default_factory=dict)
+    savings_plan_usd_per_hour: dict[PlanTerm, dict[str, Usd]] = Field(default_factory=dict)
     """Prices of training with a savings plan, by its term. A type that is missing is not known."""
 
 
@@ -47,9 +61,9 @@ class ServerlessPrices(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    as_of: dt.date | None = None
+    as_of: Day | None = None
     source: str = ""
-    usd_per_gb_second: dict[str, float]
+    usd_per_gb_second: dict[str, UsdPerGbSecond]
     """Maps each region to the price of a second of work with 1 GB of memory."""
 
 
@@ -58,7 +72,7 @@ class PriceTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    as_of: dt.date
+    as_of: Day
     source: str = ""
     note: str = ""
     currency: str = "USD"
@@ -75,13 +89,35 @@ def read_tables(as_of: dt.date | None = None) -> Iterator[tuple[Path, PriceTable
     Raises:
         DataError: a table is not valid. A retry cannot help.
     """
-    own_path = os.environ.get(PRICES_VARIABLE, "")
-    own_paths = [] if own_path in ("", API_VALUE) else [Path(own_path).expanduser()]
+    own_name = os.environ.get(PRICES_VARIABLE, "")
+    # Path.expanduser raises an error for a user that does not exist.
+    own_paths = [] if own_name in ("", API_VALUE) else [Path(os.path.expanduser(own_name))]  # noqa: PTH111
     project_paths = sorted((settings().project / FOLDER).glob("????-??-??.json"), reverse=True)
+    if as_of is not None:
+        project_paths = [path for path in project_paths if path.stem <= str(as_of)]
     for path in (*own_paths, *project_paths, DEFAULT_TABLE):
         table = read_table(path)
+        if path in project_paths and path.stem != str(table.as_of):
+            raise DataError(f"{path} has as_of {table.as_of}.", f"Rename it to {table.as_of}.json, or correct as_of.")
         if as_of is None or table.as_of <= as_of:
             yield path, table
+
+
+def list_groups(region: str, as_of: dt.date | None = None) -> Iterator[tuple[RegionGroup, dict[str, Any]]]:
+    """Yield the groups of prices of a region, and the date and source of each, in the order of `read_tables`.
+
+    Raises:
+        DataError: a table is not valid. A retry cannot help.
+    """
+    for path, table in read_tables(as_of):
+        for group in table.prices:
+            if region in group.regions:
+                yield group, {"date": table.as_of, "source": group.source or table.source or path.name}
+
+
+def is_api_used() -> bool:
+    """Return whether prices are requested from AWS."""
+    return os.environ.get(PRICES_VARIABLE) == API_VALUE
 
 
 def require_no_api(as_of: dt.date | None) -> None:
@@ -90,7 +126,7 @@ def require_no_api(as_of: dt.date | None) -> None:
     Raises:
         SpecError: they are. A retry cannot help.
     """
-    if as_of is not None and os.environ.get(PRICES_VARIABLE) == API_VALUE:
+    if as_of is not None and is_api_used():
         raise SpecError(
             f"AWS's price list has only today's prices, not those of {as_of}.",
             f"Unset {PRICES_VARIABLE} to use the tables in {FOLDER}/.",
@@ -101,32 +137,54 @@ def read_table(path: Path) -> PriceTable:
     """Read a table of prices.
 
     Raises:
-        DataError: the file is missing, is not a table, or has another currency than USD. A retry cannot help.
+        DataError: the file is missing, is no regular file, is not a table, has another currency than USD, is of a day
+            that has not come, or has two prices of a type in a region. A retry cannot help.
     """
     try:
-        table = PriceTable.model_validate_json(path.read_text(encoding="utf-8"))
+        table = PriceTable.model_validate_json(_read_bytes(path))
     except PydanticError as error:
+        problems = describe_errors(error.errors())
+        raise DataError(f"{path} is not a table of prices: {problems}.", format_example()) from None
+    except OSError as error:
         raise DataError(
-            f"{path.name} is not a table of prices: {describe_errors(error.errors())}.", format_example()
+            f"the table of prices {path} cannot be read: {error.strerror}.",
+            f"{PRICES_VARIABLE} is the path of a file, or {API_VALUE}, or not set.",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise DataError(
-            f"{PRICES_VARIABLE}={path}: {reason}.", f"Set it to a file or to {API_VALUE}, or unset it."
-        ) from None
-    if table.currency != "USD":
-        raise DataError(f"the prices of {path.name} are in {table.currency}.", "Convert them: all prices are in USD.")
-    if not table.prices and table.serverless is None:
-        message = f"{path.name} is not a table of prices: it has neither prices nor serverless."
-        raise DataError(message, format_example())
-    for group in table.prices:
-        wrong_types = [name for name, share in group.spot_saving.items() if not 0 <= share < 1]
-        if wrong_types:
-            raise DataError(
-                f"{path.name}: the spot_saving of {wrong_types[0]} must be from 0 to 1, and less than 1, not "
-                f"{group.spot_saving[wrong_types[0]]}."
-            )
+    _check_table(path, table)
     return table
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Return the content of a table.
+
+    Raises:
+        DataError: it is not a regular file, or too large. Reading a pipe or a device might never end.
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise DataError(f"the table of prices {path} is not a regular file.", format_example())
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise DataError(f"the table of prices {path} has more than {MAX_BYTES >> 20} MB.", format_example())
+    return content
+
+
+def _check_table(path: Path, table: PriceTable) -> None:
+    if table.currency != "USD":
+        raise DataError(f"the prices of {path} are in {table.currency}.", "Convert them: all prices are in USD.")
+    if not table.prices and table.serverless is None:
+        raise DataError(f"{path} is not a table of prices: it has neither prices nor serverless.", format_example())
+    latest_day = dt.datetime.now(dt.UTC).date() + LATEST
+    for day in (table.as_of, table.serverless.as_of if table.serverless else None):
+        if day and day > latest_day:
+            raise DataError(f"{path} is of {day}, which has not come.", "Correct as_of: the newest table counts.")
+    counts = Counter(
+        (name, region) for group in table.prices for region in group.regions for name in group.usd_per_hour
+    )
+    for (name, region), count in counts.items():
+        if count > 1:
+            raise DataError(f"{path} has two prices of {name} in {region}.", "Keep one of both.")
 
 
 def format_example() -> str:

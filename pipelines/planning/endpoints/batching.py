@@ -5,6 +5,9 @@ from __future__ import annotations
 from pipelines.errors import SpecError
 from pipelines.planning.sizes import require_not_negative, require_positive
 
+MAX_BATCH = 1_000_000
+"""Largest number of requests of a batch."""
+
 
 def compute_batch_s(batch: int, fixed_s: float, request_s: float) -> float:
     """Return the seconds of a batch: `fixed_s + batch request_s`.
@@ -42,14 +45,19 @@ def find_largest_batch(latency_s: float, fixed_s: float, request_s: float) -> in
     """
     require_positive("latency_s", latency_s)
     single_s = compute_batch_s(1, fixed_s, request_s)
-    batch = int((latency_s / 2 - fixed_s) / request_s * (1 + 1e-12))
+    batch = (latency_s / 2 - fixed_s) / request_s * (1 + 1e-12)
+    if batch > MAX_BATCH:
+        raise SpecError(
+            f"more than {MAX_BATCH:,} requests would fit into a batch: each adds {request_s:g} s.",
+            "Check the units of the times.",
+        )
     if batch < 1:
         raise SpecError(
             f"a batch of one request takes {single_s:g} s: no request can be answered in {latency_s:g} s after it "
             "has waited for another batch.",
             "Use a faster instance, or allow a longer latency.",
         )
-    return batch
+    return int(batch)
 
 
 def bound_mean_latency_s(requests_per_s: float, fixed_s: float, request_s: float) -> float:

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from pipelines.errors import SpecError
 from pipelines.planning.checkpoints import MONTH_H
-from pipelines.planning.sizes import MAX_DEVICES, require_not_negative, require_positive
+from pipelines.planning.sizes import MAX_DEVICES, MAX_S, MAX_USD_PER_H, require_not_negative, require_positive
 
 MAX_REQUESTS = 1e14
 """Largest number of requests in a month."""
+MAX_WORKERS = 10_000
+"""Largest number of requests that an instance answers at once."""
+MONTH_S = MONTH_H * 3600
+"""Seconds of a month."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,14 @@ class Prices:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        require_positive("usd_per_h", self.usd_per_h, 1e5)
+        require_positive("usd_per_h", self.usd_per_h, MAX_USD_PER_H)
         require_positive("memory_gb", self.memory_gb, 1e6)
         if self.memory_gb < 0.1:
             raise SpecError(f"memory_gb must be at least 0.1, not {self.memory_gb:g}.")
-        require_positive("workers", self.workers, 10_000)
-        for name in ("usd_per_gb_s", "start_s", "idle_s"):
-            require_not_negative(name, getattr(self, name))
+        require_positive("workers", self.workers, MAX_WORKERS)
+        require_not_negative("usd_per_gb_s", self.usd_per_gb_s, 1)
+        for name in ("start_s", "idle_s"):
+            require_not_negative(name, getattr(self, name), MAX_S)
 
 
 def compute_busy_h(traffic: Traffic, workers: int = 1) -> float:
@@ -115,18 +120,32 @@ def compute_batch_usd(traffic: Traffic, prices: Prices) -> float:
     return prices.usd_per_h * (compute_busy_h(traffic, prices.workers) + traffic.runs * prices.start_s / 3600)
 
 
-def find_serverless_break_even(instances: int, service_s: float, prices: Prices) -> float | None:
-    """Return the requests of a month from which a real-time endpoint is cheaper than a serverless one; None without it.
+def compute_capacity(instances: int, service_s: float, workers: int = 1) -> float:
+    """Return the most requests that an endpoint answers in a month: `730 3600 instances workers / service`.
 
-    `730 instances price / (service memory serverless price)`.
+    Raises:
+        SpecError: a number is out of its range. A retry cannot help.
+    """
+    require_positive("instances", instances, MAX_DEVICES)
+    require_positive("service_s", service_s, 3600)
+    require_positive("workers", workers, MAX_WORKERS)
+    return MONTH_S * instances * workers / service_s
+
+
+def find_serverless_break_even(instances: int, service_s: float, prices: Prices) -> float | None:
+    """Return the requests of a month from which a real-time endpoint is cheaper than a serverless one.
+
+    `730 instances price / (service memory serverless price)`. None if serverless has no price, or if the endpoint
+    cannot answer so many requests (`compute_capacity`): then it is never cheaper.
 
     Raises:
         SpecError: a number is not positive. A retry cannot help.
     """
-    require_positive("service_s", service_s, 3600)
+    capacity = compute_capacity(instances, service_s, prices.workers)
     if not prices.usd_per_gb_s:
         return None
-    return compute_real_time_usd(instances, prices) / (service_s * prices.memory_gb * prices.usd_per_gb_s)
+    requests = compute_real_time_usd(instances, prices) / (service_s * prices.memory_gb * prices.usd_per_gb_s)
+    return requests if requests <= capacity else None
 
 
 def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.errors import SpecError
-from pipelines.planning.sizes import MAX_DEVICES, require_positive, require_share
+from pipelines.planning.sizes import MAX_DEVICES, MAX_S, require_positive, require_share
 
 MAX_RATE = 1e7
 """Largest number of requests per second."""
+TOO_MANY = f"more than {MAX_DEVICES:,} workers would be needed."
+TOO_MANY_HINT = "Check the units of requests and times, and the largest use."
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
     Raises:
         SpecError: a number is out of its range, or a request alone takes longer than that. A retry cannot help.
     """
-    require_positive("latency_s", latency_s)
+    require_positive("latency_s", latency_s, MAX_S)
     require_share("most_use", most_use, is_zero_allowed=False)
     _check_percentile(percentile)
     if load.service_s >= latency_s:
@@ -139,6 +141,8 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
             f"a request takes {load.service_s:g} s on a free worker: it cannot be answered in {latency_s:g} s.",
             "Use a faster instance or a smaller model, or allow a longer latency.",
         )
+    if load.busy_workers / most_use > MAX_DEVICES:
+        raise SpecError(TOO_MANY, TOO_MANY_HINT)
     for workers, share in _list_waiting_shares(load):
         use = load.busy_workers / workers
         wait_s = _find_wait_s(share, load, workers, percentile)
@@ -146,7 +150,7 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
             mean_s = load.service_s + share * load.service_s / (workers - load.busy_workers)
             concurrency = compute_concurrency(load.requests_per_s, mean_s)
             return EndpointSize(workers // load.workers, use, mean_s, load.service_s + wait_s, concurrency)
-    raise SpecError(f"more than {MAX_DEVICES} workers would be needed.", "Check the units of requests and times.")
+    raise SpecError(TOO_MANY, TOO_MANY_HINT)
 
 
 def _list_waiting_shares(load: Load) -> Iterator[tuple[int, float]]:

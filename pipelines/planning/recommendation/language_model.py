@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from pipelines.instances.accelerators import Accelerator
 from pipelines.instances.catalogue import GIB
 from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training_batch
 from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
-from pipelines.planning.sizes import DecoderSize, require_choice, require_positive
+from pipelines.planning.sizes import DecoderSize, require_at_least_one, require_choice, require_positive
 from pipelines.planning.step_time import BACKWARD_SHARE, estimate_communication_s, estimate_step
 from pipelines.planning.training_time import count_attention_flops, count_token_flops, estimate_training_s
 
@@ -36,7 +37,7 @@ class LanguageModelWorkload:
         parameters: number of parameters.
         tokens: tokens of all epochs together.
         method: `full` trains all weights, `lora` low-rank matrices.
-        precision: one of `memory.STATES`.
+        precision: one of `memory.STATES`. With fp32, the computation is in fp32, too, without TF32, as torch's default.
         sequence: tokens of a sequence.
         optimizer: one of `memory.OPTIMIZERS`.
         batch_tokens: tokens of an update on all devices. It decides how often gradients pass the network.
@@ -64,9 +65,9 @@ class LanguageModelWorkload:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        require_positive("tokens", self.tokens, MAX_TOKENS)
+        require_at_least_one("tokens", self.tokens, MAX_TOKENS)
+        require_at_least_one("batch_tokens", self.batch_tokens, MAX_TOKENS)
         require_positive("sequence", self.sequence, MAX_SEQUENCE)
-        require_positive("batch_tokens", self.batch_tokens, MAX_TOKENS)
         require_choice("method", self.method, ("full", "lora"))
         require_choice("precision", self.precision, STATES)
         guess_size(self.parameters)
@@ -87,7 +88,7 @@ class LanguageModelWorkload:
         method = f"LoRA of rank {LORA_RANK}" if self.method == "lora" else "all weights"
         return (
             f"{self.parameters:.3g} parameters ({method}), {self.tokens:.3g} tokens in sequences of {self.sequence}, "
-            f"{self.precision} precision, {self.optimizer}"
+            f"{self.precision} precision{' without TF32' if self.precision == 'fp32' else ''}, {self.optimizer}"
         )
 
     def estimate(self, candidate: Candidate) -> Estimate | Misfit:
@@ -107,13 +108,18 @@ class LanguageModelWorkload:
             return Misfit("unknown", "its size is not known")
         if device is None:
             return Misfit("accelerator", "it has no GPU")
-        if device.flops is None or instance.accelerator_memory_gib is None:
-            return Misfit("unknown", f"the peak of its {instance.accelerator} is not known")
+        if self._find_peak(device) is None or instance.accelerator_memory_gib is None:
+            kind = " in fp32" if self.precision == "fp32" and device.flops else ""
+            return Misfit("unknown", f"the peak of its {instance.accelerator}{kind} is not known")
         if self.precision == "bf16" and not device.has_bf16:
             return Misfit("accelerator", f"its {instance.accelerator} has no bf16: use --precision mixed (with fp16)")
         if candidate.count > 1 and not instance.network_gbit_s:
             return Misfit("unknown", "the bandwidth of its network is not known")
         return None
+
+    def _find_peak(self, device: Accelerator) -> float | None:
+        """Return the peak of a device in the precision of the computation, FLOP/s; None if it is not known."""
+        return device.fp32_flops if self.precision == "fp32" else device.flops
 
     def _list_setups(self, candidate: Candidate) -> Iterator[tuple[Setup, int]]:
         """Yield each setup that fits, with the most sequences that a device computes at once."""
@@ -131,6 +137,7 @@ class LanguageModelWorkload:
             for is_recomputed in (False, True):
                 yield Setup(
                     precision=self.precision,
+                    computation="fp32" if self.precision == "fp32" else "bf16",
                     optimizer=self.optimizer,
                     rank=LORA_RANK if self.method == "lora" else 0,
                     is_recomputed=is_recomputed,
@@ -144,7 +151,8 @@ class LanguageModelWorkload:
         The communication inside of an instance and that among instances are added (hierarchical rings).
         """
         device = candidate.instance.device
-        assert device and device.flops
+        peak_flops = self._find_peak(device) if device else None
+        assert peak_flops
         pass_tokens = self.sequence * batch * candidate.devices
         passes = max(1, round(self.batch_tokens / pass_tokens))
         update_tokens = passes * pass_tokens
@@ -157,9 +165,7 @@ class LanguageModelWorkload:
         communication_s = self._estimate_communication_s(candidate, setup) * (passes if setup.stage == 3 else 1)
         times = {}
         for name, utilization in UTILIZATIONS.items():
-            computation_s = estimate_training_s(
-                update_tokens * token_flops, device.flops, candidate.devices, utilization
-            )
+            computation_s = estimate_training_s(update_tokens * token_flops, peak_flops, candidate.devices, utilization)
             overlap = 0.0 if name == "high_s" else BACKWARD_SHARE
             times[name] = estimate_step(computation_s, communication_s, overlap).total_s * self.tokens / update_tokens
         text = _describe_setup(setup, batch)

@@ -11,9 +11,15 @@ from pipelines.costs.budgets import TOLERANCE_USD
 from pipelines.costs.charges import compute_worst_case_usd
 from pipelines.errors import SpecError
 
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
+DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(m|min|h|d)")
+AMOUNT = re.compile(
+    r"-?([0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?)", re.IGNORECASE
+)
+"""An amount. A comma separates thousands only: in many countries, 500,00 is 500."""
 UNIT_S = {"m": 60, "min": 60, "h": 3_600, "d": 86_400}
 MAX_USD = 1e9
+MAX_DAYS = 3_650
+"""Longest time until a deadline, days. A longer one is a mistake."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +39,13 @@ class Limits:
     max_wait_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the budget.
+        """Check the numbers.
 
         Raises:
-            SpecError: it is not a positive amount. A retry cannot help.
+            SpecError: the budget is not a positive amount, or the deadline is absurdly far. A retry cannot help.
         """
+        if self.deadline_s is not None and not self.deadline_s <= MAX_DAYS * UNIT_S["d"]:
+            raise SpecError(f"the deadline must be within {MAX_DAYS:,} days.", "Give an earlier one, such as 24h.")
         if self.budget_usd is not None and not (0 < self.budget_usd <= MAX_USD and math.isfinite(self.budget_usd)):
             raise SpecError(f"the budget must be more than 0 and at most {MAX_USD:g} USD, not {self.budget_usd:g}.")
 
@@ -72,7 +80,7 @@ def parse_deadline(text: str, now: dt.datetime) -> float | None:
         SpecError: the text is none of them, or the deadline is past. A retry cannot help.
     """
     text = str(text or "").strip()
-    if not text or text == "None":
+    if not text:
         return None
     match = DURATION.fullmatch(text)
     seconds = float(match[1]) * UNIT_S[match[2]] if match else (_parse_moment(text) - now).total_seconds()
@@ -87,15 +95,15 @@ def parse_budget(text: str) -> float | None:
     Raises:
         SpecError: the text is not an amount, or has another currency. A retry cannot help.
     """
-    amount = str(text or "").strip().removesuffix("USD").removeprefix("$").strip()
-    if not amount or amount == "None":
+    amount = str(text or "").strip()
+    if not amount:
         return None
-    try:
-        return float(amount.replace(",", ""))
-    except ValueError:
-        raise SpecError(
-            f"the budget {text!r} is not an amount of USD.", "For example 500: all prices are in USD."
-        ) from None
+    number = amount.removesuffix("USD").removeprefix("$").strip()
+    if AMOUNT.fullmatch(number) and not number.startswith("0,"):
+        return float(number.replace(",", ""))
+    if "," in number and not number.strip("0123456789,."):
+        raise SpecError(f"the budget {text!r} is ambiguous.", "Write 500.00 or 1,500: a comma separates thousands.")
+    raise SpecError(f"the budget {text!r} is not an amount of USD.", "For example 500: all prices are in USD.")
 
 
 def format_duration(seconds: float) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from pipelines.costs.charges import HOUR_S, Price
-from pipelines.costs.price_sources.price_list import SOURCE, request_type_prices
-from pipelines.costs.price_sources.price_tables import API_VALUE, PRICES_VARIABLE, PlanTerm, require_no_api
-from pipelines.costs.prices import list_dated_prices, list_plan_prices, list_spot_savings
+from pipelines.costs.price_sources.price_tables import PlanTerm
+from pipelines.costs.prices import find_region_prices
 from pipelines.planning.recommendation.past_jobs import Row, has_figures, read_figure
 
 MIN_HOURS = 1.0
@@ -61,16 +59,7 @@ def read_quotes(region: str, as_of: dt.date | None, rows: Sequence[Row]) -> dict
         InvalidError: a table is not valid, or AWS denies access. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
-    require_no_api(as_of)
-    if os.environ.get(PRICES_VARIABLE) == API_VALUE:
-        today = dt.datetime.now(dt.UTC).date()
-        amounts = request_type_prices(region, "Training")
-        prices = {name: Price(usd_h=usd_h, date=today, source=SOURCE) for name, usd_h in amounts.items()}
-    else:
-        prices = list_dated_prices(region, as_of)
-    savings = list_spot_savings(region, as_of)
-    terms: tuple[PlanTerm, ...] = ("1y", "3y")
-    plans = {term: list_plan_prices(region, term, as_of) for term in terms}
+    prices = find_region_prices(region, as_of)
     rows_by_type: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["region"] == region:
@@ -79,10 +68,10 @@ def read_quotes(region: str, as_of: dt.date | None, rows: Sequence[Row]) -> dict
         name: build_quote(
             price,
             rows_by_type[name],
-            savings.get(name),
-            {term: plans[term][name] for term in terms if name in plans[term]},
+            prices.spot_savings.get(name),
+            {term: plans[name] for term, plans in prices.plans.items() if name in plans},
         )
-        for name, price in prices.items()
+        for name, price in prices.on_demand.items()
     }
 
 

@@ -18,6 +18,7 @@ from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, LONGEST_
 if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
 
+UNSET = ("", "None", None)
 AUTO = "auto"
 """Value of instance_type that says that the type is chosen."""
 MAX_CHARS = 512
@@ -40,6 +41,9 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
         AirflowFailException: a field is wrong, or no allowed type fits the limits. A retry cannot help.
         AirflowException: the step failed. A retry can help.
     """
+    # If the DAG's param has no value, Jinja renders it to "None".
+    deadline = "" if fields.deadline in UNSET else str(fields.deadline)
+    fields = replace(fields, deadline=deadline)
     if fields.instance_type != AUTO:
         for name in ("deadline", "workload"):
             if getattr(fields, name):

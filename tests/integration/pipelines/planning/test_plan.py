@@ -123,12 +123,43 @@ def test_a_version_of_the_registry(add_rows: Callable[..., None], with_mlflow: s
         ((*SIZE, "--regions", "mars-north-1"), DataError, "no price is known in mars-north-1"),
         ((*SIZE, "--as-of", "2020-01-01"), DataError, "no price is known in us-east-1 on 2020-01-01"),
         ((*SIZE, "--deadline", "1h", "--budget", "1"), DataError, "no instance type fits"),
+        ((*SIZE, "--budget", "500,00"), SpecError, "the budget '500,00' is ambiguous"),
+        ((*SIZE, "--budget", "None"), SpecError, "the budget 'None' is not an amount of USD"),
+        ((*SIZE, "--deadline", "None"), SpecError, "the deadline 'None' is neither a duration nor a time"),
+        ((*SIZE, "--budget", ""), SpecError, "--budget is empty"),
+        ((*SIZE, "--deadline", " "), SpecError, "--deadline is empty"),
+        ((*SIZE, "--allow", ","), SpecError, "--allow is empty"),
+        ((*SIZE, "--regions", ""), SpecError, "--regions is empty"),
+        ((*SIZE, "--as-of", ""), SpecError, "--as-of is empty"),
+        (("--like", ""), SpecError, "--like is empty"),
+        (("--params", "7e9", "--tokens", "1e-300"), SpecError, "tokens must be at least 1"),
+        (("--params", "7e9", "--tokens", "1e400"), SpecError, "tokens must be a positive number, not inf"),
+        ((*SIZE, "--sequence", "0"), SpecError, "sequence must be a positive number"),
+        ((*SIZE, "--precision", "fp99"), SpecError, "precision must be one of"),
+        ((*SIZE, "--png", "/dev/null"), SpecError, "--png /dev/null is not a regular file"),
+        ((*SIZE, "--html", "/"), SpecError, "--html / is not a regular file"),
+        ((*SIZE, "--html", "plan.html", "--png", "./plan.html"), SpecError, "--png and --html are the same file"),
     ],
 )
 def test_bad_input_is_one_clear_line(arguments: tuple[str, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)) as raised:
         run(*arguments)
     assert "\n" not in str(raised.value)
+
+
+def test_a_plan_of_one_token_and_of_the_largest_training() -> None:
+    """Neither has a traceback, or a figure that JSON does not have."""
+    for params, tokens in (("5e7", "1"), ("1e13", "1e15")):
+        result = CliRunner().invoke(build_app("plan"), ["plan", "--params", params, "--tokens", tokens, "--json"])
+        assert isinstance(result.exception, DataError | None)
+        assert "Infinity" not in result.stdout and "NaN" not in result.stdout
+        assert json.loads(result.stdout)["workload"]
+
+
+def test_the_region_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION")
+    with pytest.raises(SpecError, match="Give --regions, or set AWS_REGION"):
+        run(*SIZE)
 
 
 def test_a_plan_that_nothing_fits_writes_json_and_fails() -> None:

@@ -13,7 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from pipelines.cli.calculate import app
+from pipelines.cli.calculate.output import Report
 from pipelines.errors import SpecError
+from pipelines.planning.confidence import Band
 from pipelines.planning.formulas import FORMULAS
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -146,8 +148,15 @@ def test_endpoint(calculate: Calculate) -> None:
     figures = calculate(*ENDPOINT, "--fixed-s", "0.08", *price)
     assert (figures["busy workers"], figures["instances"], figures["largest batch"]) == (2, 3, 8)
     assert figures["real-time, a month"] == pytest.approx(503.7)
-    assert figures["real-time is not dearer than serverless from"] == pytest.approx(125.9e6, rel=0.001)
-    assert "The cheapest is serverless." in run(*ENDPOINT, *price).stdout
+    assert figures["real-time costs no more than serverless from"] is None
+    output = run(*ENDPOINT, *price).stdout
+    assert "The cheapest is serverless." in output
+    assert "Real-time is never cheaper than serverless: 3 instance(s) answer at most 78,840,000 requests a mo" in output
+    assert calculate(*ENDPOINT, "--workers", "4", *price)["real-time costs no more than serverless from"] == (
+        pytest.approx(41.975e6)
+    )
+    assert "never cheaper than serverless" not in run(*ENDPOINT, "--workers", "4", *price).stdout
+    assert "real-time costs no more than serverless from" not in calculate(*ENDPOINT, *price, "--serverless-usd", "0")
 
 
 def test_machines(calculate: Calculate) -> None:
@@ -196,7 +205,7 @@ def test_examples_of_the_help_run(command: str) -> None:
     "arguments", [[*SPOT, "--month-share", "0.1"], STORAGE, ENDPOINT, MACHINES], ids=lambda a: a[0]
 )
 def test_extreme_numbers_are_refused_or_computed(arguments: list[str], value: str) -> None:
-    """No option makes a command crash, or write a figure that is no number."""
+    """No option makes a command crash, or write a figure that is not a number."""
     for option in range(1, len(arguments), 2):
         changed = [*arguments[: option + 1], value, *arguments[option + 2 :], "--json"]
         try:
@@ -204,6 +213,56 @@ def test_extreme_numbers_are_refused_or_computed(arguments: list[str], value: st
         except SpecError:
             continue
         assert "NaN" not in output and "Infinity" not in output, changed
+
+
+WITHOUT_EFFECT = {
+    "memory --params 7e9": {"sequence": "-5", "batch": "-5", "recompute": None},
+    "memory --model llama-3-8b": {"reserve-gb": "nan", "stage": "3", "gpus": "8"},
+    "inference --params 7e9": {"sequence": "-5", "batch": "-5", "cache": "fp99", "prefill": "-1", "reserve-gb": "-1"},
+    " ".join(A100): {
+        **{"wait-s": "-1", "restart-s": "-1", "save-s": "-1", "network-share": "7", "network-gbit": "-1"},
+        **{"stage": "3", "overlap": "7"},
+    },
+    "time --model llama-3-8b --tokens 1e9 --gpu L4 --instances 2": {"network-share": "7"},
+    "checkpoints --save-s 60 --month-share 0.1": {"write-gb-s": "nan", "precision": "fp99", "optimizer": "lion"},
+    " ".join(ENDPOINT): {
+        **{"usd-per-h": "-1", "serverless-usd": "nan", "memory-gb": "0", "bursts": "-1", "runs": "-1"},
+        **{"start-s": "-1", "idle-s": "inf"},
+    },
+    " ".join([*ENDPOINT, "--usd-per-h 1 --requests-per-month 1e6 --serverless-usd 0"]): {"memory-gb": "4"},
+}
+"""Maps arguments to the options that have no effect beside them, each with a value that would be refused elsewhere."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "value"),
+    [(arguments, *option) for arguments, options in WITHOUT_EFFECT.items() for option in options.items()],
+)
+def test_an_option_without_effect_is_refused(arguments: str, option: str, value: str | None) -> None:
+    assert run(*arguments.split()).exit_code == 0, "the negative control"
+    with pytest.raises(SpecError, match=f"^--{option} has no effect with"):
+        run(*arguments.split(), f"--{option}", *([value] if value else []))
+
+
+def test_one_of_two_options_is_refused() -> None:
+    both = ["--month-share", "0.1", "--save-s", "60", "--write-gb-s", "1"]
+    with pytest.raises(SpecError, match="--save-s has no effect with --write-gb-s"):
+        run(*SPOT, *both)
+
+
+@pytest.mark.parametrize("option", ["--month-share", "--mfu", "--gpu", "--model"])
+def test_an_empty_option_is_refused(option: str) -> None:
+    """A script's variable may not be set."""
+    with pytest.raises(SpecError, match=f"^{option} is empty"):
+        run(*TIME, option, "")
+
+
+def test_a_figure_that_is_no_number_is_refused() -> None:
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(SpecError, match="cost is not a finite number"):
+            Report("A report").add("cost", value, "USD", "on_demand_usd")
+        with pytest.raises(SpecError, match="cost is not a finite number"):
+            Report("A report").add("cost", 1, "USD", "on_demand_usd", Band(1, 1, 1, 1, value))
 
 
 @pytest.mark.parametrize("page", ["reference/planning.md", "how-to/choose-a-checkpoint-interval.md"])
@@ -227,7 +286,7 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         (["memory", "--params", "7e9", "--rank", "8"], "LoRA needs the layers of the model."),
         (["memory", "--model", "gpt-9"], "the model gpt-9 is not known"),
         (["memory", "--params", "7e9", "--precision", "fp8"], "precision must be one of fp32, mixed, bf16, not fp8."),
-        (["memory", "--params", "7e9", "--stage", "4"], "stage must be one of 0, 1, 2, 3, not 4."),
+        (["memory", "--params", "7e9", "--gpus", "8", "--stage", "4"], "stage must be one of 0, 1, 2, 3, not 4."),
         (["memory", "--params", "7e9", "--gpu-gb", "1"], "reserve_gb must be at least 0 and less than gpu_gb (1)"),
         (["inference", "--params", "7e9", "--precision", "fp8"], "precision must be one of fp32, bf16, fp16, int8"),
         (["inference", "--model", "llama-3-8b", "--gpus", "3"], "3 devices cannot share 32 heads equally."),
@@ -239,9 +298,24 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         ([*A100, "--mfu", "30..50"], "mfu must be at most 1, not 30.0. It is a share: 30 % is 0.3."),
         ([*A100, "--mfu", "0..0.5"], "mfu must be a positive number, not 0.0."),
         ([*A100, "--tokens", "1e-300"], "tokens must be at least 1, not 1e-300."),
-        ([*A100, "--save-s", "-1"], "save_s must be a positive number, not -1.0."),
+        ([*A100, "--interval-s", "60", "--save-s", "-1"], "save_s must be a positive number, not -1.0."),
+        ([*A100, "--interval-s", "1e18"], "interval_s must be at most 1e+08"),
+        ([*A100, "--interval-s", "60", "--save-s", "1e18"], "save_s must be at most 1e+08"),
+        ([*A100, "--mfu", "0.4.."], "--mfu 0.4.. is neither a number nor a range."),
+        ([*A100, "--instances", "2", "--network-gbit", "1e18"], "network_gbit must be at most 1e+06"),
+        ([*A100[:3], "--tokens", "0.5"], "tokens must be at least 1, not 0.5."),
+        ([*SPOT, "--month-share", "0.1", "--wait-s", "-1"], "wait_s must be a number of at least 0, not -1.0."),
+        ([*SPOT, "--month-share", "0.1", "--wait-s", "1e9"], "wait_s must be at most 1e+08"),
+        ([*SPOT, "--month-share", "0.1", "--restart-s", "nan"], "restart_s must be a number of at least 0, not nan."),
+        (["memory", "--model", "x" * 300], "is not known, and no such file exists."),
+        (["memory", "--params", "7e9", "--precision", "x" * 300], "precision must be one of fp32, mixed, bf16, not x"),
+        (["memory", "--model", "llama-3-8b", "--batch", "9" * 400], "batch must be at most 1e+07, not more than 1e+40"),
+        (["time", "--model", "llama-3-8b", *TIME[3:], "--gpu", "L4", "--rank", "100000000"], "rank must be at most"),
+        ([*ENDPOINT, "--fixed-s", "0.0999999999999999"], "more than 1,000,000 requests would fit into a batch"),
+        ([*MACHINES[:-1], "1e6"], "cloud_usd_per_h must be at most 100000, not 1e+06."),
+        ([*MACHINES[:1], "--price-usd", "1e300", *MACHINES[3:]], "price_usd must be at most 1e+12"),
         ([*A100, "--interval-s", "0"], "interval_s must be a positive number, not 0.0."),
-        ([*A100, "--stage", "4"], "stage must be one of 0, 1, 2, 3, not 4."),
+        ([*A100, "--instances", "2", "--stage", "4"], "stage must be one of 0, 1, 2, 3, not 4."),
         ([*A100, "--mfu", "nan"], "nan..nan is not a range."),
         ([*A100, "--rank", "8"], "LoRA needs the layers of the model."),
         ([*A100, "--sequence", "2048"], "--sequence needs --model, whose attention it is for."),
@@ -261,7 +335,20 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         ([*ENDPOINT[:-1], "0.05"], "a request takes 0.1 s on a free worker: it cannot be answered in 0.05 s."),
         ([*ENDPOINT, "--fixed-s", "0.2"], "fixed_s (0.2) must be less than service_s (0.1)."),
         ([*ENDPOINT, "--requests-per-month", "1e6"], "--requests-per-month needs --usd-per-h"),
-        ([*MACHINES, "--pue", "0.5"], "pue must be at least 1, not 0.5."),
+        (
+            [*ENDPOINT, "--usd-per-h", "1", "--requests-per-month", "5.3e7"],
+            "requests_per_month must be at most 5.256e+07, not 5.3e+07: a month has 2,628,000 s, with at most 20",
+        ),
+        ([*MACHINES, "--pue", "0.5"], "pue must be at least 1 and at most 10, not 0.5."),
+        ([*MACHINES, "--pue", "1e300"], "pue must be at least 1 and at most 10, not 1e+300."),
+        ([*STORAGE, "--available-gb-s", "1e18"], "available_gb_s must be at most 1e+06"),
+        ([*STORAGE, "--available-gb-s", "1", "--data-gb", "1e18"], "data_gb must be at most 1e+12"),
+        ([*ENDPOINT[:-1], "1e18"], "latency_s must be at most 1e+08"),
+        ([*ENDPOINT, "--most-use", "1e-300"], "more than 1,000,000 workers would be needed."),
+        (
+            ["checkpoints", "--params", "7e9", "--write-gb-s", "1e18", "--month-share", "0.1"],
+            "write_gb_s must be at mo",
+        ),
         ([*MACHINES, "--use", "60"], "use must be at most 1, not 60.0."),
     ],
 )

@@ -118,8 +118,8 @@ def test_the_example_in_the_hint_is_a_valid_table(tmp_path: Path, monkeypatch: p
         ('{"as_of": "2026-10-01", "serverless": {}}', "usd_per_gb_second is missing"),
         ('{"as_of": "soon", "prices": [{"regions": [], "usd_per_hour": {}}]}', "as_of"),
         ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": "free"}}]}', "ml.a.b"),
-        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 0}}]}', "more than 0"),
-        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": -1}}]}', "more than 0"),
+        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 0}}]}', "greater than 0"),
+        ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": -1}}]}', "greater than 0"),
     ],
 )
 def test_refuses_an_invalid_table(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +259,19 @@ def test_a_failure_of_aws_is_an_error_that_a_retry_may_help(price_list: PriceLis
     price_list.status = 500
     with pytest.raises(ServiceError, match="failed"):
         find_price("ml.m5.large", "us-east-1")
+
+
+def test_missing_credentials_are_an_error_that_no_retry_helps(
+    price_list: PriceList, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)  # it has the credentials of other tests
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    with pytest.raises(InvalidError, match="credentials"):
+        find_price("ml.m5.large", "us-east-1")
+    assert not price_list.requests
 
 
 def test_a_missing_answer_of_aws_is_an_error_that_a_retry_may_help(

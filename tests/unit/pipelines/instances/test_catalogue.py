@@ -61,6 +61,7 @@ def test_peaks_of_accelerators() -> None:
     trainium = find_instance("ml.trn2.48xlarge").device
     assert trainium and trainium.is_neuron and trainium.flops == 667e12
     assert find_instance("ml.m5.large").device is None
+    assert (h100.fp32_flops, t4.fp32_flops, trainium.fp32_flops) == (67e12, 8.1e12, 181e12)
 
 
 def test_what_is_not_known_is_none() -> None:
@@ -75,6 +76,13 @@ def test_every_accelerator_of_the_table_has_an_entry() -> None:
     from pipelines.instances.accelerators import ACCELERATORS
 
     assert {instance.accelerator for instance in list_instances()} - {None} <= ACCELERATORS.keys()
+
+
+def test_fp32_is_slower_than_16_bits() -> None:
+    from pipelines.instances.accelerators import ACCELERATORS
+
+    ratios = {name: entry.flops / entry.fp32_flops for name, entry in ACCELERATORS.items() if entry.fp32_flops}
+    assert len(ratios) == 13 and min(ratios.values()) >= 2 and max(ratios.values()) <= 30
 
 
 @pytest.mark.parametrize(("name", "successor"), sorted(RETIRED.items()))

@@ -3,8 +3,12 @@
 import datetime as dt
 import http.server
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -14,8 +18,8 @@ from typer.testing import CliRunner
 
 from pipelines.cli.app import build_app
 from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
-from pipelines.costs.price_sources.price_tables import PRICES_VARIABLE
-from pipelines.costs.prices import find_price, list_plan_prices, list_spot_savings
+from pipelines.costs.price_sources.price_tables import PRICES_VARIABLE, read_table
+from pipelines.costs.prices import find_price, find_serverless_price, read_region_prices
 from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
 from pipelines.settings import settings
 
@@ -147,11 +151,75 @@ def test_the_tables_of_the_project_are_used_by_their_dates(aws: Aws, project: Pa
     assert (price.usd_h, price.date, price.source) == (0.2, dt.date(2026, 11, 21), "AWS Price List API")
     assert find_price("ml.m5.large", "us-east-1", as_of=dt.date(2026, 11, 20)).usd_h == 0.115
     assert find_price("ml.m5.xlarge", "us-east-1").date == dt.date(2025, 1, 1), "the table of the package"
-    assert list_spot_savings("us-east-1").get("ml.m5.large") == pytest.approx(0.625)
-    assert list_spot_savings("us-east-1", dt.date(2026, 11, 1)).get("ml.m5.large") is None
-    assert list_spot_savings("us-east-1").get("ml.g5.xlarge") is None
-    plan = list_plan_prices("us-east-1", "1y").get("ml.m5.large")
-    assert plan and plan.usd_h == 0.08 and list_plan_prices("us-east-1", "3y").get("ml.m5.large") is None
+    prices = read_region_prices("us-east-1")
+    assert prices.spot_savings == {"ml.m5.large": pytest.approx(0.625)}
+    assert read_region_prices("us-east-1", dt.date(2026, 11, 1)).spot_savings == {}
+    assert prices.plans["1y"]["ml.m5.large"].usd_h == 0.08 and "ml.m5.large" not in prices.plans["3y"]
+
+
+def test_a_second_refresh_of_a_day_keeps_other_regions(aws: Aws, project: Path) -> None:
+    write_prices(refresh_prices(["us-east-1", "eu-west-1"], 30, TODAY))
+    aws.training["ml.m5.large"] = "0.2"
+    path = write_prices(refresh_prices(["us-east-1", "eu-north-1"], 30, TODAY))
+    prices = {group.regions[0]: group.usd_per_hour["ml.m5.large"] for group in read_table(path).prices}
+    assert prices == {"eu-west-1": 0.115, "us-east-1": 0.2, "eu-north-1": 0.2}
+    write_prices(refresh_prices(["eu-west-1"], 7, TODAY))
+    notes = {group.regions[0]: group.note for group in read_table(path).prices}
+    assert "of 7 days" in notes["eu-west-1"] and "of 30 days" in notes["us-east-1"]
+    write_prices(refresh_prices(["us-east-1"], 30, TODAY + dt.timedelta(days=1)))
+    assert [group.regions for group in read_table(project / "prices/2026-11-21.json").prices] == [["us-east-1"]]
+
+
+def test_a_table_of_the_same_day_written_by_hand_keeps_what_is_not_renewed(aws: Aws, project: Path) -> None:
+    group = {"regions": ["eu-west-1", "us-east-1"], "usd_per_hour": {"ml.m5.large": 0.3}}
+    serverless = {"usd_per_gb_second": {"eu-west-1": 3e-5}}
+    path = project / "prices" / f"{TODAY}.json"
+    path.parent.mkdir()
+    own = {"as_of": str(TODAY), "source": "my contract", "prices": [group], "serverless": serverless}
+    path.write_text(json.dumps(own))
+    write_prices(refresh_prices(["us-east-1"], 30, TODAY))
+    assert find_price("ml.m5.large", "eu-west-1").usd_h == 0.3 and find_price("ml.m5.large", "us-east-1").usd_h == 0.115
+    assert find_price("ml.m5.large", "eu-west-1").source == find_serverless_price("eu-west-1").source == "my contract"
+    assert find_price("ml.m5.large", "us-east-1").source == "AWS Price List API"
+    assert find_serverless_price("eu-west-1").usd_h == pytest.approx(3e-5 * 3600)
+
+
+def test_a_file_that_is_no_table_is_not_replaced(aws: Aws, project: Path) -> None:
+    path = project / "notes.json"
+    path.write_text("{}")
+    with pytest.raises(DataError, match="is not a table"):
+        write_prices(refresh_prices(["us-east-1"], 30, TODAY), path)
+    assert path.read_text() == "{}"
+
+
+def test_refreshes_at_the_same_time_lose_no_region(aws: Aws, project: Path) -> None:
+    tables = [refresh_prices([f"eu-west-{n}"], 30, TODAY) for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        path = next(iter(set(pool.map(write_prices, tables))))
+    assert len(read_table(path).prices) == 8
+
+
+def test_what_a_killed_refresh_left_is_removed_by_the_next_one(aws: Aws, project: Path) -> None:
+    code = (
+        "import datetime as dt, os, signal; from pathlib import Path; from pipelines.costs.price_sources import "
+        "price_refresh as p; from pipelines.costs.price_sources.price_tables import PriceTable, RegionGroup; "
+        "Path.write_text = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL); "
+        "p.write_prices(PriceTable(as_of=dt.date(2026, 11, 19), prices=[RegionGroup(regions=['r'], usd_per_hour={})]))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    folder = project / "prices"
+    assert [path.name[:16] for path in folder.iterdir()] == [".2026-11-19.json"]
+    (folder / ".2026-11-19.json.swp").touch()  # of an editor
+    write_prices(refresh_prices([REGION], 30, TODAY))
+    assert sorted(path.name for path in folder.iterdir()) == [".2026-11-19.json.swp", f"{TODAY}.json"]
+
+
+def test_absurd_amounts_of_aws_are_one_line(aws: Aws) -> None:
+    aws.rates = [("Train:ml.m5.large", 31_536_000, "0"), ("Train:ml.g5.xlarge", 31_536_000, "1")]
+    assert refresh_prices([REGION], 30, TODAY).prices[0].savings_plan_usd_per_hour == {"1y": {"ml.g5.xlarge": 1}}
+    aws.training["ml.m5.large"] = "1e6"
+    with pytest.raises(DataError, match=f"the prices of AWS in {REGION} are not valid: usd_per_hour.ml.m5.large"):
+        refresh_prices([REGION], 30, TODAY)
 
 
 def test_a_day_before_all_tables_and_a_past_day_of_the_api_are_refused(
@@ -171,7 +239,7 @@ def test_prices_in_another_currency_are_refused(aws: Aws, project: Path, monkeyp
     table = {"as_of": "2026-10-01", "currency": "EUR", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 1}}]}
     (project / "own.json").write_text(json.dumps(table))
     monkeypatch.setenv(PRICES_VARIABLE, str(project / "own.json"))
-    with pytest.raises(DataError, match=r"prices of own\.json are in EUR"):
+    with pytest.raises(DataError, match=r"own\.json are in EUR"):
         find_price("ml.a.b", "r")
 
 
@@ -180,8 +248,8 @@ def test_an_absurd_saving_is_refused(share: float, project: Path, monkeypatch: p
     group = {"regions": ["r"], "usd_per_hour": {"ml.a.b": 1}, "spot_saving": {"ml.a.b": share}}
     (project / "own.json").write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv(PRICES_VARIABLE, str(project / "own.json"))
-    with pytest.raises(DataError, match="must be from 0 to 1"):
-        list_spot_savings("r").get("ml.a.b")
+    with pytest.raises(DataError, match=r"spot_saving\.ml\.a\.b: input should be (less|greater)"):
+        read_region_prices("r")
 
 
 def test_a_region_without_prices_and_a_refusal_leave_no_file(aws: Aws, project: Path) -> None:
@@ -215,7 +283,42 @@ def test_the_commands(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
     shown = run(build_app("prices"), ["prices", "show", "--region", REGION]).stdout
     assert "unknown" in shown and "62%" in shown
+    with pytest.raises(DataError, match="no price is known in mars-north-1"):
+        run(build_app("prices"), ["prices", "show", "--region", "mars-north-1"], catch_exceptions=False)
+    arguments = ["prices", "show", "--region", "us-east-1", "--as-of", "2024-01-01"]
+    with pytest.raises(DataError, match="no price is known in us-east-1 on 2024-01-01"):
+        run(build_app("prices"), arguments, catch_exceptions=False)
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     with pytest.raises(SpecError, match="region of the prices is not known"):
         run(build_app("prices"), ["prices", "show"], catch_exceptions=False)
+
+
+def test_show_shows_what_is_used_with_the_api(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_prices(refresh_prices([REGION], 30, TODAY))
+    aws.training = {"ml.m5.large": "0.25", "ml.new.large": "7"}
+    run = CliRunner().invoke
+    show = ["prices", "show", "--region", REGION, "--json"]
+    rows = {row["instance_type"]: row for row in json.loads(run(build_app("prices"), show).stdout)}
+    assert rows["ml.m5.large"]["usd_h"] == 0.115
+    monkeypatch.setenv(PRICES_VARIABLE, "api")
+    rows = {row["instance_type"]: row for row in json.loads(run(build_app("prices"), show).stdout)}
+    assert {name: row["usd_h"] for name, row in rows.items()} == {"ml.m5.large": 0.25, "ml.new.large": 7}
+    assert rows["ml.m5.large"]["source"] == "AWS Price List API" and rows["ml.m5.large"]["spot_saving"] == 0.625
+    with pytest.raises(SpecError, match="only today's prices"):
+        run(build_app("prices"), [*show, "--as-of", "2026-11-20"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("arguments", [["show", "--as-of", ""], ["refresh", "--out", ""], ["refresh", "--region", ""]])
+def test_an_empty_option_is_refused(arguments: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", REGION)
+    with pytest.raises(SpecError, match=f"{arguments[1]} is empty"):
+        CliRunner().invoke(build_app("prices"), ["prices", *arguments], catch_exceptions=False)
+
+
+def test_a_file_that_cannot_be_written_is_one_line(aws: Aws, project: Path) -> None:
+    for out in (project, Path("/dev/null")):
+        arguments = ["prices", "refresh", "--region", REGION, "--out", str(out)]
+        with pytest.raises(SpecError, match="is not a regular file"):
+            CliRunner().invoke(build_app("prices"), arguments, catch_exceptions=False)
+    assert Path("/dev/null").is_char_device()

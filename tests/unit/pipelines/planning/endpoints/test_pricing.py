@@ -14,6 +14,7 @@ from pipelines.planning.endpoints.pricing import (
     compare_modes,
     compute_async_usd,
     compute_batch_usd,
+    compute_capacity,
     compute_real_time_usd,
     compute_serverless_usd,
     find_async_break_even,
@@ -37,11 +38,23 @@ def test_costs_of_a_month() -> None:
 
 
 def test_serverless_break_even() -> None:
-    """At the break-even both cost the same: 42M requests a month of 0.1 s."""
-    requests = find_serverless_break_even(1, 0.1, PRICES)
+    """At the break-even both cost the same: 42M requests a month of 0.1 s, which two workers can answer."""
+    requests = find_serverless_break_even(1, 0.1, replace(PRICES, workers=2))
     assert requests == pytest.approx(41.975e6)
     assert compute_serverless_usd(Traffic(requests, 0.1), PRICES) == pytest.approx(compute_real_time_usd(1, PRICES))
     assert find_serverless_break_even(1, 0.1, replace(PRICES, usd_per_gb_s=0)) is None
+
+
+@pytest.mark.parametrize("instances", [1, 3])
+def test_no_serverless_break_even_beyond_what_the_endpoint_can_answer(instances: int) -> None:
+    """A worker answers at most 26.28M requests of 0.1 s a month, and would have to answer 42M."""
+    assert compute_capacity(1, 0.1, 1) == pytest.approx(26.28e6)
+    assert find_serverless_break_even(instances, 0.1, PRICES) is None
+    # An hour of serverless work with 2 GB costs 0.144 USD: only an instance that costs less can be cheaper.
+    cheap = replace(PRICES, usd_per_h=0.1439)
+    requests = find_serverless_break_even(instances, 0.1, cheap)
+    assert requests and requests <= compute_capacity(instances, 0.1, 1)
+    assert find_serverless_break_even(instances, 0.1, replace(PRICES, usd_per_h=0.1441)) is None
 
 
 def test_async_break_even() -> None:

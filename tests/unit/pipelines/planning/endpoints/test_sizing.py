@@ -107,7 +107,7 @@ def test_size_is_the_smallest_one() -> None:
         (lambda: size_endpoint(Load(1, 1), 2, 99), "percentile must be above 0 and below 1, not 99."),
         (lambda: size_endpoint(Load(1, 1), 2, 1), "percentile must be above 0 and below 1, not 1."),
         (lambda: size_endpoint(Load(1, 1), 2, most_use=80), "most_use must be at most 1, not 80."),
-        (lambda: size_endpoint(Load(1e7, 1), 2), "more than 1000000 workers would be needed."),
+        (lambda: size_endpoint(Load(1e7, 1), 2), "more than 1,000,000 workers would be needed."),
         (lambda: estimate_wait_s(Load(10, 1), 5, 0.9), "5 instances answer 5 requests in a second, and 10 come"),
         (lambda: compute_waiting_share(0, 1), "workers must be a positive number, not 0."),
         (lambda: compute_concurrency(-1, 1), "requests_per_s must be a positive number, not -1."),

@@ -42,6 +42,19 @@ def test_the_time_is_that_of_the_formula_where_nothing_is_sent() -> None:
     assert result.high_s == pytest.approx(flops / (989e12 * 0.3), rel=0.01)
 
 
+def test_fp32_has_its_own_peak_and_sizes() -> None:
+    """An A100 has 312 TFLOP/s with 16 bits, and 19.5 with 32 bits, as torch computes by default: without TF32."""
+    single = LanguageModelWorkload(1e9, 1e8, "lora", precision="fp32")
+    mixed = LanguageModelWorkload(1e9, 1e8, "lora")
+    times = [estimate(workload, "ml.p4d.24xlarge").seconds for workload in (single, mixed)]
+    assert times[0] / times[1] == pytest.approx(312 / 19.5, rel=0.01)
+    assert "fp32 precision without TF32" in single.describe()
+    # LoRA of 7 billion: frozen weights of 4 bytes are 28 GB, those of 2 bytes 14 GB.
+    assert estimate(LanguageModelWorkload(7e9, 1e8, "lora"), "ml.g5.xlarge")
+    misfit = refuse(LanguageModelWorkload(7e9, 1e8, "lora", precision="fp32"), "ml.g5.xlarge")
+    assert misfit.kind == "memory" and "needs 30 GB" in misfit.reason
+
+
 def test_more_instances_are_faster_and_a_slow_network_scales_worse() -> None:
     workload = LanguageModelWorkload(1e9, 1e9, "full", batch_tokens=65_536)
     fast = [estimate(workload, "ml.p4d.24xlarge", count).seconds for count in (1, 4)]
@@ -83,6 +96,9 @@ def test_other_reasons(name: str, fields: dict[str, str], kind: str, text: str) 
         ({"parameters": 7}, "params must be at least 5e\\+07"),
         ({"parameters": 7e18}, "params must be at most"),
         ({"tokens": 0}, "tokens must be a positive number"),
+        ({"tokens": 1e-300}, "tokens must be at least 1, not 1e-300"),
+        ({"batch_tokens": 0.5}, "batch_tokens must be at least 1"),
+        ({"tokens": 10**400}, "tokens must be at most 1e\\+15, not more than 1e\\+40"),
         ({"tokens": float("nan")}, "tokens must be a positive number"),
         ({"sequence": -1}, "sequence must be a positive number"),
         ({"method": "qlora"}, "method must be one of full, lora"),
