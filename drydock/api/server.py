@@ -6,6 +6,7 @@ import shutil
 import socket
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from drydock.api import sagemaker
+from drydock.api.batch.training_jobs import ServiceTrainingJobs
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
 from drydock.api.feature_store.runtime import FeatureStoreRuntime
 from drydock.api.first_use import FirstUse
@@ -25,6 +27,8 @@ from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling.service import SERVICE, Autoscaling
+from drydock.batch.queues import BatchQueues
+from drydock.batch.scheduler import BatchScheduler
 from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
 from drydock.ec2.spot_prices import SpotPrices
@@ -147,13 +151,17 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
     endpoints, notebooks = Endpoints(store, settings, executor, logs, find_rollback_reason), Notebooks(store)
     autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
     tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
-    application = _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks)
+    batch_queues = BatchQueues(store, ServiceTrainingJobs(queue), time.time)
+    queue.reset_hooks.append(batch_queues.delete_all)
+    application = _build_application(
+        settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks, batch_queues
+    )
     server = LimitedServer(listener, application)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks)):
+    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks, BatchScheduler(batch_queues))):
         watcher.start()
     try:
         yield queue
@@ -195,10 +203,17 @@ def _build_application(
     tuning_jobs: TuningJobs,
     autoscaling: Autoscaling,
     notebooks: Notebooks,
+    batch_queues: BatchQueues,
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     spot_prices = SpotPrices(store)
-    first_use = FirstUse({SERVICE: autoscaling.load, "ec2": partial(_install_ec2, spot_prices)})
+    first_use = FirstUse(
+        {
+            SERVICE: autoscaling.load,
+            "batch": partial(_install_batch, batch_queues),
+            "ec2": partial(_install_ec2, spot_prices),
+        }
+    )
     moto_application = DomainDispatcherApplication(first_use.create_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
@@ -216,6 +231,12 @@ def _install_ec2(spot_prices: SpotPrices) -> None:
     from drydock.ec2 import backend
 
     backend.install(spot_prices)
+
+
+def _install_batch(batch_queues: BatchQueues) -> None:
+    from drydock.api.batch import backend
+
+    backend.install(batch_queues)
 
 
 def _open_store(data: Path) -> Store:

@@ -1,16 +1,24 @@
 """Quota shares: each has instances of its own, may lend and borrow idle ones, and preemption restores what it lent.
 
-AWS documents the strategies and when it preempts, and calls its choice of the jobs to preempt a heuristic of its own. Here it
-is: jobs of shares above their limit that are not larger than what is borrowed, the lowest priority first, then the
-latest start, because the least work is lost.
+AWS documents the strategies and when it preempts, and calls its choice of the jobs to preempt a heuristic of its own.
+Here it is: jobs of shares above their limit that are not larger than what is borrowed, the lowest priority first, then
+the latest start, because the least work is lost.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drydock.batch.scheduling.work import Capacity, Plan, Preemption, Start, Work
-from drydock.batch.scheduling.work import can_ever_run, find_environment, sort_by_priority
+from drydock.batch.scheduling.work import (
+    Capacity,
+    Plan,
+    Preemption,
+    Start,
+    Work,
+    can_ever_run,
+    find_environment,
+    sort_by_priority,
+)
 
 RESERVE, LEND, LEND_AND_BORROW = "RESERVE", "LEND", "LEND_AND_BORROW"
 UNLIMITED = -1
@@ -173,9 +181,7 @@ class QuotaPlanner:
 
     def _list_victims(self, job: Work) -> list[Work]:
         return [
-            item
-            for item in self._running
-            if item.instance_type == job.instance_type and item.id not in self._preempted
+            item for item in self._running if item.instance_type == job.instance_type and item.id not in self._preempted
         ]
 
     def _count_stopping(self, instance_type: str, share: str | None = None) -> int:

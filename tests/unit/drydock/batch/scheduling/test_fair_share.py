@@ -82,7 +82,9 @@ def test_a_large_job_is_not_overtaken() -> None:
     assert plan(jobs, running, size=4) == ["job-1"]
 
 
-def simulate(shares: Mapping[str, Sequence[float]], rules: FairShareRules | None, size: int, end_s: float) -> Counter[str]:
+def simulate(
+    shares: Mapping[str, Sequence[float]], rules: FairShareRules | None, size: int, end_s: float
+) -> Counter[str]:
     """Run the jobs of several shares, all submitted at second 0 share after share, and return instance-seconds.
 
     Args:
@@ -119,7 +121,12 @@ def simulate(shares: Mapping[str, Sequence[float]], rules: FairShareRules | None
 
 
 def _plan(
-    waiting: list[Work], jobs: list[Work], past: list[PastUse], rules: FairShareRules | None, capacity: Capacity, now: float
+    waiting: list[Work],
+    jobs: list[Work],
+    past: list[PastUse],
+    rules: FairShareRules | None,
+    capacity: Capacity,
+    now: float,
 ) -> Plan:
     if rules is None:
         return plan_fifo(waiting, [capacity])

@@ -15,7 +15,9 @@ def create_job(number: int, share: str, priority: int = 0, instances: int = 1, *
     return Work(f"{share}{number}", number, TYPE, instances, share, priority, **fields)  # type: ignore[arg-type]
 
 
-def create_share(limit: int, strategy: str = LEND_AND_BORROW, borrow: int = -1, *, preempts: bool = False) -> QuotaRules:
+def create_share(
+    limit: int, strategy: str = LEND_AND_BORROW, borrow: int = -1, *, preempts: bool = False
+) -> QuotaRules:
     """Return a quota share of one instance type."""
     return QuotaRules({TYPE: limit}, strategy, borrow, preempts)
 
@@ -67,7 +69,7 @@ def test_borrowed_instances_are_restored_by_preemption_of_the_lowest_priority_an
     assert plan([create_job(4, "B")], running, 3, **shares) == ([], ["A3"])
     assert plan([create_job(4, "B", instances=2)], running, 3, **shares) == ([], ["A3", "A2"])
     # While the job stops, no second one is preempted, and the borrower does not get the instance back.
-    running[2] = create_job(3, "A", priority=1, started_s=20.0, is_stopping=True)  # type: ignore[arg-type]
+    running[2] = create_job(3, "A", priority=1, started_s=20.0, is_stopping=True)
     assert plan([create_job(4, "B"), create_job(5, "A")], running, 3, **shares) == ([], [])
     assert plan([create_job(4, "B"), create_job(3, "A")], running[:2], 3, **shares) == (["B4"], [])
 
