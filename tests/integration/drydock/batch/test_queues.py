@@ -1,5 +1,6 @@
 """Test queues whose jobs really run: their order, states, retries, timeouts and ends."""
 
+import itertools
 import json
 import re
 from typing import Any
@@ -16,7 +17,7 @@ def test_jobs_run_one_after_the_other_in_their_order(queues: Any) -> None:
     ends = [queues.wait_for_end(job) for job in jobs]
     assert [job["status"] for job in ends] == ["SUCCEEDED"] * 3
     assert queues.read_runs() == ["fifo-0", "fifo-1", "fifo-2"]
-    for earlier, later in zip(ends, ends[1:], strict=False):
+    for earlier, later in itertools.pairwise(ends):
         assert earlier["stoppedAt"] <= later["scheduledAt"]
 
 
