@@ -8,6 +8,7 @@ from drydock.batch.records import DELETING, DISABLED, ENABLED, Queue
 from drydock.batch.requests.environments import SAGEMAKER_TRAINING
 from drydock.batch.requests.policies import find_policy
 from drydock.batch.requests.rules import build_arn, build_page, check_name, check_range, check_state
+from drydock.batch.scheduling.work import NUM_INSTANCES
 from drydock.resources import Owner
 
 MAX_PRIORITY = 1_000
@@ -36,6 +37,7 @@ def create_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
     )
     if policy_arn := request.get("schedulingPolicyArn"):
         queue.policy_arn = find_policy(batch, owner, policy_arn).arn
+    _check_units(batch, owner, queue)
     _set_common(queue, request)
     batch.tables.queues.save(owner, queue)
     return {"jobQueueName": queue.name, "jobQueueArn": queue.arn}
@@ -88,6 +90,18 @@ def _choose_policy(batch: BatchQueues, owner: Owner, queue: Queue, arn: str | No
     if (policy.quota_share is None) != (present.quota_share is None):
         refuse("The scheduling policy of a job queue can only be replaced by a policy of the same kind.")
     return policy.arn
+
+
+def _check_units(batch: BatchQueues, owner: Owner, queue: Queue) -> None:
+    """Check that the service environments count what the queue's policy shares: instance types, or all instances."""
+    policy = batch.tables.find_policy(owner, queue)
+    is_quota = policy is not None and policy.quota_share is not None
+    for arn in queue.environments:
+        environment = batch.tables.environments.get(owner, arn)
+        units = {limit["capacityUnit"] for limit in environment.limits} if environment else set()
+        if is_quota == (NUM_INSTANCES in units):
+            expected = "instance types, such as ml.m5.large" if is_quota else NUM_INSTANCES
+            refuse(f"The capacityUnit of {arn} must be {expected} in a job queue with this scheduling policy.")
 
 
 def _set_common(queue: Queue, request: dict[str, Any]) -> None:

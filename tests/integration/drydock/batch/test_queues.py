@@ -94,7 +94,7 @@ def test_payload_that_sagemaker_refuses_fails_the_job_and_a_stopped_training_job
     payload = queues.build_payload("refused") | {"RoleArn": "x"}
     job = queues.wait_for_end(queues.submit(queue, "refused", payload=payload))
     assert job["status"] == "FAILED"
-    assert job["statusReason"].startswith("Received status from SageMaker: ValidationException: 1 validation error")
+    assert job["statusReason"].startswith("Received status from SageMaker: ValidationException: 2 validation errors")
     running = queues.submit(queue, "stopped", SLEEP)
     name = queues.get_training_job(queues.wait_for_status(running, "RUNNING"))["TrainingJobName"]
     queues.server.stop_job(name)
