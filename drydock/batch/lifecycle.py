@@ -21,8 +21,8 @@ from drydock.batch.jobs import (
     ServiceJob,
     StopCause,
 )
+from drydock.batch.payload import parse_payload, read_base_name
 from drydock.batch.queues import BatchQueues
-from drydock.batch.requests.payload import parse_payload, read_base_name
 from drydock.batch.scheduling.retries import STATUS_PREFIX, should_retry
 from drydock.jobs.states import Phase, Status
 from drydock.jobs.training.job import TrainingJob

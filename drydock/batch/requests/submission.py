@@ -6,9 +6,9 @@ from typing import Any
 
 from drydock.batch.errors import refuse
 from drydock.batch.jobs import ServiceJob
+from drydock.batch.payload import parse_payload, read_instances
 from drydock.batch.queues import BatchQueues
 from drydock.batch.records import DELETING, DISABLED, Queue
-from drydock.batch.requests.payload import parse_payload, read_instances
 from drydock.batch.requests.policies import MAX_SHARES, SHARE_PATTERN
 from drydock.batch.requests.rules import build_arn, check_name, check_range
 from drydock.resources import Owner
