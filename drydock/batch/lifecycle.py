@@ -84,7 +84,7 @@ def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) ->
         return
     job.is_terminated = True
     if job.current is None:
-        _end(batch, owner, job, FAILED, reason)
+        _end(batch, owner, job, FAILED, reason, batch.now_ms)
     else:
         stop_attempt(batch, owner, job, StopCause.TERMINATED, reason)
 
@@ -136,14 +136,15 @@ def _end_attempt(
     if training_job.status is Status.STOPPED and attempt.stop_cause is not None:
         reason = attempt.stop_reason
     elif training_job.status is Status.FAILED:
-        attempt.stop_cause = attempt.stop_cause if attempt.stop_cause is StopCause.TERMINATED else None
+        if attempt.stop_cause is not StopCause.TERMINATED:  # it failed by itself, before it was stopped
+            attempt.stop_cause, attempt.stop_reason = None, ""
         reason = f"{STATUS_PREFIX}{training_job.record.reason}"
     else:
         reason = f"{STATUS_PREFIX}{training_job.record.transitions[-1].message}"
     if training_job.status is Status.COMPLETED:  # also if it completed before it was stopped
         attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
         job.attempts.append(attempt)
-        return _end(batch, owner, job, SUCCEEDED, reason)
+        return _end(batch, owner, job, SUCCEEDED, reason, stopped_ms)
     _finish(batch, owner, job, attempt, stopped_ms, reason)
 
 
@@ -158,15 +159,14 @@ def _finish(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt,
         is_repeatable = attempt.stop_cause is None
         can_continue = is_repeatable and should_retry(job.request.get("retryStrategy"), len(job.attempts), reason)
     if not can_continue:
-        return _end(batch, owner, job, FAILED, attempt.stop_reason or reason)
+        return _end(batch, owner, job, FAILED, attempt.stop_reason or reason, stopped_ms)
     job.status, job.status_reason = RUNNABLE, reason
     log.info("service job %s: waits again: %s", job.name, reason)
     batch.save_job(owner, job)
 
 
-def _end(batch: BatchQueues, owner: Owner, job: ServiceJob, status: str, reason: str) -> None:
-    job.status, job.status_reason = status, reason
-    job.stopped_ms = job.last.stopped_ms if job.last and job.last.stopped_ms else batch.now_ms
+def _end(batch: BatchQueues, owner: Owner, job: ServiceJob, status: str, reason: str, stopped_ms: int) -> None:
+    job.status, job.status_reason, job.stopped_ms = status, reason, stopped_ms
     log.info("service job %s: %s: %s", job.name, status, reason)
     batch.save_job(owner, job)
 

@@ -55,6 +55,9 @@ class BatchScheduler:
             except sqlite3.Error as error:  # the disk is full: the next look tries again
                 log.error("queues of %s: cannot be stored: %s", owner.account_id, error)
                 is_busy = True
+            except Exception:  # the queues of the others must advance
+                log.exception("queues of %s: internal error", owner.account_id)
+                is_busy = True
         return is_busy
 
     def _run(self) -> None:
@@ -62,12 +65,7 @@ class BatchScheduler:
             self._batch.changed.clear()
             if self._stop_requested.is_set():  # set before `changed`, which has just been cleared
                 return
-            is_busy = True
-            try:
-                is_busy = self.advance()
-            except Exception:  # without this thread no job would ever start again
-                log.exception("queues: internal error")
-            if is_busy:
+            if self.advance():
                 # A change does not shorten the pause: each job that is stored is a change.
                 self._stop_requested.wait(CHECK_S)
             else:

@@ -148,6 +148,7 @@ def test_tags_pages_and_moto_own_queues(queues: Any) -> None:
     )["computeEnvironmentArn"]
     client.create_job_queue(
         jobQueueName="containers",
+        state="ENABLED",
         priority=1,
         computeEnvironmentOrder=[{"order": 1, "computeEnvironment": environment}],
     )

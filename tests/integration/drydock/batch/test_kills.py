@@ -18,7 +18,8 @@ def _kill(server: Any, folder: Path) -> None:
 
 def _wait_for_jobs(queues: Any, ids: list[str], count: int) -> None:
     def has_enough() -> bool:
-        return sum(queues.describe(job_id)["status"] == "SUCCEEDED" for job_id in ids) >= count
+        statuses = [queues.describe(job_id)["status"] for job_id in ids]
+        return statuses.count("SUCCEEDED") >= count
 
     queues.server.wait_until(f"{count} jobs", has_enough)
 

@@ -1,4 +1,4 @@
-"""Test that Application Auto Scaling and AWS Batch are loaded at their first use. test_scaling.py tests what it does."""
+"""Test that Application Auto Scaling and AWS Batch are loaded at their first use."""
 
 import json
 import subprocess

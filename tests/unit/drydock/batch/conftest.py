@@ -30,7 +30,7 @@ class ManualTrainingJobs:
         self._store = store
         store.create_tables(SCHEMA)
         self.jobs: dict[str, TrainingJob] = {}
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def find(self, owner: Owner, name: str) -> TrainingJob | None:
         """Return a training job; None if it does not exist."""

@@ -23,8 +23,8 @@ def test_states_follow_the_training_job(bench: Any) -> None:
 def test_killed_server_starts_no_training_job_twice_and_loses_none(bench: Any) -> None:
     queue = bench.create_queue(size=2)
     jobs = [bench.submit(queue, f"job-{number}") for number in range(3)]
-    bench.training_jobs.error = OSError("killed after the attempt was stored, before the training job was created")
-    with pytest.raises(OSError, match="killed"):
+    bench.training_jobs.error = SystemExit("killed after the attempt was stored, before the training job was created")
+    with pytest.raises(SystemExit, match="killed"):
         bench.scheduler.advance()
     assert not bench.training_jobs.jobs
     bench.training_jobs.error = None
@@ -203,3 +203,28 @@ def test_second_request_with_the_same_token_gets_the_same_job(bench: Any) -> Non
         bench.submit(queue, "other", clientToken="token")
     assert "already used" in error.value.message
     assert bench.submit(queue, "job", clientToken="other") != first
+
+
+def test_job_that_fails_by_itself_while_it_is_preempted_has_failed(bench: Any) -> None:
+    queue = _create_quota_queue(bench, a=1)
+    low = bench.submit(queue, "low", quotaShareName="a")
+    bench.scheduler.advance()
+    bench.begin(low)
+    bench.submit(queue, "high", quotaShareName="a", schedulingPriority=5)
+    bench.scheduler.advance()
+    bench.end(low, Status.FAILED, "AlgorithmError: x")
+    assert bench.get_status(low) == "FAILED"
+    assert bench.describe(low)["statusReason"] == "Received status from SageMaker: AlgorithmError: x"
+
+
+def test_error_of_one_job_does_not_stop_the_others(bench: Any) -> None:
+    queue = bench.create_queue(size=1)
+    broken = bench.submit(queue, "broken")
+    bench.training_jobs.error = RuntimeError("a bug")
+    bench.scheduler.advance()
+    bench.scheduler.advance()
+    bench.training_jobs.error = None
+    other = bench.submit(queue, "other")
+    bench.scheduler.advance()
+    assert bench.describe(broken)["status"] == "FAILED" and "a bug" in bench.describe(broken)["statusReason"]
+    assert bench.get_status(other) == "SCHEDULED"
