@@ -63,6 +63,13 @@ except Exception as failure:
     results["refused"] = str(failure)
 print("\\n" + json.dumps(results), flush=True)
 """
+CONFIG = """
+SchemaVersion: '1.0'
+SageMaker:
+  PythonSDK:
+    Modules:
+      TelemetryOptOut: true
+"""
 GOOD = "import os, pathlib; pathlib.Path(os.environ['SM_MODEL_DIR'], 'model').write_text('done')"
 
 
@@ -82,11 +89,15 @@ def _create_queue(client: Any, name: str) -> None:
     )
 
 
-def test_training_queue_of_the_sdk(drydock: Any, start_python: Callable[..., Any], scripts: dict[str, str]) -> None:
+def test_training_queue_of_the_sdk(
+    drydock: Any, start_python: Callable[..., Any], scripts: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    env = {"SAGEMAKER_VALIDATE_ROLE": "false", "SAGEMAKER_USER_CONFIG_OVERRIDE": str(tmp_path / "config.yaml")}
     _create_queue(drydock.client("batch"), "sdk")
     sources = {"endless": "import time; time.sleep(600)", "good": GOOD, "bad": scripts["fails"]}
     settings = {name: drydock.upload_source(name, script) for name, script in sources.items()}
-    with start_python(CLIENT, {**settings, "role": ROLE}) as process:
+    with start_python(CLIENT, {**settings, "role": ROLE}, **env) as process:
         output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output
     results = json.loads(output.strip().splitlines()[-1])
