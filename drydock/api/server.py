@@ -150,18 +150,14 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
     queue = JobQueue(settings, executor, SpotMarket(spot), Heartbeat(store), logs)
     endpoints, notebooks = Endpoints(store, settings, executor, logs, find_rollback_reason), Notebooks(store)
     autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
-    tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
-    batch_queues = BatchQueues(store, ServiceTrainingJobs(queue), time.time)
-    queue.reset_hooks.append(batch_queues.delete_all)
-    application = _build_application(
-        settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks, batch_queues
-    )
+    tuning_jobs, batch = TuningJobs(store, BackendTrainingJobs(queue)), _create_batch_queues(store, queue)
+    application = _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks, batch)
     server = LimitedServer(listener, application)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks, BatchScheduler(batch_queues))):
+    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks, BatchScheduler(batch))):
         watcher.start()
     try:
         yield queue
@@ -203,14 +199,14 @@ def _build_application(
     tuning_jobs: TuningJobs,
     autoscaling: Autoscaling,
     notebooks: Notebooks,
-    batch_queues: BatchQueues,
+    batch: BatchQueues,
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     spot_prices = SpotPrices(store)
     first_use = FirstUse(
         {
             SERVICE: autoscaling.load,
-            "batch": partial(_install_batch, batch_queues),
+            "batch": partial(_install_batch, batch),
             "ec2": partial(_install_ec2, spot_prices),
         }
     )
@@ -227,16 +223,22 @@ def _build_application(
     return Application(ErrorAnswers(outages), control_endpoints, request_checks)
 
 
+def _create_batch_queues(store: Store, queue: JobQueue) -> BatchQueues:
+    batch = BatchQueues(store, ServiceTrainingJobs(queue), time.time)
+    queue.reset_hooks.append(batch.delete_all)
+    return batch
+
+
 def _install_ec2(spot_prices: SpotPrices) -> None:
     from drydock.ec2 import backend
 
     backend.install(spot_prices)
 
 
-def _install_batch(batch_queues: BatchQueues) -> None:
+def _install_batch(batch: BatchQueues) -> None:
     from drydock.api.batch import backend
 
-    backend.install(batch_queues)
+    backend.install(batch)
 
 
 def _open_store(data: Path) -> Store:
