@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,28 @@ AWS = shutil.which("aws", path=f"{Path(sys.executable).parent}{os.pathsep}{os.en
 
 @pytest.mark.skipif(AWS is None, reason="`aws` is missing: apt-get install awscli")
 def test_commands_of_the_how_to_page(drydock: Any, aws: dict[str, str], tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "how-to" / "training-queues.md").read_text(encoding="utf-8")
+    make, quotas, remove = re.findall(r"^```\n(aws .*?)^```$", page, re.DOTALL | re.MULTILINE)
+    env = {**aws, "PATH": f"{Path(str(AWS)).parent}{os.pathsep}{aws['PATH']}"}
+
+    def run(script: str) -> None:
+        result = subprocess.run(["bash", "-e"], input=script, env=env, cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+
+    run(make)
+    run(quotas)
+    client = drydock.client("batch")
+    assert {queue["jobQueueName"] for queue in client.describe_job_queues()["jobQueues"]} >= {"training", "quotas"}
+    (share,) = client.list_quota_shares(jobQueue="quotas")["quotaShares"]
+    assert share["resourceSharingConfiguration"] == {"strategy": "LEND_AND_BORROW", "borrowLimit": 100}
+    disable, delete, *environment = remove.splitlines()
+    run(f"{disable}\n{delete}")
+    drydock.wait_until("the deletion", lambda: not client.describe_job_queues(jobQueues=["training"])["jobQueues"])
+    run("\n".join(environment))
+
+
+@pytest.mark.skipif(AWS is None, reason="`aws` is missing: apt-get install awscli")
+def test_job_of_the_cli(drydock: Any, aws: dict[str, str], tmp_path: Path) -> None:
     def run(*words: str) -> Any:
         result = subprocess.run([str(AWS), "batch", *words], env=aws, cwd=tmp_path, capture_output=True, text=True)
         if "invalid choice" in result.stderr or "Invalid choice" in result.stderr:
