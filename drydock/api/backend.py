@@ -73,6 +73,8 @@ class DrydockBackend(NotebooksBackend):
     def reset(self) -> None:
         """Stop and delete all jobs, endpoints and feature groups, for moto's /moto-api/reset."""
         self._tuning_jobs.delete_all(self._owner)  # they would start more jobs
+        for hook in self.queue.reset_hooks:
+            hook(self._owner)
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)

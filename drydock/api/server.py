@@ -6,6 +6,7 @@ import shutil
 import socket
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from drydock.api import sagemaker
+from drydock.api.batch.training_jobs import ServiceTrainingJobs
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
 from drydock.api.feature_store.runtime import FeatureStoreRuntime
 from drydock.api.first_use import FirstUse
@@ -26,6 +28,8 @@ from drydock.api.http.reset import Reset
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling.service import SERVICE, Autoscaling
+from drydock.batch.queues import BatchQueues
+from drydock.batch.scheduler import BatchScheduler
 from drydock.cloudwatch import backend as cloudwatch
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
 from drydock.ec2.spot_prices import SpotPrices
@@ -147,14 +151,14 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
     queue = JobQueue(settings, executor, SpotMarket(spot), Heartbeat(store), logs)
     endpoints, notebooks = Endpoints(store, settings, executor, logs, find_rollback_reason), Notebooks(store)
     autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
-    tuning_jobs = TuningJobs(store, BackendTrainingJobs(queue))
-    application = _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks)
+    tuning_jobs, batch = TuningJobs(store, BackendTrainingJobs(queue)), _create_batch_queues(store, queue)
+    application = _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks, batch)
     server = LimitedServer(listener, application)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
     endpoints.recover()
-    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks)):
+    for watcher in (watchers := (tuning_jobs, AlarmEvaluator(), autoscaling, notebooks, BatchScheduler(batch))):
         watcher.start()
     try:
         yield queue
@@ -196,10 +200,17 @@ def _build_application(
     tuning_jobs: TuningJobs,
     autoscaling: Autoscaling,
     notebooks: Notebooks,
+    batch: BatchQueues,
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     spot_prices = SpotPrices(store)
-    first_use = FirstUse({SERVICE: autoscaling.load, "ec2": partial(_install_ec2, spot_prices)})
+    first_use = FirstUse(
+        {
+            SERVICE: autoscaling.load,
+            "batch": partial(_install_batch, batch),
+            "ec2": partial(_install_ec2, spot_prices),
+        }
+    )
     moto_application = DomainDispatcherApplication(first_use.create_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
@@ -214,10 +225,22 @@ def _build_application(
     return Application(ErrorAnswers(outages), control_endpoints, request_checks)
 
 
+def _create_batch_queues(store: Store, queue: JobQueue) -> BatchQueues:
+    batch = BatchQueues(store, ServiceTrainingJobs(queue), time.time)
+    queue.reset_hooks.append(batch.delete_all)
+    return batch
+
+
 def _install_ec2(spot_prices: SpotPrices) -> None:
     from drydock.ec2 import backend
 
     backend.install(spot_prices)
+
+
+def _install_batch(batch: BatchQueues) -> None:
+    from drydock.api.batch import backend
+
+    backend.install(batch)
 
 
 def _open_store(data: Path) -> Store:

@@ -25,7 +25,7 @@ class BackendTrainingJobs:
         job = self._get_backend(owner).find_job(TrainingJob, name)
         return cast("TrainingJob | None", job)
 
-    def start(self, owner: Owner, request: dict[str, Any], tuning: TrialOf) -> None:
+    def start(self, owner: Owner, request: dict[str, Any], tuning: TrialOf | None) -> None:
         """Create a training job and add it to the queue. Raises the same errors as CreateTrainingJob."""
         self._get_backend(owner).create_training(request, tuning)
 

@@ -1,4 +1,4 @@
-"""Test that Application Auto Scaling is loaded at its first use. test_scaling.py tests what it does."""
+"""Test that Application Auto Scaling and AWS Batch are loaded at their first use."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from drydock.store import Store
 IMPORTS = """
 import sys
 {code}
-print([name for name in ("moto.applicationautoscaling", "moto.ec2") if name in sys.modules])
+print([name for name in ("moto.applicationautoscaling", "moto.batch", "moto.ec2") if name in sys.modules])
 """
 
 
@@ -24,11 +24,12 @@ print([name for name in ("moto.applicationautoscaling", "moto.ec2") if name in s
     ("code", "expected"),
     [
         ("import drydock.api.server", "[]"),
-        # This is the negative control: what is loaded later imports both.
+        # These are the negative controls: what is loaded later imports them.
         ("import drydock.autoscaling.backend", "['moto.applicationautoscaling', 'moto.ec2']"),
+        ("import drydock.api.batch.backend", "['moto.batch', 'moto.ec2']"),
     ],
 )
-def test_start_imports_neither_the_service_nor_ec2(code: str, expected: str) -> None:
+def test_start_imports_neither_the_services_nor_ec2(code: str, expected: str) -> None:
     command = [sys.executable, "-c", IMPORTS.format(code=code)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # a forked process has both
     assert (result.returncode, result.stdout.strip()) == (0, expected), result.stderr

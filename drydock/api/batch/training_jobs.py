@@ -1,0 +1,38 @@
+"""The training jobs of service jobs: created and stopped as those of clients."""
+
+from typing import Any
+
+from moto.sagemaker.models import FakeTrainingJob
+
+from drydock.api.tuning.training_jobs import BackendTrainingJobs
+from drydock.api.validation import validate_request
+from drydock.execution.queue import JobQueue
+from drydock.jobs.training.job import TrainingJob
+from drydock.resources import Owner
+
+
+class ServiceTrainingJobs:
+    """Creates, finds and stops the training jobs of service jobs.
+
+    Args:
+        queue: Runs the jobs.
+    """
+
+    def __init__(self, queue: JobQueue) -> None:
+        self._training_jobs = BackendTrainingJobs(queue)
+
+    def find(self, owner: Owner, name: str) -> TrainingJob | None:
+        """Return a training job; None if it does not exist."""
+        return self._training_jobs.find(owner, name)
+
+    def start(self, owner: Owner, request: dict[str, Any]) -> None:
+        """Create a training job and add it to the queue. Raises the same errors as CreateTrainingJob."""
+        self._training_jobs.start(owner, validate_request("CreateTrainingJob", request), None)
+
+    def stop(self, job: TrainingJob) -> None:
+        """Stop a training job. A job that has ended is not changed."""
+        self._training_jobs.stop(job)
+
+    def build_arn(self, owner: Owner, name: str) -> str:
+        """Return the ARN of a training job."""
+        return str(FakeTrainingJob.arn_formatter(name, owner.account_id, owner.region))

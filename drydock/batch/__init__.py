@@ -1,0 +1,1 @@
+"""AWS Batch's queues for SageMaker training jobs: service jobs, which a scheduler starts as training jobs."""

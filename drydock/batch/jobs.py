@@ -1,0 +1,147 @@
+"""What is stored of a service job, and the changes of its state."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from hashlib import md5
+from typing import Any, Self
+
+from drydock.batch.records import StoredRecord
+
+SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED, FAILED = (
+    "SUBMITTED",
+    "RUNNABLE",
+    "SCHEDULED",
+    "STARTING",
+    "RUNNING",
+    "SUCCEEDED",
+    "FAILED",
+)
+FINAL = (SUCCEEDED, FAILED)
+WAITING = (SUBMITTED, RUNNABLE)
+PREFIX = "AWSBatch"
+NAME_MAX_CHARS = 63
+
+
+class StopCause(StrEnum):
+    """Why an attempt is stopped. It is stored before the training job is stopped."""
+
+    TERMINATED = "terminated"
+    TIMEOUT = "timeout"
+    PREEMPTED = "preempted"
+
+
+@dataclass
+class Attempt:
+    """One training job of a service job. It is stored before the training job is created.
+
+    Attributes:
+        training_job: Name of the training job.
+        training_job_arn: ARN of the training job.
+        environment: ARN of the service environment that it gets its instances from.
+        scheduled_ms: When it got its instances, in milliseconds since 1970, as the following times.
+        started_ms: When its first instance began to download; None before.
+        stopped_ms: When it ended; None before.
+        reason: statusReason.
+        stop_cause: Why it is stopped; None if nothing stops it.
+        stop_reason: The reason of whoever stops it.
+    """
+
+    training_job: str
+    training_job_arn: str
+    environment: str
+    scheduled_ms: int
+    started_ms: int | None = None
+    stopped_ms: int | None = None
+    reason: str = ""
+    stop_cause: StopCause | None = None
+    stop_reason: str = ""
+
+    @classmethod
+    def load(cls, content: dict[str, Any] | None) -> "Attempt | None":
+        """Return the attempt of parsed JSON; None for None."""
+        if content is None:
+            return None
+        cause = content["stop_cause"]
+        return cls(**{**content, "stop_cause": cause and StopCause(cause)})
+
+
+@dataclass
+class ServiceJob(StoredRecord):
+    """A service job. Times are in milliseconds since 1970.
+
+    Attributes:
+        id: The job's id.
+        number: Position in the order of the submissions.
+        request: The request of SubmitServiceJob, without the tags.
+        queue_arn: ARN of the queue.
+        instance_type: Instance type of the training job.
+        instances: Number of instances of the training job.
+        created_ms: When it was submitted.
+        priority: schedulingPriority.
+        status: SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED or FAILED.
+        status_reason: statusReason; "" without one.
+        is_terminated: Whether a client terminated it.
+        current: The attempt that has instances; None while the job waits, and after its end.
+        last: The latest attempt; None before the first one.
+        attempts: The attempts that ended by themselves.
+        preempted: The attempts that were preempted.
+        started_ms: When the first attempt started; None before.
+        stopped_ms: When the job ended; None before.
+    """
+
+    id: str
+    number: int
+    request: dict[str, Any]
+    queue_arn: str
+    instance_type: str
+    instances: int
+    created_ms: int
+    priority: int = 0
+    status: str = SUBMITTED
+    status_reason: str = ""
+    is_terminated: bool = False
+    current: Attempt | None = None
+    last: Attempt | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    preempted: list[Attempt] = field(default_factory=list)
+    started_ms: int | None = None
+    stopped_ms: int | None = None
+
+    @classmethod
+    def load(cls, text: str) -> Self:
+        """Return the job that `dump` wrote as JSON."""
+        content = json.loads(text)
+        for name in ("current", "last"):
+            content[name] = Attempt.load(content[name])
+        for name in ("attempts", "preempted"):
+            content[name] = [Attempt.load(item) for item in content[name]]
+        return cls(**content)
+
+    def dump(self) -> str:
+        """Return the job as JSON."""
+        return json.dumps(asdict(self))
+
+    @property
+    def key(self) -> str:
+        """The key in the store: the id."""
+        return self.id
+
+    @property
+    def share(self) -> str:
+        """The share identifier, or the name of the quota share; "" without both."""
+        return str(self.request.get("shareIdentifier") or self.request.get("quotaShareName") or "")
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self.status in FINAL
+
+    def build_training_job_name(self, base_name: str) -> str:
+        """Return the name of the next attempt's training job: AWSBatch, the name in the payload, and 32 hex digits.
+
+        The same attempt always has the same name, so that a server which was killed does not start it twice.
+        """
+        count = len(self.attempts) + len(self.preempted)
+        digits = md5(f"{self.id}/{count}".encode(), usedforsecurity=False).hexdigest()
+        return f"{PREFIX}{base_name[: NAME_MAX_CHARS - len(PREFIX) - len(digits)]}{digits}"

@@ -1,0 +1,180 @@
+"""The life of a service job: its attempts, its end, and what stops it.
+
+Each change is stored before its effect. If the server is killed in between, `follow` of the next server repeats the
+effect, which changes nothing where it has happened.
+"""
+
+import logging
+from datetime import datetime
+
+from moto.core.exceptions import JsonRESTError, ServiceException
+
+from drydock.batch.jobs import (
+    FAILED,
+    RUNNABLE,
+    RUNNING,
+    SCHEDULED,
+    STARTING,
+    SUCCEEDED,
+    WAITING,
+    Attempt,
+    ServiceJob,
+    StopCause,
+)
+from drydock.batch.payload import parse_payload, read_base_name
+from drydock.batch.queues import BatchQueues
+from drydock.batch.scheduling.retries import STATUS_PREFIX, should_retry
+from drydock.jobs.states import Phase, Status
+from drydock.jobs.training.job import TrainingJob
+from drydock.resources import Owner
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_REASON = "Job attempt duration exceeded timeout"
+"""AWS Batch's status reason of a job whose attempt took longer than attemptDurationSeconds."""
+STATUS_OF_PHASE = {Phase.STARTING: SCHEDULED, Phase.DOWNLOADING: STARTING}
+
+
+def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment: str) -> None:
+    """Give a waiting job its instances, and create its training job.
+
+    Args:
+        batch: The queues.
+        owner: The owner of the job.
+        job: The job.
+        environment: ARN of the service environment with the instances.
+    """
+    name = job.build_training_job_name(read_base_name(parse_payload(job.request["serviceRequestPayload"]), job.name))
+    attempt = Attempt(name, batch.training_jobs.build_arn(owner, name), environment, batch.now_ms)
+    job.current = job.last = attempt
+    job.status, job.status_reason = SCHEDULED, ""
+    batch.save_job(owner, job)
+    log.info("service job %s: starts the training job %s", job.name, name)
+    follow(batch, owner, job)
+
+
+def follow(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
+    """Update a job from its training job: create it if it does not exist, stop it if it must, and note its end."""
+    attempt = job.current
+    if attempt is None:
+        return
+    training_job = batch.training_jobs.find(owner, attempt.training_job)
+    if training_job is None:
+        _create_training_job(batch, owner, job, attempt)
+    elif training_job.status.is_final:
+        _end_attempt(batch, owner, job, attempt, training_job)
+    else:
+        _update(batch, owner, job, attempt, training_job)
+
+
+def stop_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, cause: StopCause, reason: str) -> None:
+    """Stop the training job of a job. A second call changes nothing, but a termination replaces other causes."""
+    attempt = job.current
+    if attempt is None or (attempt.stop_cause is not None and cause is not StopCause.TERMINATED):
+        return
+    log.info("service job %s: stops the training job %s (%s)", job.name, attempt.training_job, cause)
+    attempt.stop_cause, attempt.stop_reason = cause, reason
+    batch.save_job(owner, job)
+    follow(batch, owner, job)
+
+
+def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) -> None:
+    """End a job: a waiting one now, one with a training job soon. A job that has ended is not changed."""
+    if job.is_final:
+        return
+    job.is_terminated = True
+    if job.current is None:
+        _end(batch, owner, job, FAILED, reason, batch.now_ms)
+    else:
+        stop_attempt(batch, owner, job, StopCause.TERMINATED, reason)
+
+
+def count_preemptions_left(job: ServiceJob) -> float:
+    """Return how many more times a job can be preempted and wait again."""
+    limit = job.request.get("preemptionConfiguration", {}).get("preemptionRetriesBeforeTermination")
+    return float("inf") if limit is None else limit - len(job.preempted)
+
+
+def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt) -> None:
+    if attempt.stop_cause is not None:  # stopped before it was created
+        return _finish(batch, owner, job, attempt, batch.now_ms, attempt.stop_reason)
+    payload = parse_payload(job.request["serviceRequestPayload"])
+    # The sagemaker SDK sends the tags of the training job as those of the service job.
+    tags = {tag["Key"]: tag["Value"] for tag in payload.get("Tags", [])} | job.tags
+    request = {**payload, "TrainingJobName": attempt.training_job}
+    if tags:
+        request["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
+    try:
+        batch.training_jobs.start(owner, request)
+    except (JsonRESTError, ServiceException) as error:  # moto has two kinds of errors of services
+        code = error.code if isinstance(error, ServiceException) else error.error_type
+        reason = f"{STATUS_PREFIX}{code}: {error.message}"
+        _finish(batch, owner, job, attempt, batch.now_ms, reason)
+
+
+def _update(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, training_job: TrainingJob) -> None:
+    status = STATUS_OF_PHASE.get(training_job.phase, RUNNING if training_job.started_at else job.status)
+    started_ms = _to_ms(training_job.started_at) if training_job.started_at else None
+    if (status, started_ms) != (job.status, attempt.started_ms):
+        job.status, attempt.started_ms = status, started_ms
+        job.started_ms = job.started_ms or started_ms
+        batch.save_job(owner, job)
+    limit_s = job.request.get("timeoutConfig", {}).get("attemptDurationSeconds")
+    if attempt.stop_cause is not None:
+        if not training_job.stop_requested.is_set():
+            batch.training_jobs.stop(training_job)
+    elif limit_s and started_ms and batch.now_ms - started_ms >= limit_s * 1_000:
+        stop_attempt(batch, owner, job, StopCause.TIMEOUT, TIMEOUT_REASON)
+
+
+def _end_attempt(
+    batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, training_job: TrainingJob
+) -> None:
+    attempt.started_ms = _to_ms(training_job.started_at) if training_job.started_at else None
+    job.started_ms = job.started_ms or attempt.started_ms
+    stopped_ms = _to_ms(training_job.ended_at) if training_job.ended_at else batch.now_ms
+    if training_job.status is Status.STOPPED and attempt.stop_cause is not None:
+        reason = attempt.stop_reason
+    elif training_job.status is Status.FAILED:
+        if attempt.stop_cause is not StopCause.TERMINATED:  # it failed by itself, before it was stopped
+            attempt.stop_cause, attempt.stop_reason = None, ""
+        reason = f"{STATUS_PREFIX}{training_job.record.reason}"
+    else:
+        reason = f"{STATUS_PREFIX}{training_job.record.transitions[-1].message}"
+    if training_job.status is Status.COMPLETED:  # also if it completed before it was stopped
+        attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
+        job.attempts.append(attempt)
+        return _end(batch, owner, job, SUCCEEDED, reason, stopped_ms)
+    _finish(batch, owner, job, attempt, stopped_ms, reason)
+
+
+def _finish(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, stopped_ms: int, reason: str) -> None:
+    """End an attempt that has not succeeded: the job waits again, or fails."""
+    attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
+    if attempt.stop_cause is StopCause.PREEMPTED:
+        can_continue = count_preemptions_left(job) > 0
+        job.preempted.append(attempt)
+    else:
+        job.attempts.append(attempt)
+        is_repeatable = attempt.stop_cause is None
+        can_continue = is_repeatable and should_retry(job.request.get("retryStrategy"), len(job.attempts), reason)
+    if not can_continue:
+        return _end(batch, owner, job, FAILED, attempt.stop_reason or reason, stopped_ms)
+    job.status, job.status_reason = RUNNABLE, reason
+    log.info("service job %s: waits again: %s", job.name, reason)
+    batch.save_job(owner, job)
+
+
+def _end(batch: BatchQueues, owner: Owner, job: ServiceJob, status: str, reason: str, stopped_ms: int) -> None:
+    job.status, job.status_reason, job.stopped_ms = status, reason, stopped_ms
+    log.info("service job %s: %s: %s", job.name, status, reason)
+    batch.save_job(owner, job)
+
+
+def is_waiting(job: ServiceJob) -> bool:
+    """Return whether a job waits for instances."""
+    return job.status in WAITING
+
+
+def _to_ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000)

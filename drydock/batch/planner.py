@@ -1,0 +1,113 @@
+"""Turn the stored jobs of queues into what the rules of scheduling see, and plan the queues."""
+
+from collections.abc import Mapping, Sequence
+
+from drydock.batch.jobs import Attempt, ServiceJob
+from drydock.batch.lifecycle import is_waiting
+from drydock.batch.queues import BatchQueues
+from drydock.batch.records import DISABLED, Queue, QuotaShare, SchedulingPolicy
+from drydock.batch.scheduling.fair_share import FairShareRules, PastUse, ShareUse, iterate_fairly, plan_fair_share
+from drydock.batch.scheduling.fifo import plan_fifo, sort_fifo
+from drydock.batch.scheduling.quota import UNLIMITED, QuotaPlanner, QuotaRules, sort_quota
+from drydock.batch.scheduling.work import Capacity, Plan, Work
+from drydock.resources import Owner
+
+
+def list_capacities(batch: BatchQueues, owner: Owner) -> dict[str, Capacity]:
+    """Return the capacities of an owner's service environments, by ARN, without what the running jobs take."""
+    capacities = {
+        item.arn: Capacity(
+            item.arn, {limit["capacityUnit"]: limit["maxCapacity"] for limit in item.limits}, item.state != DISABLED
+        )
+        for item in batch.tables.environments.list_all(owner)
+    }
+    for job in batch.tables.jobs.list_all(owner):
+        if job.current is not None and job.current.environment in capacities:
+            capacities[job.current.environment].take(build_work(job))
+    return capacities
+
+
+class QueuePlanner:
+    """Plans one queue.
+
+    Args:
+        batch: The queues.
+        owner: The owner of the queue.
+        queue: The queue.
+        jobs: The jobs of the queue.
+    """
+
+    def __init__(self, batch: BatchQueues, owner: Owner, queue: Queue, jobs: Sequence[ServiceJob]) -> None:
+        self._batch, self._owner, self._queue = batch, owner, queue
+        self._jobs, self._policy = jobs, batch.tables.find_policy(owner, queue)
+        self.waiting = [build_work(job) for job in jobs if is_waiting(job)]
+        self.running = [build_work(job) for job in jobs if job.current is not None]
+
+    def plan(self, capacities: Mapping[str, Capacity]) -> Plan:
+        """Return what must be done now. The jobs that start take their instances from the capacities."""
+        own = [capacities[arn] for arn in self._queue.environments if arn in capacities]
+        if self._policy is None:
+            return plan_fifo(self.waiting, own)
+        if self._policy.quota_share is not None:
+            shares = self._batch.tables.list_quota_shares(self._owner, self._queue)
+            return QuotaPlanner(self.waiting, self.running, read_quota_rules(shares), own).plan()
+        rules = read_fair_share_rules(self._policy)
+        return plan_fair_share(self.waiting, self.running, self._list_past(rules), rules, own, self._batch.now())
+
+    def sort_waiting(self) -> list[Work]:
+        """Return the waiting jobs in the order in which they start."""
+        if self._policy is None:
+            return sort_fifo(self.waiting)
+        if self._policy.quota_share is not None:
+            return sort_quota(self.waiting)
+        rules = read_fair_share_rules(self._policy)
+        use = ShareUse(rules, self.running, self._list_past(rules), self._batch.now())
+        return list(iterate_fairly(self.waiting, use))
+
+    def _list_past(self, rules: FairShareRules) -> list[PastUse]:
+        oldest_s = self._batch.now() - rules.window_s
+        return [
+            PastUse(job.share, job.instances, attempt.scheduled_ms / 1_000, attempt.stopped_ms / 1_000)
+            for job in self._jobs
+            for attempt in job.attempts
+            if attempt.stopped_ms is not None and attempt.stopped_ms / 1_000 > oldest_s
+        ]
+
+
+def build_work(job: ServiceJob) -> Work:
+    """Return a job as the rules of scheduling see it."""
+    attempt: Attempt | None = job.current
+    return Work(
+        job.id,
+        job.number,
+        job.instance_type,
+        job.instances,
+        job.share,
+        job.priority,
+        attempt.scheduled_ms / 1_000 if attempt else 0.0,
+        attempt is not None and attempt.stop_cause is not None,
+    )
+
+
+def read_fair_share_rules(policy: SchedulingPolicy) -> FairShareRules:
+    """Return the rules of a fair-share policy."""
+    content = policy.fair_share or {}
+    distribution = content.get("shareDistribution", [])
+    return FairShareRules(
+        content.get("shareDecaySeconds", 0),
+        content.get("computeReservation", 0),
+        {item["shareIdentifier"]: item.get("weightFactor", 1.0) for item in distribution},
+    )
+
+
+def read_quota_rules(shares: Sequence[QuotaShare]) -> dict[str, QuotaRules]:
+    """Return the rules of quota shares, by their names."""
+    return {
+        share.name: QuotaRules(
+            {limit["capacityUnit"]: limit["maxCapacity"] for limit in share.limits},
+            share.sharing["strategy"],
+            share.sharing.get("borrowLimit", UNLIMITED),
+            share.preemption["inSharePreemption"] == "ENABLED",
+        )
+        for share in shares
+    }

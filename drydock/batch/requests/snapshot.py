@@ -1,0 +1,64 @@
+"""GetJobQueueSnapshot: the front of a queue, and how much its jobs use."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from drydock.batch.jobs import ServiceJob
+from drydock.batch.planner import QueuePlanner
+from drydock.batch.queues import BatchQueues
+from drydock.resources import Owner
+
+FRONT = 100
+TOP_SHARES = 20
+
+
+def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer GetJobQueueSnapshot."""
+    queue, now_ms = batch.find_queue(owner, request["jobQueue"]), batch.now_ms
+    jobs = {job.id: job for job in batch.tables.list_jobs(owner, queue)}
+    order = [jobs[work.id] for work in QueuePlanner(batch, owner, queue, list(jobs.values())).sort_waiting()]
+    positions = batch.positions.get(queue.arn, {})
+    fronts = [
+        {"jobArn": job.arn, "earliestTimeAtPosition": positions.get(job.id, (0, job.created_ms))[1]} for job in order
+    ]
+    running = [job for job in jobs.values() if job.current is not None]
+    snapshot: dict[str, Any] = {
+        "frontOfQueue": {"jobs": fronts[:FRONT], "lastUpdatedAt": now_ms},
+        "queueUtilization": {"totalCapacityUsage": _measure(running), "lastUpdatedAt": now_ms},
+    }
+    policy = batch.tables.find_policy(owner, queue)
+    if policy is None:
+        return snapshot
+    if policy.quota_share is None:
+        shares = {job.share for job in running}
+        snapshot["queueUtilization"]["fairshareUtilization"] = {
+            "activeShareCount": len(shares),
+            "topCapacityUtilization": _measure_shares(running, "shareIdentifier"),
+        }
+        return snapshot
+    snapshot["queueUtilization"]["quotaShareUtilization"] = {
+        "topCapacityUtilization": _measure_shares(running, "quotaShareName")
+    }
+    heads: dict[str, Any] = {}
+    for job, front in zip(order, fronts, strict=True):
+        heads.setdefault(job.share, [front])
+    snapshot["frontOfQuotaShares"] = {"quotaShares": heads, "lastUpdatedAt": now_ms}
+    return snapshot
+
+
+def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
+    counts = Counter[str]()
+    for job in jobs:
+        counts[job.instance_type] += job.instances
+    return [{"capacityUnit": unit, "quantity": float(count)} for unit, count in sorted(counts.items())]
+
+
+def _measure_shares(jobs: list[ServiceJob], member: str) -> list[dict[str, Any]]:
+    counts = Counter[str]()
+    for job in jobs:
+        counts[job.share] += job.instances
+    return [
+        {member: share, "capacityUsage": _measure(job for job in jobs if job.share == share)}
+        for share, _ in counts.most_common(TOP_SHARES)
+    ]

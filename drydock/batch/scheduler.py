@@ -1,0 +1,163 @@
+"""The thread that follows the jobs of all queues, starts them in their order, and preempts them."""
+
+import logging
+import sqlite3
+import threading
+
+from drydock.batch.jobs import FAILED, RUNNABLE, SUBMITTED, ServiceJob, StopCause
+from drydock.batch.lifecycle import begin_attempt, follow, is_waiting, stop_attempt, terminate
+from drydock.batch.planner import QueuePlanner, list_capacities
+from drydock.batch.queues import BatchQueues
+from drydock.batch.records import DELETING, Queue
+from drydock.batch.requests.job_queues import MISCONFIGURATION
+from drydock.batch.scheduling.work import Capacity, Work, can_ever_run
+from drydock.resources import Owner
+
+log = logging.getLogger(__name__)
+
+CHECK_S = 0.1
+"""Seconds between two looks at the jobs that have not ended."""
+FRONT = 100
+"""How many jobs at the front of a queue have a known position, as in GetJobQueueSnapshot."""
+QUEUE_DELETED, SHARE_DELETED = "The job queue was deleted.", "The quota share was deleted."
+TOO_LARGE = f"{MISCONFIGURATION} - The job requires more instances than the service environments of its queue can have."
+
+
+class BatchScheduler:
+    """Advances the service jobs of all accounts and regions.
+
+    Args:
+        batch: The queues.
+    """
+
+    def __init__(self, batch: BatchQueues) -> None:
+        self._batch, self._stop_requested = batch, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="batch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to schedule, also the jobs of an earlier server."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Start and stop no more jobs. The next server continues."""
+        self._stop_requested.set()
+        self._batch.changed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def advance(self) -> bool:
+        """Do for all queues what has to be done now. Return whether a job has not ended."""
+        is_busy = False
+        for owner in {*self._batch.tables.jobs.iterate_owners(), *self._batch.tables.queues.iterate_owners()}:
+            try:
+                with self._batch.lock:
+                    is_busy |= self._advance_owner(owner)
+            except sqlite3.Error as error:  # the disk is full: the next look tries again
+                log.error("queues of %s: cannot be stored: %s", owner.account_id, error)
+                is_busy = True
+            except Exception:  # the queues of the others must advance
+                log.exception("queues of %s: internal error", owner.account_id)
+                is_busy = True
+        return is_busy
+
+    def _run(self) -> None:
+        while not self._stop_requested.is_set():
+            self._batch.changed.clear()
+            if self._stop_requested.is_set():  # set before `changed`, which has just been cleared
+                return
+            if self.advance():
+                # A change does not shorten the pause: each job that is stored is a change.
+                self._stop_requested.wait(CHECK_S)
+            else:
+                self._batch.changed.wait()
+
+    def _advance_owner(self, owner: Owner) -> bool:
+        batch = self._batch
+        for job in batch.tables.jobs.list_all(owner):
+            if not job.is_final:
+                self._follow(owner, job)
+        queues = batch.tables.queues.list_all(owner)
+        self._delete_what_must(owner, queues)
+        capacities = list_capacities(batch, owner)
+        # As AWS documents it: queues with a higher priority are evaluated first.
+        for queue in sorted(batch.tables.queues.list_all(owner), key=lambda item: -item.priority):
+            self._advance_queue(owner, queue, capacities)
+        return any(not job.is_final for job in batch.tables.jobs.list_all(owner)) or any(
+            queue.status == DELETING for queue in queues
+        )
+
+    def _follow(self, owner: Owner, job: ServiceJob) -> None:
+        if job.status == SUBMITTED:
+            job.status = RUNNABLE
+            self._batch.save_job(owner, job)
+        try:
+            follow(self._batch, owner, job)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # clients would wait forever for a job without an end
+            log.exception("service job %s: internal error", job.name)
+            job.status, job.current = FAILED, None
+            job.status_reason, job.stopped_ms = f"{type(error).__name__}: {error}", self._batch.now_ms
+            self._batch.save_job(owner, job)
+
+    def _advance_queue(self, owner: Owner, queue: Queue, capacities: dict[str, Capacity]) -> None:
+        batch = self._batch
+        jobs = {job.id: job for job in batch.tables.list_jobs(owner, queue)}
+        if all(job.is_final for job in jobs.values()):
+            batch.positions.pop(queue.arn, None)
+            return
+        planner = QueuePlanner(batch, owner, queue, list(jobs.values()))
+        plan = planner.plan(capacities)
+        for start in plan.starts:
+            begin_attempt(batch, owner, jobs[start.job.id], start.environment)
+        for item in plan.preemptions:
+            stop_attempt(batch, owner, jobs[item.job.id], StopCause.PREEMPTED, item.reason)
+        own = [capacities[arn] for arn in queue.environments if arn in capacities]
+        for work in planner.waiting:
+            self._set_misconfiguration(owner, jobs[work.id], work, own)
+        order = [work for work in planner.sort_waiting() if is_waiting(jobs[work.id])]
+        self._note_positions(queue, order[:FRONT])
+        if order:
+            self._apply_time_limits(owner, queue, jobs[order[0].id])
+
+    def _set_misconfiguration(self, owner: Owner, job: ServiceJob, work: Work, capacities: list[Capacity]) -> None:
+        is_too_large = is_waiting(job) and not can_ever_run(work, capacities)
+        if is_too_large != job.status_reason.startswith(MISCONFIGURATION):
+            job.status_reason = TOO_LARGE if is_too_large else ""
+            self._batch.save_job(owner, job)
+
+    def _note_positions(self, queue: Queue, order: list[Work]) -> None:
+        before, now_ms = self._batch.positions.get(queue.arn, {}), self._batch.now_ms
+        positions: dict[str, tuple[int, int]] = {}
+        for position, work in enumerate(order):
+            earlier = before.get(work.id)
+            positions[work.id] = earlier if earlier and earlier[0] == position else (position, now_ms)
+        self._batch.positions[queue.arn] = positions
+
+    def _apply_time_limits(self, owner: Owner, queue: Queue, job: ServiceJob) -> None:
+        """Terminate the first job of a queue if it was there for too long for a reason that the queue names."""
+        _, since_ms = self._batch.positions[queue.arn][job.id]
+        for action in queue.limit_actions:
+            is_meant = job.status_reason.startswith(action["reason"])
+            if is_meant and self._batch.now_ms - since_ms >= action["maxTimeSeconds"] * 1_000:
+                return terminate(self._batch, owner, job, f"Terminated by JobStateTimeLimit action: {action['reason']}")
+
+    def _delete_what_must(self, owner: Owner, queues: list[Queue]) -> None:
+        """Terminate the jobs of queues and quota shares that are being deleted, and delete those without jobs."""
+        tables = self._batch.tables
+        for queue in queues:
+            for share in tables.list_quota_shares(owner, queue):
+                if DELETING in (share.status, queue.status):
+                    jobs = [
+                        job for job in tables.list_jobs(owner, queue) if job.request.get("quotaShareName") == share.name
+                    ]
+                    if self._have_ended(owner, jobs, SHARE_DELETED):
+                        tables.quota_shares.delete(owner, share)
+            if queue.status == DELETING and self._have_ended(owner, tables.list_jobs(owner, queue), QUEUE_DELETED):
+                tables.queues.delete(owner, queue)
+
+    def _have_ended(self, owner: Owner, jobs: list[ServiceJob], reason: str) -> bool:
+        for job in jobs:
+            if not job.is_terminated:
+                terminate(self._batch, owner, job, reason)
+        return all(job.is_final for job in jobs)

@@ -1,0 +1,161 @@
+"""Fair share: the share with the least weighted use goes first.
+
+AWS documents the parameters, but not its formula. This one follows what is documented:
+
+- Only use within the last `shareDecaySeconds` counts, and recent use counts more: a second that is `a` seconds old has
+  the weight `1 - a / shareDecaySeconds`.
+- A running job counts as if it had run during this whole time, so that present use counts most.
+- The use of a share is multiplied by its `weightFactor`: a factor of 0.125 leads to 8 times the instances.
+- `(computeReservation / 100) ** active shares` of the capacity, in whole instances, stays free for new shares.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from drydock.batch.scheduling.work import Capacity, Plan, Start, Work, find_environment, sort_by_priority
+
+MIN_DECAY_S = 600
+"""The time that a shareDecaySeconds of 0 stands for, as AWS documents it."""
+DEFAULT_WEIGHT = 1.0
+
+
+@dataclass(frozen=True)
+class FairShareRules:
+    """The fairsharePolicy of a scheduling policy.
+
+    Attributes:
+        decay_s: shareDecaySeconds: for how long use counts. 0 means 600 s.
+        reservation_percent: computeReservation, from 0 to 99.
+        weights: weightFactor of each share identifier, or of each prefix that ends with an asterisk.
+    """
+
+    decay_s: int = 0
+    reservation_percent: int = 0
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def window_s(self) -> float:
+        """For how long use counts, in seconds."""
+        return float(self.decay_s or MIN_DECAY_S)
+
+    def get_weight(self, share: str) -> float:
+        """Return the weight factor of a share identifier."""
+        if share in self.weights:
+            return self.weights[share]
+        prefixes = (key for key in self.weights if key.endswith("*") and share.startswith(key[:-1]))
+        return next((self.weights[key] for key in prefixes), DEFAULT_WEIGHT)
+
+    def compute_reserved(self, capacity: int, active_shares: int) -> int:
+        """Return how many instances stay free for shares that are not active.
+
+        Args:
+            capacity: Instances of all service environments of the queue.
+            active_shares: How many shares have jobs, or used instances within the last `window_s` seconds.
+        """
+        return math.floor(capacity * (self.reservation_percent / 100) ** max(active_shares, 1))
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """The instances that a job of a share had for a while, in seconds since 1970."""
+
+    share: str
+    instances: int
+    start_s: float
+    end_s: float
+
+
+def compute_decayed_use(use: PastUse, now_s: float, window_s: float) -> float:
+    """Return the instance-seconds of a past use, each with its weight: 1 now, falling to 0 at the window's begin."""
+    oldest_s, newest_s = (min(max(now_s - moment_s, 0.0), window_s) for moment_s in (use.start_s, use.end_s))
+
+    def integrate(age_s: float) -> float:
+        return age_s - age_s**2 / (2 * window_s)
+
+    return use.instances * (integrate(oldest_s) - integrate(newest_s))
+
+
+class ShareUse:
+    """The weighted use of each share of a queue.
+
+    Args:
+        rules: The fair-share policy.
+        running: The jobs that have instances now.
+        past: The use of jobs that have ended.
+        now_s: The current time, in seconds since 1970.
+    """
+
+    def __init__(self, rules: FairShareRules, running: Iterable[Work], past: Iterable[PastUse], now_s: float) -> None:
+        self._rules = rules
+        self._uses: defaultdict[str, float] = defaultdict(float)
+        for use in past:
+            self._uses[use.share] += compute_decayed_use(use, now_s, rules.window_s)
+        for job in running:
+            self.add(job)
+
+    @property
+    def active_shares(self) -> set[str]:
+        """The shares that use instances, or used them within the window."""
+        return {share for share, use in self._uses.items() if use > 0}
+
+    def add(self, job: Work) -> None:
+        """Count a job that runs, or that starts now."""
+        self._uses[job.share] += job.instances * self._rules.window_s / 2
+
+    def get(self, share: str) -> float:
+        """Return the use of a share, times its weight factor."""
+        return self._uses[share] * self._rules.get_weight(share)
+
+
+def iterate_fairly(waiting: Iterable[Work], use: ShareUse) -> Iterator[Work]:
+    """Yield the waiting jobs in the order in which they start, if there is room. `use` counts each job that is yielded.
+
+    The share with the least weighted use is next; of equal shares, the one whose first job was submitted first.
+    """
+    queues: defaultdict[str, list[Work]] = defaultdict(list)
+    for job in sort_by_priority(waiting):
+        queues[job.share].append(job)
+    while queues:
+        share = min(queues, key=lambda name: (use.get(name), queues[name][0].number))
+        job = queues[share].pop(0)
+        if not queues[share]:
+            del queues[share]
+        yield job
+        use.add(job)
+
+
+def plan_fair_share(
+    waiting: Sequence[Work],
+    running: Sequence[Work],
+    past: Iterable[PastUse],
+    rules: FairShareRules,
+    capacities: Sequence[Capacity],
+    now_s: float,
+) -> Plan:
+    """Return which jobs start now. The first job without room blocks the others, so that it gets its turn.
+
+    Args:
+        waiting: The waiting jobs of the queue.
+        running: The jobs of the queue that have instances.
+        past: The use of the queue's jobs that have ended.
+        rules: The fair-share policy.
+        capacities: The queue's service environments, in its order. The jobs that start take their instances there.
+        now_s: The current time, in seconds since 1970.
+    """
+    use, plan = ShareUse(rules, running, past, now_s), Plan()
+    active_count = len(use.active_shares | {job.share for job in waiting})
+    used = Counter[str]()
+    for job in running:
+        used[job.instance_type] += job.instances
+    for job in iterate_fairly(waiting, use):
+        limit = sum(item.get_limit(job.instance_type) for item in capacities if item.is_enabled)
+        room = limit - rules.compute_reserved(limit, active_count)
+        environment = find_environment(job, capacities)
+        if environment is None or used.total() + job.instances > room:
+            break
+        environment.take(job)
+        used[job.instance_type] += job.instances
+        plan.starts.append(Start(job, environment.name))
+    return plan

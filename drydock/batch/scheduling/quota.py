@@ -1,0 +1,216 @@
+"""Quota shares: each has instances of its own, may lend and borrow idle ones, and preemption restores what it lent.
+
+AWS documents the strategies and when it preempts, and calls its choice of the jobs to preempt a heuristic of its own.
+Here it is: jobs of shares above their limit that are not larger than what is borrowed, the lowest priority first, then
+the latest start, because the least work is lost.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from drydock.batch.scheduling.work import (
+    Capacity,
+    Plan,
+    Preemption,
+    Start,
+    Work,
+    can_ever_run,
+    find_environment,
+    sort_by_priority,
+)
+
+RESERVE, LEND, LEND_AND_BORROW = "RESERVE", "LEND", "LEND_AND_BORROW"
+UNLIMITED = -1
+CROSS_SHARE_REASON = "Preempted to restore capacity of the quota share {share}."
+IN_SHARE_REASON = "Preempted by a job with a higher priority in the quota share {share}."
+
+
+@dataclass(frozen=True)
+class QuotaRules:
+    """One quota share.
+
+    Attributes:
+        limits: The instances of each type that the share has without borrowing.
+        strategy: RESERVE, LEND or LEND_AND_BORROW.
+        borrow_limit_percent: How much more it may borrow, in percent of its limits; -1 for any number.
+        preempts_in_share: Whether a job may preempt a job of lower priority in the same share.
+    """
+
+    limits: Mapping[str, int]
+    strategy: str
+    borrow_limit_percent: int = UNLIMITED
+    preempts_in_share: bool = False
+
+    def get_limit(self, instance_type: str) -> int:
+        """Return the instances of a type that the share has without borrowing."""
+        return self.limits.get(instance_type, 0)
+
+    def may_borrow(self, instance_type: str, total: int) -> bool:
+        """Return whether the share may have a total number of instances of a type, if enough are idle."""
+        limit = self.get_limit(instance_type)
+        if self.strategy != LEND_AND_BORROW or not limit:
+            return False
+        return self.borrow_limit_percent == UNLIMITED or total <= limit * (1 + self.borrow_limit_percent / 100)
+
+
+class QuotaPlanner:
+    """Plans one queue with quota shares. Call `plan` once.
+
+    Args:
+        waiting: The waiting jobs of the queue.
+        running: The jobs of the queue that have instances.
+        shares: The rules of the quota shares by their names. Jobs of other shares wait.
+        capacities: The queue's service environments, in its order. The jobs that start take their instances there.
+    """
+
+    def __init__(
+        self,
+        waiting: Sequence[Work],
+        running: Sequence[Work],
+        shares: Mapping[str, QuotaRules],
+        capacities: Sequence[Capacity],
+    ) -> None:
+        self._shares, self._capacities, self._plan = shares, capacities, Plan()
+        self._running = [job for job in running if job.share in shares]
+        self._used: defaultdict[tuple[str, str], int] = defaultdict(int)
+        for job in self._running:
+            self._used[job.share, job.instance_type] += job.instances
+        self._queues = {name: sort_by_priority(job for job in waiting if job.share == name) for name in shares}
+        self._preempted: set[str] = {job.id for job in self._running if job.is_stopping}
+        # Instances of each type that wait for a job of a share that lent them.
+        self._held: defaultdict[str, int] = defaultdict(int)
+
+    def plan(self) -> Plan:
+        """Return which jobs start, and which are preempted."""
+        for name in sorted(self._queues, key=lambda item: [job.number for job in self._queues[item][:1]]):
+            self._start_within_limit(name)
+        self._start_borrowers()
+        for name, queue in self._queues.items():
+            if queue and self._shares[name].preempts_in_share:
+                self._preempt_in_share(queue[0])
+        return self._plan
+
+    def _start_within_limit(self, name: str) -> None:
+        queue = self._queues[name]
+        while queue and self._is_within_limit(queue[0]):
+            if not self._start(queue[0]):
+                if can_ever_run(queue[0], self._capacities):
+                    self._restore_capacity(queue[0])
+                return
+            queue.pop(0)
+
+    def _is_within_limit(self, job: Work) -> bool:
+        limit = self._shares[job.share].get_limit(job.instance_type)
+        return self._used[job.share, job.instance_type] + job.instances <= limit
+
+    def _start_borrowers(self) -> None:
+        """Start jobs that borrow idle instances: those that were submitted first go first (idle assignment FIFO)."""
+        blocked: set[str] = set()
+        while heads := [queue[0] for name, queue in self._queues.items() if queue and name not in blocked]:
+            job = min(heads, key=lambda item: item.number)
+            if self._can_borrow(job) and self._start(job):
+                self._queues[job.share].pop(0)
+            else:
+                blocked.add(job.share)
+
+    def _can_borrow(self, job: Work) -> bool:
+        total = self._used[job.share, job.instance_type] + job.instances
+        idle = self._get_free(job.instance_type) - self._held[job.instance_type] - self._count_reserved(job)
+        return self._shares[job.share].may_borrow(job.instance_type, total) and job.instances <= idle
+
+    def _count_reserved(self, job: Work) -> int:
+        """Return the idle instances that other shares keep for themselves (RESERVE)."""
+        return sum(
+            max(rules.get_limit(job.instance_type) - self._used[name, job.instance_type], 0)
+            for name, rules in self._shares.items()
+            if rules.strategy == RESERVE and name != job.share
+        )
+
+    def _start(self, job: Work) -> bool:
+        environment = find_environment(job, self._capacities)
+        if environment is None:
+            return False
+        environment.take(job)
+        self._used[job.share, job.instance_type] += job.instances
+        self._plan.starts.append(Start(job, environment.name))
+        return True
+
+    def _get_free(self, instance_type: str) -> int:
+        return sum(item.get_free(instance_type) for item in self._capacities)
+
+    def _restore_capacity(self, job: Work) -> None:
+        """Preempt jobs of shares above their limits, so that a share gets back what is its own."""
+        instance_type = job.instance_type
+        self._held[instance_type] += job.instances
+        missing = self._held[instance_type] - self._get_free(instance_type) - self._count_stopping(instance_type)
+        reason = CROSS_SHARE_REASON.format(share=job.share)
+        while missing > 0 and (victim := self._choose_borrower(job)):
+            missing -= victim.instances
+            self._preempt(victim, reason)
+
+    def _choose_borrower(self, job: Work) -> Work | None:
+        borrowed = {
+            name: self._used[name, job.instance_type]
+            - self._count_stopping(job.instance_type, name)
+            - rules.get_limit(job.instance_type)
+            for name, rules in self._shares.items()
+        }
+        candidates = [item for item in self._list_victims(job) if item.share != job.share and borrowed[item.share] > 0]
+        return min(
+            candidates, key=lambda item: (item.instances > borrowed[item.share], *_rank_victim(item)), default=None
+        )
+
+    def _preempt_in_share(self, job: Work) -> None:
+        """Preempt jobs of lower priority in the share of a job, if that gives the job its instances."""
+        instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
+        # Also what the share has borrowed: another share may want to borrow what becomes free.
+        missing = job.instances - (limit - self._used[job.share, instance_type])
+        missing -= self._count_stopping(instance_type, job.share)
+        victims = sorted(
+            (item for item in self._list_victims(job) if item.share == job.share and item.priority < job.priority),
+            key=_rank_victim,
+        )
+        if job.instances > limit or sum(item.instances for item in victims) < missing:
+            return
+        for victim in victims:
+            if missing <= 0:
+                return
+            missing -= victim.instances
+            self._preempt(victim, IN_SHARE_REASON.format(share=job.share))
+
+    def _list_victims(self, job: Work) -> list[Work]:
+        return [
+            item for item in self._running if item.instance_type == job.instance_type and item.id not in self._preempted
+        ]
+
+    def _count_stopping(self, instance_type: str, share: str | None = None) -> int:
+        """Return how many instances of a type become free soon, in one share or in all."""
+        return sum(
+            item.instances
+            for item in self._running
+            if item.id in self._preempted and item.instance_type == instance_type and share in (None, item.share)
+        )
+
+    def _preempt(self, job: Work, reason: str) -> None:
+        self._preempted.add(job.id)
+        self._plan.preemptions.append(Preemption(job, reason))
+
+
+def _rank_victim(job: Work) -> tuple[int, float]:
+    return job.priority, -job.started_s
+
+
+def sort_quota(waiting: Sequence[Work]) -> list[Work]:
+    """Return the waiting jobs of a queue with quota shares in the order of dispatch, if each share has room.
+
+    Of the first jobs of all shares, the one that was submitted first is next.
+    """
+    queues: defaultdict[str, list[Work]] = defaultdict(list)
+    for job in sort_by_priority(waiting):
+        queues[job.share].append(job)
+    jobs: list[Work] = []
+    while heads := [queue[0] for queue in queues.values() if queue]:
+        jobs.append(min(heads, key=lambda item: item.number))
+        queues[jobs[-1].share].pop(0)
+    return jobs
