@@ -92,7 +92,7 @@ class Spec(Parameters):
     def check(cls, values: dict[str, Any], origin: str) -> None:
         """Check values that are only a part of a spec, such as a section of params.yaml.
 
-        The other fields may come from elsewhere. So a missing field is no error, nor is a field that has no effect
+        The other fields may come from elsewhere. So a missing field is not an error, nor is a field that has no effect
         without another field.
 
         Args:

@@ -141,9 +141,9 @@ class ControlEndpoints:
     def _set_capacity(self, body: Body) -> dict[str, Any]:
         if not isinstance(body.get("available"), bool):
             raise BadRequest("available must be true or false")
-        for_s = _get_number(body, "for_s", math.inf)
+        duration_s = _get_number(body, "for_s", math.inf)
         instance_type = _get_text(body, "instance_type", "*")
-        self._queue.market.set_capacity(instance_type, body["available"], None if for_s == math.inf else for_s)
+        self._queue.market.set_capacity(instance_type, body["available"], None if duration_s == math.inf else duration_s)
         return {"instance_type": instance_type, "available": body["available"]}
 
     def _begin_outage(self, body: Body) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if find_spec("pipelines") is None:  # an image may install this file alone in an
     sys.path.insert(0, "/opt/ml/model/code")
 
 from pipelines.container.serving.compiled_features import read_compiled_features
-from pipelines.container.serving.feature_values import check_sizes, list_named_values, list_unnamed_values
+from pipelines.container.serving.feature_values import check_float32_range, list_named_values, list_unnamed_values
 from pipelines.container.serving.request_ids import INFERENCE_ID, choose_id
 from pipelines.container.serving.tables import JSON, LINES, BadRequest, Table, parse_lines, parse_table
 
@@ -143,7 +143,7 @@ def _score_values(rows: Sequence[Sequence[Any]], model: PackagedModel) -> Predic
     try:
         return Prediction(model.model.predict(frame), model.names)
     except Exception:
-        check_sizes(columns)
+        check_float32_range(columns)
         raise
 
 

@@ -104,8 +104,8 @@ async def _read_body(request: HttpRequest) -> bytes:
     """Read the body, of which at most `MAX_BYTES` are kept in memory.
 
     Raises:
-        BadRequest: the body is larger.
-        TimeoutError: it did not arrive in time.
+        BadRequest: the body is larger than `MAX_BYTES`.
+        TimeoutError: the body did not arrive within `BODY_S` seconds.
     """
     announced_bytes = request.headers.get("content-length", "")
     if announced_bytes.isdecimal() and int(announced_bytes[:20]) > MAX_BYTES:

@@ -84,7 +84,7 @@ def _build_columns(compiled: CompiledFeatures, request: CapturedRequest) -> dict
 
     Raises:
         ValueError: the answer does not have one value for each row.
-        TypeError: it has a value of another type.
+        TypeError: a value in the answer does not have the type of its feature.
     """
     names = {name for lookup in compiled.lookups for name in lookup.features}
     columns = {name: build_array(compiled.features[name], request.looked_up.get(name, ())) for name in sorted(names)}

@@ -160,7 +160,7 @@ def _require_model(endpoint: Endpoint, model: str) -> None:
 
 
 def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
-    """Check that an endpoint that does not exist may have existed, so that a misspelled name is no success.
+    """Check that an endpoint that does not exist may have existed, so that a misspelled name is reported as an error.
 
     Args:
         state: the model's state.

@@ -57,9 +57,9 @@ class PlanSpec(Spec):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_booleans(cls, value: Any, info: ValidationInfo) -> Any:
         """Check the fields as every Spec does, except the space, whose ranges have a field `log`; it checks itself."""
-        return value if info.field_name == "space" else super()._refuse_truth_values(value, info)
+        return value if info.field_name == "space" else super()._refuse_booleans(value, info)
 
     @model_validator(mode="after")
     def _check_strategy(self) -> Self:

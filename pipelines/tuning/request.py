@@ -82,7 +82,7 @@ def _check_values(plan: PlanSpec, fixed: Mapping[str, Any]) -> int:
     """Check that the default training script accepts the bounds and the values; return its largest number of rounds.
 
     Raises:
-        SpecError: it refuses a name or a value. A retry cannot help.
+        SpecError: the script refuses a name or a value. A retry cannot help.
     """
     num_round = _parse(fixed, "train.hyperparameters").num_round
     for name, item in plan.space.items():

@@ -86,11 +86,11 @@ def remove_damaged_entries() -> None:
             _remove_if_empty(path.parent)
         except FileNotFoundError:  # another process removed it
             continue
-    # DVC may still write an entry into a folder that is newer than this.
-    abandoned_before = time.time() - MAX_WRITE_S
+    # DVC may still write an entry into a folder that changed later than this.
+    time_limit = time.time() - MAX_WRITE_S
     for folder in _get_runs_folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it
-            if folder.stat().st_mtime < abandoned_before:
+            if folder.stat().st_mtime < time_limit:
                 _remove_if_empty(folder)
 
 

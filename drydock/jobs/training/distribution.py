@@ -138,7 +138,7 @@ def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Seque
 
 
 def _split_custom_options(text: str) -> tuple[list[str], str]:
-    """Return the options of a request, and the value of --NCCL_DEBUG, which is no option of mpirun."""
+    """Return the options of a request, and the value of --NCCL_DEBUG, which is not an option of mpirun."""
     words, options, debug_level = iter(text.split()), [], "INFO"
     for word in words:
         if word == "--NCCL_DEBUG":

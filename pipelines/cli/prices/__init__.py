@@ -95,7 +95,7 @@ def list_regions(regions: list[str] | None) -> list[str]:
     """Return the regions of the option, else that of the environment.
 
     Raises:
-        SpecError: there is none. A retry cannot help.
+        SpecError: neither the option nor the environment has a region. A retry cannot help.
     """
     names = regions or [os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""]
     if "" in names:

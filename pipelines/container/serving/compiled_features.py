@@ -111,7 +111,7 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
     """Parse a text that `CompiledFeatures.format` wrote.
 
     Raises:
-        ValueError: it is no such text, or has another version of the format. A retry cannot help.
+        ValueError: the text is not JSON of this format, or has another version of it. A retry cannot help.
     """
     try:
         values = json.loads(text)

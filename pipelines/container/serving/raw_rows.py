@@ -129,19 +129,19 @@ def _check_integer(value: Any, low: int, high: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError("no whole number in the range")
+        raise ValueError("not a whole number in the range")
     return value
 
 
 def _check_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("no finite number")
+        raise ValueError("not a finite number")
     return float(value)
 
 
 def _to_decimal(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return pa.scalar(Decimal(str(value)), kind).as_py()
 
 
@@ -168,14 +168,14 @@ def _check_time(value: Any, has_zone: bool) -> dt.datetime:
         value = value.to_pydatetime(warn=False)
     time = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(_check_type(value, str))
     if (time.utcoffset() is not None) != has_zone:
-        raise ValueError("with or without an offset")
+        raise ValueError("the offset from UTC is missing or not expected")
     return time
 
 
 def _parse_number(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         if "_" in text:  # Python accepts 1_000
-            raise ValueError("no number")
+            raise ValueError("not a number")
         return convert(text)
 
     return parse

@@ -187,7 +187,7 @@ def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str
         is_number = pa.types.is_integer(value_kind) or pa.types.is_floating(value_kind)
         if not (is_number or pa.types.is_boolean(value_kind)):
             raise DataError(
-                f"the column {name} of {path.name} is of type {kind}, which is no number.",
+                f"the column {name} of {path.name} is of type {kind}, which is not a number.",
                 "Name the columns to read, or write it as numbers, or as a list of fixed size.",
             )
         types[name] = str(kind)

@@ -114,7 +114,7 @@ def count_days(
 def _build_profile(
     reference: Reference, plans: Sequence[ColumnPlan], rows: int, columns: Mapping[ColumnPlan, Column]
 ) -> Profile:
-    return Profile(reference.digest, rows, tuple(columns.get(plan) or plan.build_empty(rows) for plan in plans))
+    return Profile(reference.digest, rows, tuple(columns.get(plan) or plan.build_empty_column(rows) for plan in plans))
 
 
 def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
@@ -206,7 +206,7 @@ def _build_number_column(plan: ColumnPlan, number: Number, rows: int, values: Ma
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
     counts = tuple(map(int, np.diff([0, *cumulative, known_count])))
-    return replace(plan.build_empty(0), counts=counts, missing=rows - known_count, n=n, **moments)
+    return replace(plan.build_empty_column(0), counts=counts, missing=rows - known_count, n=n, **moments)
 
 
 def _count_categories(
@@ -224,7 +224,7 @@ def _count_categories(
         counts[row["column"]][find_bins[row["column"]](row["value"])] += row["row_count"]
     for day, counts_of_day in counts_by_day.items():
         for (plan, _), counts_of_column in zip(columns, counts_of_day, strict=True):
-            column = replace(plan.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
+            column = replace(plan.build_empty_column(0), counts=tuple(counts_of_column[:MISSING]))
             yield day, plan, replace(column, missing=counts_of_column[MISSING])
 
 
@@ -243,7 +243,7 @@ def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
     for day, cells in cells_by_day.items():
         rows = sum(cell["row_count"] for cell in cells)
         counts = tuple(sum(cell["row_count"] for cell in cells if cell["label"] is value) for value in (False, True))
-        yield day, label, replace(label.build_empty(0), counts=counts, missing=rows - sum(counts))
+        yield day, label, replace(label.build_empty_column(0), counts=counts, missing=rows - sum(counts))
         if joint:
             yield day, joint, _build_joint_column(joint, cells, rows)
 
@@ -256,7 +256,7 @@ def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
     score, label = plan_by_kind["score"].name, plan_by_kind["label"].name
     for row in _list_rows(execute(partial(queries.sum_errors, score=score, label=label, day_column=day_column))):
         sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["labelled"])
-        column = replace(error.build_empty(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
+        column = replace(error.build_empty_column(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
         yield row.get(queries.DAY), error, column
 
 
@@ -281,7 +281,7 @@ def _build_joint_column(joint: ColumnPlan, cells: Sequence[Mapping[str, Any]], r
         if cell["label"] is not None and cell["bin"] is not None:
             position = SCORE_BINS * cell["label"] + cell["bin"]
             counts[position], sums[position] = cell["row_count"], cell["total"] or 0.0
-    return replace(joint.build_empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
+    return replace(joint.build_empty_column(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
 
 
 def _list_rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

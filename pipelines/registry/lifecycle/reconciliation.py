@@ -62,7 +62,7 @@ def _recheck_alias(registry: Registry, journal: Journal, model: str, state: Stat
     """Check that neither the alias nor the champion changes within the delay.
 
     Raises:
-        ConflictError: one of them changed. A retry can help.
+        ConflictError: the alias or the champion changed. A retry can help.
     """
     time.sleep(RECHECK_DELAY_S)
     current = journal.read_state(model)

@@ -94,7 +94,7 @@ def unpack(content: bytes, folder: Path) -> None:
     """Replace the documents in a folder by those of a zip file; the list of models, which names the others, is last.
 
     Raises:
-        ValueError: the zip file is too large, or has a file that is no document. Nothing was changed.
+        ValueError: the zip file is too large, or has a file that is not a document. Nothing was changed.
         zipfile.BadZipFile: it is damaged. Nothing was changed.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

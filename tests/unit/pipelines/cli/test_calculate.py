@@ -196,7 +196,7 @@ def test_examples_of_the_help_run(command: str) -> None:
     "arguments", [[*SPOT, "--month-share", "0.1"], STORAGE, ENDPOINT, MACHINES], ids=lambda a: a[0]
 )
 def test_extreme_numbers_are_refused_or_computed(arguments: list[str], value: str) -> None:
-    """No option makes a command crash, or write a figure that is no number."""
+    """No option makes a command crash, or write a figure that is not a number."""
     for option in range(1, len(arguments), 2):
         changed = [*arguments[: option + 1], value, *arguments[option + 2 :], "--json"]
         try:
