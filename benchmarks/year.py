@@ -118,13 +118,13 @@ def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, i
         state: the output of the script `LAKE_SCRIPT`.
         expected: rows of each day.
     """
-    raw, published, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
-    validated_rows = Counter(published["rows"]) + Counter(quarantine["rows"])
+    raw_days, published_days, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
+    validated_rows = Counter(published_days["rows"]) + Counter(quarantine["rows"])
     return {
-        "days staged with other rows than the source's": _count_differences(raw["rows"], expected),
+        "days staged with other rows than the source's": _count_differences(raw_days["rows"], expected),
         "days published with other rows than the source's": _count_differences(validated_rows, expected),
-        "days staged more than once": _count_repeated_days(raw["commits"]),
-        "days published more than once": _count_repeated_days(published["commits"]),
+        "days staged more than once": _count_repeated_days(raw_days["commits"]),
+        "days published more than once": _count_repeated_days(published_days["commits"]),
         "duplicate rows": state["rows"] - state["keys"],
     }
 

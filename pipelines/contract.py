@@ -57,12 +57,12 @@ class Spec(Parameters):
 
     @model_validator(mode="after")
     def _refuse_fields_without_effect(self) -> Self:
-        for field, other in self.needs.items():
-            if self._is_given(field) and not self._is_given(other):
-                raise PydanticCustomError(NO_EFFECT, f"{field} has no effect without {other}")
-        for field, other in self.replaces.items():
-            if self._is_given(field) and self._is_given(other):
-                raise PydanticCustomError(NO_EFFECT, f"{other} has no effect beside {field}")
+        for field, other_field in self.needs.items():
+            if self._is_given(field) and not self._is_given(other_field):
+                raise PydanticCustomError(NO_EFFECT, f"{field} has no effect without {other_field}")
+        for field, other_field in self.replaces.items():
+            if self._is_given(field) and self._is_given(other_field):
+                raise PydanticCustomError(NO_EFFECT, f"{other_field} has no effect beside {field}")
         return self
 
     def _is_given(self, field: str) -> bool:

@@ -27,8 +27,8 @@ class SpotPriceResponse(EC2Response):
     def describe_spot_price_history(self) -> ActionResult:
         """Answer DescribeSpotPriceHistory: newest prices first. A type without prices has an empty history."""
         filters = {name: [str(value) for value in values] for name, values in self._filters_from_querystring().items()}
-        if unknown := sorted(filters.keys() - {"availability-zone", *_FILTERS}):
-            raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown[0]}' is invalid")
+        if unknown_filters := sorted(filters.keys() - {"availability-zone", *_FILTERS}):
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown_filters[0]}' is invalid")
         choices = {name: self._get_param(member) or filters.get(name) for name, member in _FILTERS.items()}
         zone = self._get_param("AvailabilityZone")
         zones = [zone] if zone else filters.get("availability-zone")

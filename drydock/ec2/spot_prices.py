@@ -52,7 +52,7 @@ class SpotPrices:
         Raises:
             InvalidPrice: A time or a price is not valid. A retry cannot help.
         """
-        rows = [(region, instance_type, zone, *_check_price(at, usd_h)) for at, usd_h in prices]
+        rows = [(region, instance_type, zone, *_check_price(begin, usd_h)) for begin, usd_h in prices]
         with self._store.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO spot_prices VALUES (?, ?, ?, ?, ?)", rows)
 

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from pipelines.costs.prices import Component
-from pipelines.idle.kinds import Resource, read_peak
+from pipelines.idle.kinds import Resource, read_peak_cpu_percent
 from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
@@ -54,7 +54,7 @@ class NotebookKind:
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
         """Return whether its CPU was above the limit; None if CloudWatch has no value of it."""
-        peak = read_peak(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now))
+        peak = read_peak_cpu_percent(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now))
         return None if peak is None else peak >= self.cpu_percent
 
     def stop(self, resource: Resource, why: str) -> bool:

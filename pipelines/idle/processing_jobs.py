@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from pipelines.costs.prices import Component
-from pipelines.idle.kinds import Resource, read_peak
+from pipelines.idle.kinds import Resource, read_peak_cpu_percent
 from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
@@ -54,7 +54,7 @@ class ProcessingKind:
         """Return whether the CPU of an instance was above the limit; None if CloudWatch lacks the values of one."""
         (count,) = resource.instances.values()
         hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
-        peaks = [read_peak(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now)) for host in hosts]
+        peaks = [read_peak_cpu_percent(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now)) for host in hosts]
         if any(peak is not None and peak >= self.cpu_percent for peak in peaks):
             return True
         return None if None in peaks else False

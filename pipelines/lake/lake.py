@@ -101,10 +101,10 @@ class Lake:
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)
-                where = build_filter(partition, part)
-                if table is None or not views.list_data_files(table.scan(row_filter=where)):
+                row_filter = build_filter(partition, part)
+                if table is None or not views.list_data_files(table.scan(row_filter=row_filter)):
                     return False
-                table.delete(where, snapshot_properties={PARTITION_PROPERTY: partition.isoformat()})
+                table.delete(row_filter, snapshot_properties={PARTITION_PROPERTY: partition.isoformat()})
                 return True
         raise AssertionError("tenacity returns or raises")
 

@@ -64,12 +64,14 @@ class TableVersion:
         Raises:
             CommitFailedException: the table is no longer at the version that was loaded.
         """
-        where = EqualTo(DATE_COLUMN, month.isoformat())
-        has_rows = any(self._table.scan(row_filter=where).plan_files())
+        row_filter = EqualTo(DATE_COLUMN, month.isoformat())
+        has_rows = any(self._table.scan(row_filter=row_filter).plan_files())
         with write_file_with_digest(self._table, month, rows) as new_files:
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,
             # which would skip that check, are off in all tables of the lake.
-            commit_new_files(self._table, new_files, where if has_rows else None, build_properties(month, new_files))
+            commit_new_files(
+                self._table, new_files, row_filter if has_rows else None, build_properties(month, new_files)
+            )
         self.has_committed = True
 
     def expire_old_snapshots(self) -> None:

@@ -125,6 +125,6 @@ def _read_values(
 
 def list_newest_partitions(published_partitions: Sequence[Partition], lookup: Lookup) -> list[Partition]:
     """List the published partitions whose values are not too old for rows of the newest partition, the newest first."""
-    newest = max(published_partitions, key=get_begin)
-    begin = get_begin(newest) - lookup.max_age
+    newest_partition = max(published_partitions, key=get_begin)
+    begin = get_begin(newest_partition) - lookup.max_age
     return sorted((item for item in published_partitions if get_begin(item) >= begin), key=get_begin, reverse=True)

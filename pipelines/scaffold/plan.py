@@ -91,12 +91,14 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
             known_later[name] = (
                 f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known-before"
             )
-    features, dropped = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
+    features, dropped_columns = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
     if not features:
         message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
         raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
     max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
-    return Plan(request, sample, columns, time, days, label, list(key), features, known_later, dropped, max_solo_auc)
+    return Plan(
+        request, sample, columns, time, days, label, list(key), features, known_later, dropped_columns, max_solo_auc
+    )
 
 
 def _has_clock(column: Column) -> bool:
@@ -249,7 +251,7 @@ def _choose_features(
     names: Sequence[str], columns: Mapping[str, Column], label: Label, later_names: set[str], key: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the features with their kinds, and the columns that are not read with the reason."""
-    features, dropped = dict[str, str](), dict[str, str]()
+    features, dropped_columns = dict[str, str](), dict[str, str]()
     reasons = {
         "id": "an id",
         "constant": "it has one value",
@@ -265,12 +267,12 @@ def _choose_features(
         if name in later_names:
             continue
         if _is_reserved(name, label.task, is_key=name in key):
-            dropped[name] = "the tables of predictions use the name; rename it in the source"
+            dropped_columns[name] = "the tables of predictions use the name; rename it in the source"
         elif column.is_feature:
             features[name] = "category" if column.kind == "category" else "number"
         elif name not in key:
-            dropped[name] = reasons[column.kind]
-    return features, dropped
+            dropped_columns[name] = reasons[column.kind]
+    return features, dropped_columns
 
 
 def _is_reserved(name: str, task: Task, *, is_key: bool) -> bool:

@@ -73,10 +73,10 @@ class Endpoint:
     async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
         _check_accept(request.headers.get("accept", ""))
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
-        model, scored = self._model, await self._queue.score(Request(body, content_type))
+        model, scores = self._model, await self._queue.score(Request(body, content_type))
         names = {"model": model.name, "version": model.version, "request_id": request_id}
-        lookups = {"lookups": scored.lookups} if model.lookups else {}
-        return _answer({**names, "scores": scored.scores, **lookups}, headers=headers)
+        lookups = {"lookups": scores.lookups} if model.lookups else {}
+        return _answer({**names, "scores": scores.scores, **lookups}, headers=headers)
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:

@@ -57,9 +57,9 @@ class CapturedRawRows:
 
     @cached_property
     def _row_features(self) -> RowFeatures | None:
-        compiled = self._load()
+        compiled_features = self._load()
         try:
-            return open_row_features(compiled, self._connection, has_keys=True) if compiled else None
+            return open_row_features(compiled_features, self._connection, has_keys=True) if compiled_features else None
         except duckdb.Error as error:
             raise DataError(f"DuckDB cannot run the compiled features of the version: {error}.") from None
 

@@ -145,10 +145,10 @@ def open_model(
     version = Registry.open().find_version(name, selector or CHAMPION)
     label = f"{name} version {version.version}"
     with open_package(version) as package, closing(connect()) as connection:
-        compiled = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
-        _require_features(compiled, label, list_features(package))
-        lookups = _open_lookups(compiled, label, has_lookups=has_lookups)
-        row_features = _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to))
+        compiled_features = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
+        _require_features(compiled_features, label, list_features(package))
+        lookups = _open_lookups(compiled_features, label, has_lookups=has_lookups)
+        row_features = _open_row_features(compiled_features, connection, lookups, label, has_keys=bool(record_to))
         recorder = Recorder(record_to) if record_to else None
         scorer = load_table_scorer(version, package)
         model = ServedModel(
@@ -164,9 +164,9 @@ def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> Compiled
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
     if has_lookups is None:
         has_lookups = bool(dataset.lookups) and is_configured()
-    compiled = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
+    compiled_features = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
     log.info("%s was registered without compiled features: those of the present code are used", label)
-    return compiled
+    return compiled_features
 
 
 def _require_features(compiled: CompiledFeatures, label: str, names: Iterable[str]) -> None:

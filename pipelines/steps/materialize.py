@@ -84,14 +84,14 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     for lookup in lookups:
         find_key_types(dataset, lookup, row_schema)
     partitions_by_lookup = {lookup.name: list_newest_partitions(published_partitions, lookup) for lookup in lookups}
-    records = written = 0
+    records = written_records = 0
     for lookup in lookups:
         for partition in partitions_by_lookup[lookup.name]:
             count = materialize(lake, store, dataset, lookup, partition, spec.ttl_days)
-            records, written = records + count.records, written + count.written
+            records, written_records = records + count.records, written_records + count.written
             log.info("%s %s, lookup %s: %d keys, %d written", dataset.name, partition, lookup.name, *count)
     partitions = sorted(set().union(*partitions_by_lookup.values()), reverse=True)
     groups = {lookup.name: name_group(dataset, lookup) for lookup in lookups}
     return MaterializeResult(
-        dataset=dataset.name, partitions=partitions, groups=groups, records=records, written=written
+        dataset=dataset.name, partitions=partitions, groups=groups, records=records, written=written_records
     )

@@ -194,16 +194,16 @@ def _tag_without_promoting(
     return _make_result(spec, number, changed=False, reason=reason)
 
 
-def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str) -> PromoteResult:
-    promoted = changed or previous == spec.version
-    outcome = "is champion" if promoted else "is not promoted"
+def _make_result(spec: PromoteSpec, previous_champion: str, *, changed: bool, reason: str) -> PromoteResult:
+    is_promoted = changed or previous_champion == spec.version
+    outcome = "is champion" if is_promoted else "is not promoted"
     log.info("%s: version %s %s: %s", spec.model, spec.version, outcome, reason)
     return PromoteResult(
         model_name=spec.model,
         version=spec.version,
-        previous=previous,
+        previous=previous_champion,
         changed=changed,
-        promoted=promoted,
+        promoted=is_promoted,
         reason=reason,
     )
 

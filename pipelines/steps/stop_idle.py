@@ -47,8 +47,8 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
     endpoints = Endpoints()
     stop: tuple[KindName, ...] = ("endpoint",) if spec.delete else ()
     findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), stop, endpoints.region)
-    idle, exempt, stopped = (
+    idle_names, exempt_names, stopped_names = (
         [finding.name for finding in findings if finding.outcome == outcome]
         for outcome in ("idle", "exempt", "stopped")
     )
-    return StopIdleResult(idle=sorted(idle + stopped), exempt=exempt, stopped=stopped)
+    return StopIdleResult(idle=sorted(idle_names + stopped_names), exempt=exempt_names, stopped=stopped_names)

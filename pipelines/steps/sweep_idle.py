@@ -75,9 +75,9 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
     from pipelines.idle.sweep import sweep
     from pipelines.serving.undeployment import Endpoints
 
-    if others := [name for name in spec.stop if name not in spec.kinds]:
+    if other_names := [name for name in spec.stop if name not in spec.kinds]:
         raise SpecError(
-            f"stop has {', '.join(others)}, and kinds does not.", "Add it to kinds, or remove it from stop."
+            f"stop has {', '.join(other_names)}, and kinds does not.", "Add it to kinds, or remove it from stop."
         )
     endpoints = Endpoints()
     kinds = build_kinds(endpoints, spec.kinds, spec.cpu_percent)

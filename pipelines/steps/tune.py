@@ -75,15 +75,15 @@ def run(spec: TuneSpec) -> TuneResult:
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     request = build_request(spec, dataset, spec.features, spec.hyperparameters or _load_hyperparameters())
     result = _tune(request, spec.tuning)
-    best, counts = result.best, result.counts
+    winner, counts = result.best, result.counts
     report = spec.tuning / "report.html"
-    summary = f"{counts['tried']} trials, best {best.metric} {result.objective:.5f} (trial {best.number})"
+    summary = f"{counts['tried']} trials, best {winner.metric} {result.objective:.5f} (trial {winner.number})"
     log.info("%s: %s; report: %s", request.name, summary, report)
     return TuneResult(
         tuning=spec.tuning,
         name=request.name,
         objective=result.objective,
-        hyperparameters=best.parameters,
+        hyperparameters=winner.parameters,
         trials=counts["tried"],
         pruned=counts["pruned"],
         failed=counts["failed"],

@@ -45,7 +45,7 @@ def run(spec: UndeploySpec) -> UndeployResult:
     from pipelines.serving.undeployment import Endpoints, require_known_endpoint
 
     endpoint = spec.endpoint or build_endpoint_name(spec.model)
-    changed = Endpoints().undeploy(endpoint, spec.why, spec.model)
-    if not changed:
+    is_changed = Endpoints().undeploy(endpoint, spec.why, spec.model)
+    if not is_changed:
         require_known_endpoint(Journal.open().read_state(spec.model), spec.model, endpoint)
-    return UndeployResult(model_name=spec.model, endpoint=endpoint, changed=changed)
+    return UndeployResult(model_name=spec.model, endpoint=endpoint, changed=is_changed)

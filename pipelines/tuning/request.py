@@ -65,17 +65,17 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
             raise DataError(f"{features / name / FILE_NAME} does not exist.", "The step `preprocess` writes it.")
     path = dataset.find_file("training.py")
     script = Script(dataset.name, path, dataset.locate_bundle(), describe_commit(settings().project))
-    fixed = {name: value for name, value in hyperparameters.items() if name not in plan.space}
-    fixed |= {"folds": plan.folds, "fold_days": plan.fold_days}
+    fixed_values = {name: value for name, value in hyperparameters.items() if name not in plan.space}
+    fixed_values |= {"folds": plan.folds, "fold_days": plan.fold_days}
     if path.parent.name == "defaults":
-        num_round = _check_values(plan, fixed)
+        num_round = _check_values(plan, fixed_values)
     else:  # the script of a dataset has its own arguments: its first trial fails if it does not know one
-        num_round = int(fixed.get("num_round", DEFAULT_ROUNDS))
+        num_round = int(fixed_values.get("num_round", DEFAULT_ROUNDS))
     digests = [sha256(path) for path in (*channels.values(), *script.list_code())]
-    values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed}
+    values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed_values}
     inputs = " ".join([*digests, json.dumps(values, sort_keys=True, default=str)])
     name = f"tune-{dataset.name}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}"
-    return Request(name, script, channels, plan, fixed, num_round)
+    return Request(name, script, channels, plan, fixed_values, num_round)
 
 
 def _check_values(plan: PlanSpec, fixed: Mapping[str, Any]) -> int:

@@ -46,10 +46,10 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
             f"{', '.join(plan.space)} inside the space.",
             "Name a tuning of a space that overlaps, or leave warm_start out.",
         )
-    known = {trial.user_attrs[WARM] for trial in study.get_trials(deepcopy=False) if WARM in trial.user_attrs}
+    known_trials = {trial.user_attrs[WARM] for trial in study.get_trials(deepcopy=False) if WARM in trial.user_attrs}
     distributions = build_distributions(plan.space)
     for number, (values, value) in enumerate(trials):
-        if number not in known:
+        if number not in known_trials:
             params = {name: values[name] for name in distributions}
             study.add_trial(
                 create_trial(

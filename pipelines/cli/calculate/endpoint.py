@@ -27,7 +27,7 @@ class EndpointRequest:
 
     requests_per_s: Annotated[float, typer.Option(help="Mean requests in a second, in the busiest minutes.")]
     service_s: Annotated[float, typer.Option(help="Mean seconds of a request on a free worker.")]
-    latency_s: Annotated[float, typer.Option(help="Seconds in which the percentile of requests is answered.")]
+    latency_s: Annotated[float, typer.Option(help="Longest latency of the percentile, seconds.")]
     percentile: Annotated[float, typer.Option(help="0.99 is the 99th percentile.")] = 0.99
     workers: Annotated[int, typer.Option(help="Requests that an instance answers at once.")] = 1
     most_use: Annotated[float, typer.Option(help="Largest share of busy workers.")] = 0.8
@@ -38,12 +38,14 @@ class EndpointRequest:
     requests_per_month: Annotated[
         float | None, typer.Option(help="With the price: compare real-time, serverless, asynchronous and batch.")
     ] = None
-    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD for a GB and second; 0: none.")] = 2e-5
+    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD per GB-second; 0: none.")] = 2e-5
     memory_gb: Annotated[float, typer.Option(help="Memory of a serverless endpoint, GB.")] = 2.0
     bursts: Annotated[float, typer.Option(help="Times in a month that an asynchronous endpoint starts.")] = 730
     runs: Annotated[float, typer.Option(help="Batch jobs in a month.")] = 30
     start_s: Annotated[float, typer.Option(help="Seconds until an instance answers: a guess.")] = 300
-    idle_s: Annotated[float, typer.Option(help="Seconds until an unused asynchronous endpoint ends: a guess.")] = 600
+    idle_s: Annotated[
+        float, typer.Option(help="Seconds until an asynchronous endpoint without requests scales to zero: a guess.")
+    ] = 600
 
 
 def calculate_endpoint(request: EndpointRequest) -> Report:
@@ -60,7 +62,7 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     report.add("use", size.use, "share of the workers", "worker_use")
     report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", "wait")
     report.add("requests in the endpoint", size.concurrency, "", "concurrency")
-    report.notes.append("Requests come independently, and times vary like exponential ones: real times vary less.")
+    report.notes.append("Assumed: independent requests, and exponential service times; measured times vary less.")
     if request.fixed_s is not None:
         _add_batches(report, request, size.instances, request.fixed_s)
     if request.requests_per_month is not None:
@@ -95,12 +97,12 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     costs = pricing.compare_modes(instances, traffic, prices)
     for mode, cost_usd in costs.items():
         report.add(f"{mode}, a month", cost_usd, "USD", FORMULAS_OF_MODES[mode])
-    evens = {
+    break_evens = {
         "requests": ("serverless", pricing.find_serverless_break_even(instances, request.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),
         "jobs": ("batch", pricing.find_batch_break_even(instances, traffic, prices)),
     }
-    for unit, (mode, even) in evens.items():
-        if even is not None:
-            report.add(f"real-time is not dearer than {mode} from", even, f"{unit} a month", f"{mode}_break_even")
+    for unit, (mode, count) in break_evens.items():
+        if count is not None:
+            report.add(f"real-time costs no more than {mode} from", count, f"{unit} a month", f"{mode}_break_even")
     report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")

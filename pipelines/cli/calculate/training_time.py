@@ -162,7 +162,7 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
     attention = count_attention_flops(size, request.sequence) if size and request.sequence else 0.0
     is_lora = bool(request.rank)
     token_flops = count_token_flops(parameters, is_recomputed=request.recompute, is_lora=is_lora, attention=attention)
-    trained = size.count_lora_parameters(request.rank) if size and is_lora else parameters
+    trained_parameters = size.count_lora_parameters(request.rank) if size and is_lora else parameters
     peak_flops = choose_peak_flops(request.gpu, request.peak_tflops)
     network_gb_s = request.network_gbit * request.network_share / 8
     cluster = costs.Cluster(request.instances, request.gpus, peak_flops, network_gb_s)
@@ -170,14 +170,14 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
 
     def compute_step(mfu: float) -> StepTime:
         return costs.estimate_step_of_training(
-            step_flops, cluster, mfu, GRADIENT_BYTES * trained, stage=request.stage, overlap=request.overlap
+            step_flops, cluster, mfu, GRADIENT_BYTES * trained_parameters, stage=request.stage, overlap=request.overlap
         )
 
     report.add("operations", token_flops * request.tokens, "FLOP", "flops")
-    save_s = _choose_save_s(report, request, trained)
+    save_s = _choose_save_s(report, request, trained_parameters)
     saves = save_s / request.interval_s if request.interval_s else 0.0
     training = _Training(token_flops * request.tokens / step_flops, compute_step, save_s, saves)
-    _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained)
+    _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained_parameters)
     return training
 
 

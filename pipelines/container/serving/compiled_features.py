@@ -164,7 +164,7 @@ def _format_schema(schema: pa.Schema) -> list[list[str]]:
 def _parse_schema(columns: list[list[str]]) -> pa.Schema:
     return pa.schema(
         [
-            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True))).field(0)
-            for _, _, encoded in columns
+            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(metadata, validate=True))).field(0)
+            for _, _, metadata in columns
         ]
     )

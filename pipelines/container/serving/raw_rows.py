@@ -74,9 +74,9 @@ class RawRows:
             raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}: null is a missing value")
         if unknown_names := [name for name in row if name not in self._kinds]:
             known_later = [name for name in unknown_names if name in self._later]
-            what = "columns that are not known before the prediction" if known_later else "unknown columns"
+            problem = "columns that are not known before the prediction" if known_later else "unknown columns"
             names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown_names)[:5])
-            raise BadRequest(f"row {number} has {what}: {names}. The columns of a row are {', '.join(self._kinds)}")
+            raise BadRequest(f"row {number} has {problem}: {names}. The columns of a row are {', '.join(self._kinds)}")
 
     def _convert_value(self, name: str, value: Any, number: int, is_text: bool) -> Any:
         if value is None or (is_text and value == ""):
@@ -103,8 +103,8 @@ def _find_kind(kind: pa.DataType) -> Kind:
         (pa.types.is_timestamp, lambda: _describe_time(kind)),
         (pa.types.is_decimal, lambda: Kind(f"a {kind}", lambda value: _to_decimal(value, kind), str)),
     )
-    other = Kind(f"a {kind}", lambda value: pa.scalar(value, kind).as_py(), str)
-    return next((describe() for is_kind, describe in rules if is_kind(kind)), other)
+    other_kind = Kind(f"a {kind}", lambda value: pa.scalar(value, kind).as_py(), str)
+    return next((describe() for is_kind, describe in rules if is_kind(kind)), other_kind)
 
 
 def _describe_integer(kind: pa.DataType) -> Kind:

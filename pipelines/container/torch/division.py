@@ -108,13 +108,13 @@ def count_samples(spans: Spans) -> int:
 
 def merge(spans: Iterable[tuple[int, int]]) -> Spans:
     """Join parts that follow each other directly. The parts are in ascending order and do not overlap."""
-    merged: list[tuple[int, int]] = []
+    merged_spans: list[tuple[int, int]] = []
     for start, stop in spans:
-        if merged and merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], stop)
+        if merged_spans and merged_spans[-1][1] == start:
+            merged_spans[-1] = (merged_spans[-1][0], stop)
         else:
-            merged.append((start, stop))
-    return tuple(merged)
+            merged_spans.append((start, stop))
+    return tuple(merged_spans)
 
 
 def are_valid(spans: Spans, count: int) -> bool:

@@ -53,13 +53,13 @@ def read_in_thread(reading: Reading, prefetch: int, *, is_pinned: bool) -> Gener
         return _pin(batch) if batch is not None and is_pinned else batch
 
     with ThreadPoolExecutor(1, "loader") as pool:
-        pending: deque[Future[Batch | None]] = deque(pool.submit(read) for _ in range(prefetch))
+        pending_batches: deque[Future[Batch | None]] = deque(pool.submit(read) for _ in range(prefetch))
         try:
-            while (batch := pending.popleft().result()) is not None:
-                pending.append(pool.submit(read))
+            while (batch := pending_batches.popleft().result()) is not None:
+                pending_batches.append(pool.submit(read))
                 yield batch
         finally:
-            for future in pending:
+            for future in pending_batches:
                 future.cancel()
 
 

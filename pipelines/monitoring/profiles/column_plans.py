@@ -66,10 +66,17 @@ class ColumnPlan:
         """Build the counts of this column for `rows` rows, none of which has a value in it."""
         lengths = {"joint": self.bins, "error": 2, "loss": 4, "class": self.bins - CLASS_COUNTS + CLASS_SUMS}
         sums = (0.0,) * lengths.get(self.kind, 0)
-        missing, absent = (0, rows) if self.mismatch else (rows, 0)
+        missing_count, absent_count = (0, rows) if self.mismatch else (rows, 0)
         other_types = (self.mismatch,) if self.mismatch else ()
         return Column(
-            self.name, self.kind, (0,) * self.bins, missing, absent, other_types, center=self.center, sums=sums
+            self.name,
+            self.kind,
+            (0,) * self.bins,
+            missing_count,
+            absent_count,
+            other_types,
+            center=self.center,
+            sums=sums,
         )
 
 

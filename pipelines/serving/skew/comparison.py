@@ -56,7 +56,7 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: 
         request_rows: rows of requests, as `pipelines.serving.skew.request_rows` returns them.
         scorer: scores rows of features by the version that scored the requests.
     """
-    expected = _read_expected(lake, dataset, partition, scorer)
+    expected_values = _read_expected(lake, dataset, partition, scorer)
     columns = [*dataset.features, SCORE]
     differences = ", ".join(
         f"count(*) FILTER (request.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
@@ -64,7 +64,7 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: 
     )
     condition = " AND ".join(f"request.{name} = expected.{name}" for name in map(_quote_key_column, dataset.key))
     with connect() as connection:
-        connection.register("request", request_rows).register("expected", expected)
+        connection.register("request", request_rows).register("expected", expected_values)
         query = f"SELECT count(*), {differences} FROM request JOIN expected ON {condition}"  # noqa: S608
         counts = connection.sql(query).fetchall()[0]
     return Skew(counts[0], request_rows.num_rows - counts[0], dict(zip(columns, counts[1:], strict=True)))
@@ -87,8 +87,8 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     if not large_shares:
         return Verdict("ok", "")
     names = ", ".join(f"{name} ({share:.2%})" for share, name in large_shares[:MAX_NAMES])
-    more = f" and {len(large_shares) - MAX_NAMES} more" if len(large_shares) > MAX_NAMES else ""
-    return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{more}")
+    rest_text = f" and {len(large_shares) - MAX_NAMES} more" if len(large_shares) > MAX_NAMES else ""
+    return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{rest_text}")
 
 
 def _read_expected(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:

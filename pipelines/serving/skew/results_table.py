@@ -77,7 +77,13 @@ def write_skew(
     """
     hours = {HOUR_COLUMN: partition.hour} if isinstance(partition, Hour) else {}
     partition_values = {DATE_COLUMN: get_date(partition), **hours}
-    common_values = {**partition_values, **origin._asdict(), "rows": skew.rows, "unmatched": skew.unmatched, "max_share": max_share}
+    common_values = {
+        **partition_values,
+        **origin._asdict(),
+        "rows": skew.rows,
+        "unmatched": skew.unmatched,
+        "max_share": max_share,
+    }
     common_values |= verdict._asdict()
     rows = [
         {
@@ -91,7 +97,9 @@ def write_skew(
     schema = pa.schema([(DATE_COLUMN, pa.date32()), *((name, pa.int32()) for name in hours), *FIELDS])
     table = pa.Table.from_pylist(rows, schema=schema)
     origin_values = origin._asdict()
-    return lake.write_partition(name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part=origin_values).changed
+    return lake.write_partition(
+        name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part=origin_values
+    ).changed
 
 
 def name_row(name: str) -> str:

@@ -14,7 +14,11 @@ from pipelines.validation.suites.results import ExpectationResult
 COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9
 """Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
-SUM_EXPECTATIONS = ("expect_column_mean_to_be_between", "expect_column_stdev_to_be_between", "expect_column_sum_to_be_between")
+SUM_EXPECTATIONS = (
+    "expect_column_mean_to_be_between",
+    "expect_column_stdev_to_be_between",
+    "expect_column_sum_to_be_between",
+)
 """Expectations whose observed value comes from a sum. Large values may cancel, but their rounding errors stay."""
 
 MAX_SQUARABLE = 1e150
@@ -39,7 +43,11 @@ class Difference:
 
     def to_json_values(self) -> dict[str, Any]:
         """Return both complete answers as JSON values."""
-        return {"what": self.aspect, "duckdb": self.duckdb_result.to_json_values(), "gx": self.gx_result.to_json_values()}
+        return {
+            "what": self.aspect,
+            "duckdb": self.duckdb_result.to_json_values(),
+            "gx": self.gx_result.to_json_values(),
+        }
 
 
 def compare_results(pairs: Sequence[tuple[ExpectationResult, ExpectationResult]], rows: Rows) -> list[Difference]:
@@ -76,9 +84,9 @@ def _find_difference(duckdb_result: ExpectationResult, gx_result: ExpectationRes
 def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
     """Compute the largest absolute difference between two observed values that rounding explains.
 
-    The result is 0 if the observed value is not a sum, or if the column has an infinite value or no values. The result is
-    infinite if the squares of the values exceed the range of a float: then the standard deviation of Great Expectations
-    is infinite.
+    The result is 0 if the observed value is not a sum, or if the column has an infinite value or no values. The result
+    is infinite if the squares of the values exceed the range of a float: then the standard deviation of Great
+    Expectations is infinite.
     """
     expectation = result.expectation
     if expectation.type not in SUM_EXPECTATIONS or result.error:

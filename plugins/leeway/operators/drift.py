@@ -112,8 +112,8 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             return self._decide(context, result)
         remaining_s = since + self.timeout - time.time()
         if remaining_s <= 0:
-            missing = ", ".join(result["missing"])
-            problem = f"no profile of {missing} by version {result['version']} after {self.timeout:.0f} s"
+            missing_days = ", ".join(result["missing"])
+            problem = f"no profile of {missing_days} by version {result['version']} after {self.timeout:.0f} s"
             raise AirflowSensorTimeout(f"{problem}: check that these days were scored.")
         delay = timedelta(seconds=min(self.poke_interval, remaining_s))
         self.log.info("%s: checking again in %s", result["reasons"][0], delay)

@@ -58,17 +58,17 @@ def pack(lengths: Sequence[int], capacity: int) -> list[list[int]]:
         place = bisect_left(free_counts, lengths[index])
         if place == len(free_counts):
             sequences.append([index])
-            number, free = len(sequences) - 1, capacity
+            number, free_tokens = len(sequences) - 1, capacity
         else:
-            free = free_counts[place]
-            number = open_sequences[free].pop()
+            free_tokens = free_counts[place]
+            number = open_sequences[free_tokens].pop()
             sequences[number].append(index)
-            if not open_sequences[free]:
-                del open_sequences[free], free_counts[place]
-        free -= lengths[index]
-        if free not in open_sequences:
-            insort(free_counts, free)
-        open_sequences.setdefault(free, []).append(number)
+            if not open_sequences[free_tokens]:
+                del open_sequences[free_tokens], free_counts[place]
+        free_tokens -= lengths[index]
+        if free_tokens not in open_sequences:
+            insort(free_counts, free_tokens)
+        open_sequences.setdefault(free_tokens, []).append(number)
     return sequences
 
 
@@ -127,8 +127,8 @@ class Schedule:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         order = torch.randperm(self.sequence_count, generator=generator)
         first = number * self.batch_size
-        chosen: list[int] = order[first : first + self.batch_size].tolist()
-        return chosen
+        chosen_sequences: list[int] = order[first : first + self.batch_size].tolist()
+        return chosen_sequences
 
 
 def divide(chosen: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:

@@ -72,10 +72,10 @@ class Utf8Stream:
         return head
 
     def _read_piece(self, size: int) -> bytes:
-        while raw := bytes(self._stream.read(size)):
-            self._check_not_utf16(raw)
-            text = raw if self._passes_through else self._decode(raw)
-            self._position += len(raw)
+        while raw_bytes := bytes(self._stream.read(size)):
+            self._check_not_utf16(raw_bytes)
+            text = raw_bytes if self._passes_through else self._decode(raw_bytes)
+            self._position += len(raw_bytes)
             if text:
                 return text
         return b"" if self._passes_through else self._decode(b"", final=True)

@@ -62,8 +62,8 @@ class StartWait(AwsWait):
     @property
     def start(self) -> Start:
         """The run, as the decision needs it."""
-        latest = dt.datetime.fromisoformat(self.latest_start)
-        return Start(latest, self.duration_s, self.criterion, self.quantile)
+        latest_start = dt.datetime.fromisoformat(self.latest_start)
+        return Start(latest_start, self.duration_s, self.criterion, self.quantile)
 
     @property
     def ec2_type(self) -> str:

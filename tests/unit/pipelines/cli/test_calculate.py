@@ -146,7 +146,7 @@ def test_endpoint(calculate: Calculate) -> None:
     figures = calculate(*ENDPOINT, "--fixed-s", "0.08", *price)
     assert (figures["busy workers"], figures["instances"], figures["largest batch"]) == (2, 3, 8)
     assert figures["real-time, a month"] == pytest.approx(503.7)
-    assert figures["real-time is not dearer than serverless from"] == pytest.approx(125.9e6, rel=0.001)
+    assert figures["real-time costs no more than serverless from"] == pytest.approx(125.9e6, rel=0.001)
     assert "The cheapest is serverless." in run(*ENDPOINT, *price).stdout
 
 
