@@ -118,7 +118,7 @@ class Result(_Message):
 
 
 class Changes(_Message):
-    """How the new rows of a partition differ from the rows that it had before."""
+    """The numbers of rows that a write added to a partition, removed from it, or changed."""
 
     added: int = 0
     """Rows whose key is new."""
@@ -133,7 +133,7 @@ class Changes(_Message):
 
 
 class Report(_Message):
-    """Why a step failed; written to `--out` instead of a Result."""
+    """The error of a step that failed; written to `--out` instead of a Result."""
 
     schema_version: int = SCHEMA_VERSION
     error: str

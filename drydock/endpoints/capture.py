@@ -29,7 +29,7 @@ JSON_TYPES, CSV_TYPES = ("application/json",), ("text/csv",)
 
 
 class Target(NamedTuple):
-    """Where captured lines are written: the URI and the variant that decide the folder, and the account."""
+    """The target of captured lines: the URI and the variant, which decide the folder, and the account."""
 
     owner: Owner
     uri: str

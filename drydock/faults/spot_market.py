@@ -48,7 +48,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SpotPolicy:
-    """How the market behaves if no command or request changes it.
+    """The behavior of the market if no command or request changes it.
 
     The attributes are the keys of the table [spot] in drydock's configuration file. `interruptions` is called
     `interrupt` there.

@@ -21,7 +21,7 @@ Use = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
 """idle: only listed. exempt: idle, but its tag leeway:keep says that it stays. unknown: its use is not known, so it is
-never stopped. used_again: it was used between the look and the stop. gone: somebody else stopped it meanwhile."""
+never stopped. used_again: it was used between the check and the stop. gone: somebody else stopped it meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _report(kind: Kind, resource: Resource, outcome: Outcome, idle: dt.timedelta
         "exempt": f"nobody used it for {_format(idle)}; it stays, because it has the tag {KEEP_TAG}",
         "unknown": "CloudWatch or SageMaker does not say whether somebody uses it; it is not stopped",
         "stopped": f"nobody used it for {_format(idle)}; stopped",
-        "used_again": "it was used between the look and the stop; it is not stopped",
+        "used_again": "it was used between the check and the stop; it is not stopped",
         "gone": "somebody else stopped it meanwhile",
     }
     log.info("%s (%s, %s): %s", finding.label, types, cost, texts[outcome])

@@ -61,7 +61,7 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         files = {
             **rendering.render_model(values),
             f"expectations/{request.name}.json": suite,
-            updating.RECORD.format(name=request.name): updating.write_record(values, project_values),
+            updating.RECORD.format(name=request.name): updating.format_record(values, project_values),
             # params.yaml comes last, because a folder with this file counts as a project.
             **(rendering.render_project(project_values) if project_values else {}),
         }

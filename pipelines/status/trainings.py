@@ -21,7 +21,7 @@ NO_FORECAST = "section budget of the parameters lacks region, instance_types or 
 
 @dataclass(frozen=True)
 class TrainingOutlook:
-    """What would happen if drift requested a training now."""
+    """The training that drift would request now: its as_of, the answers of the guards, and its highest cost."""
 
     as_of: dt.date | None
     """As_of of the training: the day after the newest published one; None without data."""

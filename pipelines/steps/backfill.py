@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class BackfillSpec(Spec):
-    """Which partitions to publish."""
+    """The partitions to publish."""
 
     dataset: str
     """Dataset whose partitions are published."""
@@ -46,7 +46,7 @@ class BackfillSpec(Spec):
 
 
 class BackfillResult(Result):
-    """What was published."""
+    """The numbers of published, changed and skipped partitions."""
 
     published: int
     """Partitions that this run ingested and published."""

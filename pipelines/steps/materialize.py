@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MaterializeSpec(Spec):
-    """Which values to write."""
+    """The lookups and the partition whose values are written."""
 
     dataset: str
     """Dataset with the lookups."""

@@ -105,7 +105,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     if event is None:
         return _make_result(spec, spec.version, changed=False, reason="it was champion already")
     cause = "forced" if event.evidence["forced"] else "it passed"
-    reason = f"{cause}, after {event.from_version or 'none'}"
+    reason = f"{cause}; it replaces {_name_champion(event.from_version)}"
     return _make_result(spec, event.from_version, changed=True, reason=reason)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReproduceSpec(Spec):
-    """Which version to rebuild."""
+    """The version to rebuild."""
 
     argument: ClassVar[str] = "model_version"
 

@@ -31,7 +31,7 @@ RANKS: tuple[Outcome, ...] = ("skew", "ok", "undecided")
 
 
 class SkewSpec(Spec):
-    """Which requests to compare, and how many rows may differ."""
+    """The requests to compare, and the share of rows that may differ."""
 
     needs: ClassVar[Mapping[str, str]] = {"version": "rows"}
     replaces: ClassVar[Mapping[str, str]] = {"rows": "requests"}

@@ -9,7 +9,7 @@ from pipelines.idle.names import KindName
 
 
 class StopIdleSpec(Spec):
-    """When an endpoint is idle, and whether to delete it."""
+    """The time after which an endpoint is idle, and whether to delete it."""
 
     hours: int = Field(default=24, ge=1, le=1_440)
     """Hours without a request after which an endpoint is idle. A deployment counts as a request."""

@@ -1,4 +1,4 @@
-"""Delete an endpoint that Leeway made, with its configurations, models and alarms. Idempotent."""
+"""Delete an endpoint that Leeway created, with its configurations, models and alarms. Idempotent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UndeploySpec(Spec):
 
 
 class UndeployResult(Result):
-    """What was deleted."""
+    """The endpoint, and whether it was deleted."""
 
     model_name: str
     """Registered model."""

@@ -18,7 +18,7 @@ grid: each point of a grid once; hyperband: as bayesian, and Hyperband stops poo
 
 
 class PlanSpec(Spec):
-    """What to search, how, and what it may cost."""
+    """The space of a search, its strategy and its limits."""
 
     needs: ClassVar[Mapping[str, str]] = {"instance_type": "budget_usd", "region": "budget_usd"}
 

@@ -28,7 +28,7 @@ IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", 
 
 @dataclass(frozen=True)
 class Request:
-    """What a tuning runs."""
+    """The script, the data and the plan of a tuning."""
 
     name: str
     """Name from the digest of the features, the code and the plan: equal requests continue the same tuning."""

@@ -108,7 +108,7 @@ def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params:
 
 
 def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
-    """Return training job to its run, of the trials that have one."""
+    """Map the training job of each trial that has a run to this run."""
     from pipelines.system.mlflow_server import JOB_TAG
 
     experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]

@@ -32,7 +32,7 @@ INTERFACE = "lo"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launcher needs to know about the job and the host on which it starts.
+    """The facts about a job and its hosts that a launcher needs.
 
     Attributes:
         hosts: Names of all hosts, algo-1 first.

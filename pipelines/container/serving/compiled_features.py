@@ -65,7 +65,7 @@ class CompiledLookup:
 
 @dataclass(frozen=True)
 class CompiledFeatures:
-    """How raw rows become features, independent of the dataset's code."""
+    """The queries that compute features from raw rows, independent of the dataset's code."""
 
     row_schema: pa.Schema
     """All columns of the published rows."""

@@ -17,7 +17,7 @@ MAX_VALUE_CHARS = 50
 
 
 class Kind(NamedTuple):
-    """What a column accepts."""
+    """A kind of values that a column accepts."""
 
     name: str
     """Name in error messages."""

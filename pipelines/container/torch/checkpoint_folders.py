@@ -38,7 +38,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Marker:
-    """What a complete checkpoint consists of.
+    """The list of the parts of a complete checkpoint.
 
     Attributes:
         step: number of steps that the training has made.

@@ -19,7 +19,7 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Division:
-    """How the rest of an epoch is divided.
+    """The division of the rest of an epoch among readers.
 
     All processes have the same number of steps. Their shares differ by at most one sample. The batches of a process
     come from its workers in turn.

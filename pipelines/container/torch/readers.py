@@ -20,7 +20,7 @@ from pipelines.errors import DataError, TryAgainError
 
 @dataclass(frozen=True)
 class Reading:
-    """What a process reads of an epoch.
+    """The part of an epoch that a process reads.
 
     Attributes:
         source: the channel.
@@ -105,7 +105,7 @@ class _Failure:
 
 
 class _ReadingDataset(IterableDataset[Any]):
-    """What a process reads, for torch's workers: torch takes a batch of each of them in turn."""
+    """The part that a process reads, for torch's workers: torch takes a batch of each worker in turn."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading

@@ -93,7 +93,7 @@ class Serving(Section):
 
 
 class Policy(Section):
-    """What a candidate must prove."""
+    """The conditions that a candidate must meet."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """Largest allowed probability that a check passes wrongly. A bound is compared with a one-sided confidence limit at

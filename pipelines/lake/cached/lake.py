@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Result:
-    """What a read returned or raised."""
+    """The value that a read returned, or the error that it raised."""
 
     table: str
     value: Any = None

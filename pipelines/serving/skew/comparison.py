@@ -21,7 +21,7 @@ MAX_NAMES = 10
 
 
 class Skew(NamedTuple):
-    """How rows of requests differ from those of the lake."""
+    """The differences between rows of requests and those of the lake."""
 
     rows: int
     """Rows of requests that the lake has."""

@@ -30,7 +30,7 @@ DEFAULT_METRIC = "loss"
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What became of one trial."""
+    """The result of one trial."""
 
     number: int
     state: str

@@ -28,7 +28,7 @@ from pipelines.tuning.trials.process import LOG_FILE, TrialProcess, start_trial
 from pipelines.tuning.trials.progress import describe_progress, raise_no_objective
 
 POLL_S = 0.05
-"""Seconds between two looks at the logs of the trials."""
+"""Seconds between two reads of the logs of the trials."""
 MAX_STARTS = 3
 """Largest number of starts of a trial that is ended by signals of others."""
 MAX_FAILURES = 3

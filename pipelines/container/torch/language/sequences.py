@@ -97,7 +97,7 @@ def build_batch(sequences: Sequence[Sequence[Document]], length: int, padding: i
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which sequences each step computes. It depends on no number of processes.
+    """The sequences of each step. They do not depend on the number of processes.
 
     Attributes:
         sequence_count: number of sequences.
