@@ -3,5 +3,5 @@
 from typing import Literal, get_args
 
 KindName = Literal["notebook", "app", "endpoint", "processing"]
-"""notebook: notebook instances. app: Studio apps. endpoint: endpoints that Leeway created. processing: processing jobs."""
+"""notebook: notebook instances. app: Studio apps. endpoint: endpoints of Leeway. processing: processing jobs."""
 KINDS: tuple[KindName, ...] = get_args(KindName)

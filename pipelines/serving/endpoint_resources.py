@@ -1,4 +1,4 @@
-"""Find and delete what Leeway created for a SageMaker endpoint: configurations, models, alarms, and the endpoint itself.
+"""Find and delete what Leeway created for a SageMaker endpoint: configurations, models, alarms, and the endpoint.
 
 Everything that Leeway makes has the tag `leeway:endpoint`; nothing else is deleted. Uses only the standard library,
 because Airflow's operators import it. Clients are those of boto3.
