@@ -137,10 +137,10 @@ def _run_backfill(
     start_s = time.monotonic()
     printed_counts: set[int] = set()
 
-    def print_progress(done_count: int, total: int, running: str) -> None:
+    def print_progress(done_count: int, total: int, phase: str) -> None:
         if done_count not in printed_counts:
             printed_counts.add(done_count)
-            print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {running}", flush=True)
+            print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {phase}", flush=True)
 
     try:
         Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(print_progress)

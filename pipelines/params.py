@@ -77,9 +77,9 @@ def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
         raise SpecError(message, f"Move it to {', '.join(map(get_model_file, names))}.")
 
 
-def merge(sections: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]) -> Sections:
+def merge(sections: Mapping[str, Mapping[str, Any]], other_sections: Mapping[str, Mapping[str, Any]]) -> Sections:
     """Return the sections with the keys of `others` added. If both have a key, the value of `others` is used."""
-    return {name: {**sections.get(name, {}), **others.get(name, {})} for name in {**sections, **others}}
+    return {name: {**sections.get(name, {}), **other_sections.get(name, {})} for name in {**sections, **other_sections}}
 
 
 def load_section(folder: Path, step: str, model: str = "") -> dict[str, Any]:

@@ -181,11 +181,11 @@ def _draw_categories(random: np.random.Generator, shifts: Array, rows: Array) ->
     return random.multinomial(rows, special.softmax(CATEGORY_LOGITS + shifts[..., np.newaxis] * directions, axis=-1))
 
 
-def _build_outcome_columns(joint: Array) -> Iterator[Column]:
+def _build_outcome_columns(joint_counts: Array) -> Iterator[Column]:
     """Build the columns of the score, of the label, and of both. No score is outside [0, 1]."""
-    counts_by_score = tuple(map(int, joint.sum(axis=1)))
+    counts_by_score = tuple(map(int, joint_counts.sum(axis=1)))
     yield Column("score", "score", (0, *counts_by_score, 0))
-    yield Column(REFERENCE.label, "label", tuple(map(int, joint.sum(axis=0))))
-    counts_by_label = [(0, *map(int, joint[:, label]), 0) for label in (0, 1)]
+    yield Column(REFERENCE.label, "label", tuple(map(int, joint_counts.sum(axis=0))))
+    counts_by_label = [(0, *map(int, joint_counts[:, label]), 0) for label in (0, 1)]
     sums = np.array([[0, *BIN_SCORES, 0]] * 2) * np.array(counts_by_label)
     yield Column(JOINT, "joint", (*counts_by_label[0], *counts_by_label[1]), sums=tuple(map(float, sums.ravel())))

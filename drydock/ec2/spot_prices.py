@@ -65,9 +65,9 @@ class SpotPrices:
         """Yield the prices from `begin` to `end`, and each zone's last price before, which is valid at `begin`."""
         rows = self._store.query(_READ, (region, instance_type, end.timestamp()))
         first_s = begin.timestamp()
-        last_before = {zone: at for zone, at, _ in rows if at <= first_s}
+        last_times = {zone: at for zone, at, _ in rows if at <= first_s}
         for zone, at, usd_h in rows:
-            if at > first_s or last_before[zone] == at:
+            if at > first_s or last_times[zone] == at:
                 yield SpotPrice(instance_type, zone, datetime.fromtimestamp(at, UTC), usd_h)
 
     def delete_all(self) -> None:
@@ -76,11 +76,11 @@ class SpotPrices:
             db.execute("DELETE FROM spot_prices")
 
 
-def _check_price(at: object, usd_h: object) -> tuple[float, float]:
+def _check_price(begin: object, usd_h: object) -> tuple[float, float]:
     try:
-        moment = datetime.fromisoformat(str(at))
+        moment = datetime.fromisoformat(str(begin))
     except ValueError:
-        raise InvalidPrice(f"a time must have the form 2026-01-31T12:00:00+00:00, not {str(at)[:60]!r}") from None
+        raise InvalidPrice(f"a time must have the form 2026-01-31T12:00:00+00:00, not {str(begin)[:60]!r}") from None
     if isinstance(usd_h, bool) or not isinstance(usd_h, int | float) or not 0 < usd_h < math.inf:
         raise InvalidPrice(f"a price must be a number of US dollars above 0, not {str(usd_h)[:60]!r}")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), float(usd_h)

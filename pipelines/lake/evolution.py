@@ -139,8 +139,8 @@ def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
 def _plan_properties(
     properties: Mapping[str, str],
     partition: Partition,
-    added: Mapping[str, pa.DataType],
-    widened: Mapping[str, object],
+    added_types: Mapping[str, pa.DataType],
+    widened_types: Mapping[str, object],
     columns: Mapping[str, pa.DataType],
 ) -> dict[str, str]:
     """Return the table properties to set.
@@ -148,8 +148,8 @@ def _plan_properties(
     The partition becomes the first one of each added or widened column. If the partition has a column whose recorded
     first partition is later, it becomes the first one of that column, too.
     """
-    changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added}
-    changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened}
+    changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added_types}
+    changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened_types}
     earlier_partitions = {
         name: partition.isoformat()
         for name, first_partition in properties.items()

@@ -79,15 +79,17 @@ def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
         yield CapturedRawRows(load, connection)
 
 
-def _build_columns(compiled: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
+def _build_columns(compiled_features: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
     """Return the looked-up features in the endpoint's answer, one column each.
 
     Raises:
         ValueError: the answer does not have one value for each row.
         TypeError: a value in the answer does not have the type of its feature.
     """
-    names = {name for lookup in compiled.lookups for name in lookup.features}
-    columns = {name: build_array(compiled.features[name], request.looked_up.get(name, ())) for name in sorted(names)}
+    names = {name for lookup in compiled_features.lookups for name in lookup.features}
+    columns = {
+        name: build_array(compiled_features.features[name], request.looked_up.get(name, ())) for name in sorted(names)
+    }
     if any(len(column) != len(request.rows.rows) for column in columns.values()):
         raise ValueError("the answer has no looked-up values")
     return columns

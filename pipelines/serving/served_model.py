@@ -169,24 +169,24 @@ def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> Compiled
     return compiled_features
 
 
-def _require_features(compiled: CompiledFeatures, label: str, names: Iterable[str]) -> None:
-    if missing_names := sorted(set(names) - set(compiled.features)):
+def _require_features(compiled_features: CompiledFeatures, label: str, names: Iterable[str]) -> None:
+    if missing_names := sorted(set(names) - set(compiled_features.features)):
         message = f"{label} needs features that its dataset does not have: {', '.join(missing_names)}."
         raise DataError(message, "Serve it with the code that trained it.")
 
 
-def _open_lookups(compiled: CompiledFeatures, label: str, *, has_lookups: bool | None) -> LookupReader | None:
-    if has_lookups is False or (has_lookups is None and not (compiled.lookups and is_configured())):
+def _open_lookups(compiled_features: CompiledFeatures, label: str, *, has_lookups: bool | None) -> LookupReader | None:
+    if has_lookups is False or (has_lookups is None and not (compiled_features.lookups and is_configured())):
         return None
-    if not compiled.lookups:
+    if not compiled_features.lookups:
         raise SpecError(f"{label} was registered without lookups.", "Declare them: docs/how-to/serving.md.")
     require_configuration()
     store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=LOOKUP_THREADS)
-    return LookupReader(compiled.lookups, compiled.features, store)
+    return LookupReader(compiled_features.lookups, compiled_features.features, store)
 
 
 def _open_row_features(
-    compiled: CompiledFeatures,
+    compiled_features: CompiledFeatures,
     connection: duckdb.DuckDBPyConnection,
     lookups: LookupReader | None,
     label: str,
@@ -194,6 +194,6 @@ def _open_row_features(
     has_keys: bool,
 ) -> RowFeatures:
     try:
-        return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
+        return RowFeatures(compiled_features, connection, lookups, has_keys=has_keys)
     except duckdb.Error as error:  # the version was registered with another version of DuckDB
         raise DataError(f"{label}: DuckDB cannot run its compiled features: {error}.") from None

@@ -217,10 +217,15 @@ def _explain_incomplete_window(
     return _build_undecided_result(spec, version, reason, [])
 
 
-def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing: list[dt.date]) -> DriftResult:
+def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing_days: list[dt.date]) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    fields: dict[str, Any] = {"outcome": "undecided", "reasons": [reason], "drifted_columns": [], "missing": missing}
+    fields: dict[str, Any] = {
+        "outcome": "undecided",
+        "reasons": [reason],
+        "drifted_columns": [],
+        "missing": missing_days,
+    }
     return DriftResult(table=results_table.TABLE, version=version, **_build_common_fields(spec), **fields)
 
 

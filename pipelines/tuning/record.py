@@ -62,12 +62,12 @@ class TuningRecord(Parameters):
         return "; ".join(lines)
 
 
-def _is_equal(value: object, expected: object) -> bool:
+def _is_equal(value: object, expected_value: object) -> bool:
     """Return whether two values are equal; 5, 5.0 and the text "5" are, because the script gets text."""
     try:
-        return float(str(value)) == float(str(expected))
+        return float(str(value)) == float(str(expected_value))
     except ValueError:
-        return str(value) == str(expected)
+        return str(value) == str(expected_value)
 
 
 def read_record(folder: Path) -> TuningRecord | None:

@@ -78,18 +78,18 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
     return Request(name, script, channels, plan, fixed_values, num_round)
 
 
-def _check_values(plan: PlanSpec, fixed: Mapping[str, Any]) -> int:
+def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
     """Check that the default training script accepts the bounds and the values; return its largest number of rounds.
 
     Raises:
         SpecError: the script refuses a name or a value. A retry cannot help.
     """
-    num_round = _parse(fixed, "train.hyperparameters").num_round
+    num_round = _parse(fixed_values, "train.hyperparameters").num_round
     for name, item in plan.space.items():
         values = [item.low, item.high] if isinstance(item, Range) else item
         for value in values:
             whole_value = int(value) if isinstance(item, Range) and item.type == "int" else value
-            num_round = max(num_round, _parse({**fixed, name: whole_value}, f"space.{name}").num_round)
+            num_round = max(num_round, _parse({**fixed_values, name: whole_value}, f"space.{name}").num_round)
     return int(num_round)
 
 

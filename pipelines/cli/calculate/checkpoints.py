@@ -95,8 +95,8 @@ def _add_overhead(
     return overhead
 
 
-def _compare(name: str, overhead: float, best: float) -> str:
-    difference = 100 * (overhead - best)
+def _compare(name: str, overhead: float, best_overhead: float) -> str:
+    difference = 100 * (overhead - best_overhead)
     if difference < 0.05:
         return f"Saving every {name} costs no more than at Daly's interval, within 0.05 % of the work."
     return f"Saving every {name} costs {format_number(difference)} % of the work more than at Daly's interval."

@@ -181,14 +181,14 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
     return training
 
 
-def _choose_save_s(report: Report, request: TimeRequest, trained: float) -> float:
+def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: float) -> float:
     """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
     if request.interval_s is not None:
         require_positive("interval_s", request.interval_s)
     if request.write_gb_s is None:
         require_positive("save_s", request.save_s)
         return request.save_s
-    checkpoint_bytes = compute_checkpoint_bytes(trained)
+    checkpoint_bytes = compute_checkpoint_bytes(trained_parameters)
     save_s = estimate_save_s(checkpoint_bytes, request.write_gb_s)
     report.add("checkpoint", checkpoint_bytes / 1e9, "GB", "checkpoint")
     report.add("save", save_s, "s", "save")

@@ -145,8 +145,8 @@ def _to_decimal(value: Any, kind: pa.DataType) -> Any:
     return pa.scalar(Decimal(str(value)), kind).as_py()
 
 
-def _check_type(value: Any, expected: type) -> Any:
-    if not isinstance(value, expected):
+def _check_type(value: Any, expected_type: type) -> Any:
+    if not isinstance(value, expected_type):
         raise ValueError("another type")
     return value
 

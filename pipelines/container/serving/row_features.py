@@ -203,14 +203,14 @@ class RowFeatures:
 
 
 def open_row_features(
-    compiled: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
+    compiled_features: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
 ) -> RowFeatures:
     """Open the features of rows with all lookups, as an endpoint has them. The store is connected at its first use."""
     lookups = None
-    if compiled.lookups:
+    if compiled_features.lookups:
         store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=1)
-        lookups = LookupReader(compiled.lookups, compiled.features, store)
-    return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
+        lookups = LookupReader(compiled_features.lookups, compiled_features.features, store)
+    return RowFeatures(compiled_features, connection, lookups, has_keys=has_keys)
 
 
 def _list_names(names: Collection[str]) -> str:

@@ -27,20 +27,20 @@ class Reading:
         order: order of the epoch.
         division: what each process and each of its workers reads.
         rank: number of this process.
-        done: number of steps that are done.
+        finished_steps: number of steps of the epoch that the training has made already.
     """
 
     source: Source
     order: EpochOrder
     division: Division
     rank: int
-    done: int
+    finished_steps: int
 
     def iterate(self, number: int) -> Iterator[Batch]:
         """Yield each batch of a worker. The worker 0 makes the next batch, the worker 1 the one after it."""
-        worker = (self.done + number) % self.division.workers
-        spans = self.division.get_spans(self.rank, worker, self.done)
-        sizes = self.division.iterate_batch_sizes(self.rank, worker, self.done)
+        worker = (self.finished_steps + number) % self.division.workers
+        spans = self.division.get_spans(self.rank, worker, self.finished_steps)
+        sizes = self.division.iterate_batch_sizes(self.rank, worker, self.finished_steps)
         return iterate_batches(self.source, self.order, spans, sizes)
 
 

@@ -100,8 +100,8 @@ def plan_columns(reference: Reference, schema: pa.Schema) -> list[ColumnPlan]:
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = ColumnPlan("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable
-    joint = ColumnPlan("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
-    return [*features, score, label, joint, *_plan_class_columns(reference, schema)]
+    joint_plan = ColumnPlan("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
+    return [*features, score, label, joint_plan, *_plan_class_columns(reference, schema)]
 
 
 def _plan_number_columns(reference: Reference, schema: pa.Schema) -> Iterator[ColumnPlan]:
@@ -133,12 +133,16 @@ def _plan_column(kind: Kind, column: Number | Category, bins: int, schema: pa.Sc
     return ColumnPlan(kind, column.name, bins, center, mismatch, _is_readable(column.name, mismatch, schema))
 
 
-def _find_mismatch(name: str, expected: Family, schema: pa.Schema) -> str:
+def _find_mismatch(name: str, expected_family: Family, schema: pa.Schema) -> str:
     """Return what the file has in place of a column of the expected family; empty if it has the column."""
     if name not in schema.names:
         return NOTHING
     data_type = schema.field(name).type
-    return "" if get_family(data_type) in COMPATIBLE_FAMILIES[expected] and is_countable(data_type) else str(data_type)
+    return (
+        ""
+        if get_family(data_type) in COMPATIBLE_FAMILIES[expected_family] and is_countable(data_type)
+        else str(data_type)
+    )
 
 
 def _is_readable(name: str, mismatch: str, schema: pa.Schema) -> bool:

@@ -231,10 +231,10 @@ def _count_categories(
 def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
     """Count the label, and the pairs of score bin and label, if the file has these columns."""
     plan_by_kind = {plan.kind: plan for plan in readable_plans}
-    label, joint = plan_by_kind.get("label"), plan_by_kind.get("joint")
+    label, joint_plan = plan_by_kind.get("label"), plan_by_kind.get("joint")
     if label is None:
         return
-    score = plan_by_kind["score"].name if joint else ""
+    score = plan_by_kind["score"].name if joint_plan else ""
     cells_by_day: dict[Day, list[dict[str, Any]]] = {}
     for cell in _list_rows(
         execute(partial(queries.count_scores_by_label, score=score, label=label.name, day_column=day_column))
@@ -244,8 +244,8 @@ def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
         rows = sum(cell["row_count"] for cell in cells)
         counts = tuple(sum(cell["row_count"] for cell in cells if cell["label"] is value) for value in (False, True))
         yield day, label, replace(label.build_empty_column(0), counts=counts, missing=rows - sum(counts))
-        if joint:
-            yield day, joint, _build_joint_column(joint, cells, rows)
+        if joint_plan:
+            yield day, joint_plan, _build_joint_column(joint_plan, cells, rows)
 
 
 def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
@@ -275,13 +275,13 @@ def _estimate_without_labels(
         yield from count_classes(reference, paths, class_plans, day_column)
 
 
-def _build_joint_column(joint: ColumnPlan, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
+def _build_joint_column(joint_plan: ColumnPlan, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
     counts, sums = [0] * (2 * SCORE_BINS), [0.0] * (2 * SCORE_BINS)
     for cell in cells:
         if cell["label"] is not None and cell["bin"] is not None:
             position = SCORE_BINS * cell["label"] + cell["bin"]
             counts[position], sums[position] = cell["row_count"], cell["total"] or 0.0
-    return replace(joint.build_empty_column(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
+    return replace(joint_plan.build_empty_column(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
 
 
 def _list_rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

@@ -164,10 +164,10 @@ def check_separation(compute_logits: Callable[[Batch], torch.Tensor], vocabulary
         DataError: the model does not keep them apart. A retry cannot help.
     """
     generator = torch.Generator().manual_seed(0)
-    first, other, second = torch.randint(vocabulary, (3, 8), generator=generator, dtype=torch.int32)
+    first, other_tokens, second = torch.randint(vocabulary, (3, 8), generator=generator, dtype=torch.int32)
     outputs = []
     with torch.no_grad():
-        for tokens in (first, other):
+        for tokens in (first, other_tokens):
             batch = build_batch([[Document(tokens), Document(second)]], 16, 0).to(device)
             outputs.append(compute_logits(batch)[0, 8:].float())
     difference = float((outputs[0] - outputs[1]).abs().max())

@@ -165,7 +165,9 @@ class TuningAttempts(Attempts):
             "run_id": tuning["run_id"],
         }
 
-    def _record(self, job: Job, trials: Sequence[Trial], best: Trial, costs_usd: Mapping[str, float]) -> dict[str, Any]:
+    def _record(
+        self, job: Job, trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
+    ) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
         logs, space = self.wait_template.connection.create_hook(AwsLogsHook).conn, self.template.plan.space
         rounds = read_rounds(logs, trials, self.template.metric_regex, self.log)
@@ -176,7 +178,7 @@ class TuningAttempts(Attempts):
                 trial.build_record(space, costs_usd.get(trial.name, 0.0), rounds.get(trial.name, {}))
                 for trial in trials
             ],
-            "best": best.name,
-            **read_folds(self.s3.get_conn(), best, self.log),
+            "best": winner.name,
+            **read_folds(self.s3.get_conn(), winner, self.log),
         }
         return self.costs.step_hook.run("record_tuning", spec)
