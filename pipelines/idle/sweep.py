@@ -80,7 +80,7 @@ def sweep(
 
 
 def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> Use:
-    """Return whether a resource was used, or changed, within the time `idle` until now."""
+    """Return whether a resource was used, or changed, within the time `idle_time` until now."""
     begin = now - idle_time
     if resource.changed_at >= begin:
         return "used"

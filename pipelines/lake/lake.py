@@ -271,7 +271,7 @@ class Lake:
         key: Sequence[str],
         ignored_columns: Sequence[str],
     ) -> Commit:
-        """Replace the rows that `where` selects by the new rows, in one attempt; do nothing if they are equal."""
+        """Replace the rows that `row_filter` selects by the new rows, in one attempt; do nothing if they are equal."""
         table = load_table(self.catalog, name)
         plan, old_scan = evolution.plan_evolution(table, new_files.schema, partition), table.scan(row_filter=row_filter)
         files = views.list_data_files(old_scan)

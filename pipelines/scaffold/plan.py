@@ -17,7 +17,7 @@ from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold import labels
 from pipelines.scaffold.columns import Column, infer_columns
 from pipelines.scaffold.labels import Label
-from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.request import AskFunction, Request
 from pipelines.scaffold.sampling.sample import Sample
 from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
@@ -62,7 +62,7 @@ class Plan:
         return self.time.lower() not in ("", DATE_COLUMN) and _has_clock(self.columns[self.time])
 
 
-def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
+def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     """Choose what each column is for; ask for what cannot be inferred.
 
     Raises:
@@ -121,7 +121,7 @@ def _check_options(request: Request, names: Sequence[str]) -> None:
                 raise SpecError(f"{option} {column!r} is not a column.", f"The columns are {', '.join(names[:60])}.")
 
 
-def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column], ask: Ask) -> str:
+def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column], ask: AskFunction) -> str:
     """Return the column of the times; empty if the day of a row is in the name of its file."""
     times = [name for name, column in columns.items() if column.kind == "time"]
     if sample.has_files_by_day and not request.time:
@@ -155,7 +155,7 @@ def _check_time(column: Column) -> str:
     return column.name
 
 
-def _ask_for_order(column: Column, ask: Ask) -> list[str]:
+def _ask_for_order(column: Column, ask: AskFunction) -> list[str]:
     """Ask whether the day or the month comes first, if the times do not show it.
 
     Returns:
@@ -186,7 +186,7 @@ def _find_days(column: Column) -> pa.Array:
 
 
 def _find_key(
-    table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: Ask
+    table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: AskFunction
 ) -> list[str]:
     """Return the fewest columns that identify a row within its day: ids first, then times, categories and numbers."""
     order = {"id": 0, "time": 1, "category": 2, "number": 3, "boolean": 4, "text": 5}

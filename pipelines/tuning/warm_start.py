@@ -70,7 +70,9 @@ def read_trials(origin: str) -> Iterator[Trial]:
         origin: its folder with trials.csv, its name (a tuning on this machine), or the id of its MLflow run.
 
     Raises:
-        SpecError, DataError, ServiceError: as `add_warm_trials` raises them.
+        SpecError: there is no such tuning. A retry cannot help.
+        DataError: the table of the tuning cannot be read. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
     """
     folder, state = Path(origin), settings().home / "tuning" / origin
     if (folder / TRIALS_FILE).is_file():

@@ -59,17 +59,17 @@ class Division:
         return -(-(self.sample_count // self.processes) // self.batch_size)
 
     def get_spans(self, rank: int, worker: int, finished_steps: int) -> Spans:
-        """Return the parts that a worker of a process reads after the first `done` steps."""
+        """Return the parts that a worker of a process reads after the first `finished_steps` steps."""
         return _skip(self._cut()[rank * self.workers + worker], self._count_taken(rank, worker, finished_steps))
 
     def iterate_batch_sizes(self, rank: int, worker: int, finished_steps: int) -> Iterator[int]:
-        """Yield the number of samples of each batch that a worker makes after the first `done` steps."""
+        """Yield the number of samples of each batch that a worker makes after the first `finished_steps` steps."""
         first = finished_steps + (worker - finished_steps) % self.workers
         for step in range(first, self.steps, self.workers):
             yield self._count_in_batch(rank, step)
 
     def find_rest(self, finished_steps: int) -> Spans:
-        """Return what is left of the epoch when each process has taken `done` steps."""
+        """Return what is left of the epoch when each process has taken `finished_steps` steps."""
         readers = [(rank, worker) for rank in range(self.processes) for worker in range(self.workers)]
         return merge(
             span
@@ -87,7 +87,7 @@ class Division:
         return parts
 
     def _count_taken(self, rank: int, worker: int, finished_steps: int) -> int:
-        """Return the number of samples in the batches of a worker among the first `done` steps."""
+        """Return the number of samples in the batches of a worker among the first `finished_steps` steps."""
         batches = -(-(finished_steps - worker) // self.workers) if finished_steps > worker else 0
         if not batches:
             return 0

@@ -1,4 +1,4 @@
-"""Define the policy of the gate, which says what a candidate must prove: section `gate.policy` of params.yaml."""
+"""Define the policy of the gate, the conditions that a candidate must meet: section `gate.policy` of params.yaml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Section(Parameters, BaseModel):  # ruff knows only by BaseModel that defaults are copied (RUF012)
+# BaseModel is named because ruff would report mutable defaults otherwise (RUF012); pydantic copies them.
+class Section(Parameters, BaseModel):
     """A section of a policy. Unknown fields are refused, because a misspelt bound would check nothing."""
 
 

@@ -87,7 +87,8 @@ def count_days(
         Maps each day to its profile, in the order of the days.
 
     Raises:
-        DataError: as for `count_file`, or the file lacks the column `day_column`. A retry cannot help.
+        DataError: the file does not exist, is not a Parquet file, has columns of equal names, or lacks the column
+            `day_column`. A retry cannot help.
         SpecError: the engine is not installed. A retry cannot help.
     """
     schema, _ = _read_metadata(reference, path)

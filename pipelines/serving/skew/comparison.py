@@ -37,7 +37,7 @@ class Skew(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether the features and scores of requests are those of the lake."""
+    """The decision whether the features and scores of requests are those of the lake."""
 
     outcome: Outcome
     reason: str
@@ -56,7 +56,7 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: 
         request_rows: rows of requests, as `pipelines.serving.skew.request_rows` returns them.
         scorer: scores rows of features by the version that scored the requests.
     """
-    expected_values = _read_expected(lake, dataset, partition, scorer)
+    expected_values = _read_expected_values(lake, dataset, partition, scorer)
     columns = [*dataset.features, SCORE]
     differences = ", ".join(
         f"count(*) FILTER (request.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
@@ -74,7 +74,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     """Decide whether too many rows differ.
 
     Args:
-        skew: how the rows differ.
+        skew: differences between the rows.
         max_share: largest share of rows in which a feature or the score may differ, 0 to 1.
         min_rows: with fewer rows, the outcome is `undecided`.
     """
@@ -91,7 +91,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{rest_text}")
 
 
-def _read_expected(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
+def _read_expected_values(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
     """Return key, features and score of each row of the partition in the lake."""
     schema, names = build_request_schema(lake, dataset), list(dataset.features)
     with read_rows(lake, dataset, partition) as (_, batches):

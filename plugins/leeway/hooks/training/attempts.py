@@ -153,8 +153,8 @@ class TrainingAttempts(Attempts):
             return to_training_record(job, restored_checkpoints, find_data_wait_share(self.logs.conn, name))
         except (ClientError, BotoCoreError) as error:
             self.log.warning(
-                "the job's log cannot be read, so the time that interruptions lost, and the share of the time that it "
-                "waited for data, are not known: %s",
+                "the job's log cannot be read, so its record lacks the time that interruptions lost, and the share of "
+                "the time that it waited for data: %s",
                 format_error_line(error),
             )
             return to_training_record(job, [])

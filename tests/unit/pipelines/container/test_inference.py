@@ -175,7 +175,7 @@ def test_wrong_value_names_row_and_column(model: Any, change: dict[str, Any], me
     ("body", "content_type", "status_code", "message"),
     [
         ('{"hour": 1}', JSON, 400, "row 1 lacks the columns distance, carrier"),
-        ('{"hour": 1, "hour": 2}', JSON, 400, "column hour is there more than once"),
+        ('{"hour": 1, "hour": 2}', JSON, 400, "column hour occurs more than once"),
         ("[", JSON, 400, "the body is not application/json"),
         ("[" * 100_000, JSON, 400, "the body is not application/json"),
         ("[1]", JSON, 400, "row 1 is not an object"),
