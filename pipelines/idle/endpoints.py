@@ -39,10 +39,10 @@ class EndpointKind:
         )
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether it got a request."""
+        """Return whether an endpoint got a request."""
         endpoint = Endpoint(resource.name, resource.tags, resource.description)
         return self.endpoints.count_invocations(endpoint, begin, now) > 0
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Delete it with its configurations, models and alarms, and record that in the model's history."""
+        """Delete an endpoint with its configurations, models and alarms; record the deletion in the model's history."""
         return self.endpoints.undeploy(resource.name, why)

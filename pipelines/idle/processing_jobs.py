@@ -51,7 +51,7 @@ class ProcessingKind:
         return Resource(name, arn, instances, begin, read_tags(self.sagemaker, arn), job)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU of an instance was above the limit; None if CloudWatch lacks the values of one."""
+        """Return whether the CPU of an instance was at the limit or above; None if CloudWatch lacks an instance."""
         (count,) = resource.instances.values()
         hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
         peaks = [read_peak_cpu_percent(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now)) for host in hosts]
@@ -60,7 +60,7 @@ class ProcessingKind:
         return None if None in peaks else False
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to stop it. What it did is lost, unless it has uploaded it."""
+        """Begin to stop a processing job. Results that it has not uploaded are lost."""
         try:
             self.sagemaker.stop_processing_job(ProcessingJobName=resource.name)
         except ClientError as error:

@@ -51,7 +51,7 @@ class BackfillResult(Result):
     published: int
     """Partitions that this run ingested and published."""
     changed: int
-    """Of the published partitions, those that were not published before, or whose rows changed."""
+    """Partitions among the published ones that were not published before, or whose rows changed."""
     skipped: int
     """Partitions that were published already."""
     absent: int

@@ -47,7 +47,7 @@ class MaterializeResult(Result):
     records: int = 0
     """Keys of all lookups in these partitions."""
     written: int = 0
-    """Records that were written. For the others, the store had this value already, or a newer one."""
+    """Records that were written. The store had the values of the other records already, or newer ones."""
 
 
 def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -> list[Partition]:

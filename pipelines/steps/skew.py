@@ -85,8 +85,8 @@ class SkewResult(Result):
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
     different_shares: dict[str, float]
-    """Maps each feature, or `score`, to the share of rows in which it differs. Of several versions, the largest share.
-    Those that never differ are left out."""
+    """Maps each feature, or `score`, to the share of rows in which it differs; if there are several versions, to the
+    largest share. Features that never differ are left out."""
     reason: str = ""
     """Why the outcome is not `ok`, in one line."""
     fail: bool = False

@@ -45,7 +45,7 @@ class TrainedTrial(Parameters):
 
     @property
     def explanation(self) -> str:
-        """Why it failed, or after which round it was stopped; empty if it was completed, or if nothing is known."""
+        """The reason of a failure, or the round after which the trial was stopped; empty if neither is known."""
         if self.state == "stopped" and self.rounds and not self.reason:
             return f"stopped after round {max(self.rounds)}"
         return self.reason
