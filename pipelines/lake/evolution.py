@@ -111,17 +111,15 @@ def plan_evolution(table: Table, schema: pa.Schema, partition: Partition) -> Evo
         is_accepted = is_narrower and _is_before(properties, WIDE_SINCE_PREFIX, name, partition)
         if new_type == column_type or name in widened_types or is_accepted:
             continue
-        problems.append(
-            f"column {name} {'was narrowed' if is_narrower else 'changed'} from {column_type} to {new_type}"
-        )
+        change = "was narrowed" if is_narrower else "changed"
+        problems.append(f"column {name} {change} from {column_type} to {new_type}")
     if problems:
         raise DataError(
             f"partition {partition} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
             "Correct the source, or write to a new table.",
         )
-    return Evolution(
-        added_types, widened_types, _plan_properties(properties, partition, added_types, widened_types, new_types)
-    )
+    changes = _plan_properties(properties, partition, added_types, widened_types, new_types)
+    return Evolution(added_types, widened_types, changes)
 
 
 def plan_new_columns(table: Table, schema: pa.Schema) -> Evolution:
