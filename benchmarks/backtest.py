@@ -92,8 +92,8 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
 def find_repetition_faults(state_before: Mapping[str, Any], state_after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the faults of the registry after the second backfill, with promotion; empty if it is correct."""
     faults: dict[str, Any] = {}
-    passed = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
-    if state_after["champion"] != passed[-1]:
+    passed_versions = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
+    if state_after["champion"] != passed_versions[-1]:
         faults["champion"] = state_after["champion"]
     for version_before, version_after in zip(state_before["versions"], state_after["versions"], strict=True):
         if (version_before["version"], version_before["verdict"]) != (
@@ -102,7 +102,7 @@ def find_repetition_faults(state_before: Mapping[str, Any], state_after: Mapping
         ):
             faults[f"version {version_after['version']} now"] = version_after["verdict"]
     promoted_versions = [version["version"] for version in state_after["versions"] if "promoted_over" in version]
-    return faults if promoted_versions == passed else faults | {"promoted": promoted_versions}
+    return faults if promoted_versions == passed_versions else faults | {"promoted": promoted_versions}
 
 
 def _raise_if_faulty(faults: Mapping[str, Any]) -> None:
@@ -137,10 +137,10 @@ def _run_backfill(
     start_s = time.monotonic()
     printed_counts: set[int] = set()
 
-    def print_progress(done_count: int, total: int, running: str) -> None:
+    def print_progress(done_count: int, total: int, phase: str) -> None:
         if done_count not in printed_counts:
             printed_counts.add(done_count)
-            print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {running}", flush=True)
+            print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {phase}", flush=True)
 
     try:
         Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(print_progress)

@@ -126,12 +126,12 @@ def _write_files(unit: str, folder: Path) -> None:
 
     name_format = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}[unit]
     first_hours = f"time_hour < TIMESTAMPTZ '2013-01-02 00:00:00+00' + INTERVAL {HOURS} HOUR"
-    where = "origin = 'EWR'" if unit == "day" else first_hours
+    condition = "origin = 'EWR'" if unit == "day" else first_hours
     weather = f"read_csv('{find_package_data()}/weather.csv', nullstr = 'NA')"
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         columns = f"origin, time_hour, temp, dewp, humid, pressure, strftime(time_hour, '{name_format}') AS name"
-        connection.execute(f"CREATE TABLE weather AS SELECT {columns} FROM {weather} WHERE {where}")
+        connection.execute(f"CREATE TABLE weather AS SELECT {columns} FROM {weather} WHERE {condition}")
         for (name,) in connection.execute("SELECT DISTINCT name FROM weather").fetchall():
             rows = f"SELECT * EXCLUDE (name) FROM weather WHERE name = '{name}' ORDER BY ALL"
             connection.execute(f"COPY ({rows}) TO '{folder}/{name}.parquet' (FORMAT parquet)")

@@ -116,7 +116,7 @@ def _ingest(folder: Path) -> dict[str, Any]:
     return {"rows": result.rows}
 
 
-def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
+def _sync(path: Path, condition: str = "TRUE") -> dict[str, Any]:
     """Sync the rows of a file for which the SQL condition holds."""
     import duckdb
     import pyarrow as pa
@@ -132,7 +132,7 @@ def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
             return Description("file", str(path))
 
         def read_changes(self, since: str | None) -> pa.RecordBatchReader:
-            return connection.sql(f"FROM '{path}' WHERE {where}").to_arrow_reader(100_000)
+            return connection.sql(f"FROM '{path}' WHERE {condition}").to_arrow_reader(100_000)
 
     with duckdb.connect() as connection:
         connection.execute("SET memory_limit = '256MiB'")

@@ -111,20 +111,20 @@ def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[
     return {"days": len(state["flights"]["rows"]), "rows": state["rows"], "retries": retries, **faults}
 
 
-def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, int]:
+def count_faults(state: dict[str, Any], expected_rows: dict[str, int]) -> dict[str, int]:
     """Count the faults of a lake. All counts are 0 in a correct lake.
 
     Args:
         state: the output of the script `LAKE_SCRIPT`.
-        expected: rows of each day.
+        expected_rows: rows of each day.
     """
-    raw, published, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
-    validated_rows = Counter(published["rows"]) + Counter(quarantine["rows"])
+    raw_days, published_days, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
+    validated_rows = Counter(published_days["rows"]) + Counter(quarantine["rows"])
     return {
-        "days staged with other rows than the source's": _count_differences(raw["rows"], expected),
-        "days published with other rows than the source's": _count_differences(validated_rows, expected),
-        "days staged more than once": _count_repeated_days(raw["commits"]),
-        "days published more than once": _count_repeated_days(published["commits"]),
+        "days staged with other rows than the source's": _count_differences(raw_days["rows"], expected_rows),
+        "days published with other rows than the source's": _count_differences(validated_rows, expected_rows),
+        "days staged more than once": _count_repeated_days(raw_days["commits"]),
+        "days published more than once": _count_repeated_days(published_days["commits"]),
         "duplicate rows": state["rows"] - state["keys"],
     }
 
@@ -143,8 +143,8 @@ def count_source_rows(days: int) -> dict[str, int]:
     return {str(day): int(counts[str(day)]) for day in (FIRST_DAY + n * ONE_DAY for n in range(days))}
 
 
-def _count_differences(actual: dict[str, int], expected: dict[str, int]) -> int:
-    return sum(actual.get(day) != expected.get(day) for day in actual.keys() | expected.keys())
+def _count_differences(actual: dict[str, int], expected_rows: dict[str, int]) -> int:
+    return sum(actual.get(day) != expected_rows.get(day) for day in actual.keys() | expected_rows.keys())
 
 
 def _count_repeated_days(commits: list[str | None]) -> int:

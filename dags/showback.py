@@ -13,7 +13,8 @@ DOC = """
 each threshold of a budget, of a forecast beyond a budget, and of a jump of the costs.
 
 * **Paused** at first: unpause it once mail or Slack is set up, as the page docs/how-to/notifications.md says.
-* **It reads only the lake.** Endpoints count up to their last metering, so unpause `endpoint_costs`, too.
+* **It reads only the lake.** The costs of endpoints are counted up to their last metering, so unpause
+  `endpoint_costs`, too.
 * **A retry** reports the same notices again, and so does a run that is cleared. No other run does.
 """
 

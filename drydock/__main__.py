@@ -154,14 +154,14 @@ def _serve(
 def _serve_until_signal(
     settings: Settings, executor: Executor, policy: SpotPolicy, listener: socket.socket, port_file: Path | None
 ) -> None:
-    stop_requested = _catch_signals()
+    stop_event = _catch_signals()
     with run_server(settings, executor, policy, listener):
         if port_file is not None:
             _write_atomically(port_file, str(listener.getsockname()[1]))
         typer.echo(f"drydock answers at {settings.url}")
         sys.stdout.flush()
         # Python runs signal handlers in this thread only, and a signal to another thread does not wake it up.
-        while not stop_requested.wait(SIGNAL_CHECK_S):
+        while not stop_event.wait(SIGNAL_CHECK_S):
             pass
 
 
@@ -183,10 +183,10 @@ def _build_url(host: str, port: int) -> str:
 
 def _catch_signals() -> threading.Event:
     """Return an event that SIGTERM and SIGINT set from now on."""
-    stop_requested = threading.Event()
+    stop_event = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signal_number, lambda *_: stop_requested.set())
-    return stop_requested
+        signal.signal(signal_number, lambda *_: stop_event.set())
+    return stop_event
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -57,12 +57,12 @@ class Spec(Parameters):
 
     @model_validator(mode="after")
     def _refuse_fields_without_effect(self) -> Self:
-        for field, other in self.needs.items():
-            if self._is_given(field) and not self._is_given(other):
-                raise PydanticCustomError(NO_EFFECT, f"{field} has no effect without {other}")
-        for field, other in self.replaces.items():
-            if self._is_given(field) and self._is_given(other):
-                raise PydanticCustomError(NO_EFFECT, f"{other} has no effect beside {field}")
+        for field, other_field in self.needs.items():
+            if self._is_given(field) and not self._is_given(other_field):
+                raise PydanticCustomError(NO_EFFECT, f"{field} has no effect without {other_field}")
+        for field, other_field in self.replaces.items():
+            if self._is_given(field) and self._is_given(other_field):
+                raise PydanticCustomError(NO_EFFECT, f"{other_field} has no effect beside {field}")
         return self
 
     def _is_given(self, field: str) -> bool:
@@ -92,7 +92,7 @@ class Spec(Parameters):
     def check(cls, values: dict[str, Any], origin: str) -> None:
         """Check values that are only a part of a spec, such as a section of params.yaml.
 
-        The other fields may come from elsewhere. So a missing field is no error, nor is a field that has no effect
+        The other fields may come from elsewhere. So a missing field is not an error, nor is a field that has no effect
         without another field.
 
         Args:
@@ -118,7 +118,7 @@ class Result(_Message):
 
 
 class Changes(_Message):
-    """How the new rows of a partition differ from the rows that it had before."""
+    """The numbers of rows that a write added to a partition, removed from it, or changed."""
 
     added: int = 0
     """Rows whose key is new."""
@@ -133,7 +133,7 @@ class Changes(_Message):
 
 
 class Report(_Message):
-    """Why a step failed; written to `--out` instead of a Result."""
+    """The error of a step that failed; written to `--out` instead of a Result."""
 
     schema_version: int = SCHEMA_VERSION
     error: str

@@ -18,7 +18,7 @@ class Parameters(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_booleans(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse `true` and `false` where a number is expected; pydantic would convert them to 1 and 0."""
         types = _list_types(cls.model_fields[str(info.field_name)].annotation)
         if types & {int, float} and bool not in types and _has_truth_value(value):

@@ -94,16 +94,17 @@ def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
         raise SpecError(message, f"Move it to {', '.join(map(get_model_file, names))}.")
 
 
-def merge(sections: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """Return the sections with the keys of `others` added. If both have a key, the value of `others` is used."""
-    return {name: {**sections.get(name, {}), **others.get(name, {})} for name in {**sections, **others}}
+def merge(sections: Mapping[str, Mapping[str, Any]], other_sections: Mapping[str, Mapping[str, Any]]) -> Sections:
+    """Return the sections with the keys of `other_sections` added. If both have a key, the other value is used."""
+    return {name: {**sections.get(name, {}), **other_sections.get(name, {})} for name in {**sections, **other_sections}}
 
 
 def load_section(folder: Path, step: str, model: str = "") -> dict[str, Any]:
     """Read the fields that the parameters set for one step; empty if they set none. Arguments: as for `load`.
 
     Raises:
-        SpecError: as `load` does, for any section of a file. A retry cannot help.
+        SpecError: a file of parameters is not YAML, a section of it (also of another step) is not valid, or the project
+            does not have the model. A retry cannot help.
     """
     return load(folder, model).get(step, {})
 
@@ -112,7 +113,8 @@ def load_value(folder: Path, step: str, field: str, model: str = "") -> Any:
     """Read the value that the parameters set for a field of a step; the field's default if they set none.
 
     Raises:
-        SpecError: as `load` does. A retry cannot help.
+        SpecError: a file of parameters is not YAML, a section of it (also of another step) is not valid, or the project
+            does not have the model. A retry cannot help.
     """
     return load_section(folder, step, model).get(field, load_spec_class(step).model_fields[field].default)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """What a source reads, and where. It is stored with the data, so it contains no secret."""
+    """The description of a source: what it reads, and where. It is stored with the data, so it contains no secret."""
 
     kind: str
     """Kind of the source in one word: files, database, API."""

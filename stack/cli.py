@@ -134,7 +134,7 @@ def demo(
         layout = Layout.from_environment()
         layout.require_example()
         layout.require_model(model)
-        request = Request.validate(start.date(), end.date(), moments, keep, model)
+        request = Request.create(start.date(), end.date(), moments, keep, model)
         Demo(layout, request).run()
 
 
@@ -150,7 +150,7 @@ def replay(
     It takes about three hours on two cores. It can be interrupted at any time; the next replay resumes where it ended.
     """
     with _report_errors():
-        request = Request.validate(start.date(), end.date(), [as_of.date()], keep)
+        request = Request.create(start.date(), end.date(), [as_of.date()], keep)
         layout = Layout.from_environment()
         layout.require_example()
         Replay(layout, request).run()

@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def watched_file(self) -> Path:
-        """The file that the service `status` touches whenever it has looked at the lake."""
+        """The file that the service `status` touches each time it has checked the lake."""
         return self.home / "status/watched"
 
     def report_file(self, job: str) -> Path:

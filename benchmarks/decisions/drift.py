@@ -105,12 +105,12 @@ def simulate_year(
     if add_drift:
         shift = add_drift(shift, np.arange(days) - REFERENCE_DAYS - DRIFT_START)
     rows = random.poisson(ROWS * (1 + 0.2 * (np.arange(days) % 7 < 5)))[:, np.newaxis]
-    missing = random.binomial(rows, special.expit(-4 + 0.3 * random.normal(size=(days, COLUMNS))))
+    missing_counts = random.binomial(rows, special.expit(-4 + 0.3 * random.normal(size=(days, COLUMNS))))
     edges = special.ndtri(np.arange(1, BINS) / BINS)
     cumulative_shares = special.ndtr(edges - shift[..., np.newaxis])
     probabilities = np.maximum(np.diff(cumulative_shares, axis=-1, prepend=0.0, append=1.0), 0.0)
-    counts = random.multinomial(rows - missing, probabilities)
-    presence = np.stack([rows - missing, missing], axis=-1)
+    counts = random.multinomial(rows - missing_counts, probabilities)
+    presence = np.stack([rows - missing_counts, missing_counts], axis=-1)
     return Year(counts.transpose(1, 0, 2).astype(float), presence.transpose(1, 0, 2).astype(float))
 
 
@@ -130,7 +130,7 @@ def compute_windows(year: Year, by_day: bool = True) -> list[WindowResult]:
 
 def count_runs(flags: Sequence[bool]) -> int:
     """Return the number of runs of consecutive True values."""
-    return sum(flag and not previous for previous, flag in zip([False, *flags], flags, strict=False))
+    return sum(flag and not previous_flag for previous_flag, flag in zip([False, *flags], flags, strict=False))
 
 
 def count_alarms(decisions: Iterable[Decision]) -> int:

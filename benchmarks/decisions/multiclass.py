@@ -134,15 +134,15 @@ def _predict(model: Model, day: Array, signal: Array, correlation: float, random
 def compute_truths(model: Model) -> dict[str, float]:
     """Compute the true values of all metrics of a model."""
     label, score = _simulate_truth(model)
-    predicted, aucs = score.argmax(axis=1), _compute_aucs(label, score)
-    recalls = metrics.recall_score(label, predicted, average=None)
+    predicted_classes, aucs = score.argmax(axis=1), _compute_aucs(label, score)
+    recalls = metrics.recall_score(label, predicted_classes, average=None)
     return {
         "log_loss": metrics.log_loss(label, score),
         "macro_auc": float(np.mean(aucs)),
-        "accuracy": metrics.accuracy_score(label, predicted),
+        "accuracy": metrics.accuracy_score(label, predicted_classes),
         "balanced_accuracy": float(recalls.mean()),
-        "macro_f1": metrics.f1_score(label, predicted, average="macro"),
-        "ece": _compute_ece(label == predicted, score.max(axis=1)),
+        "macro_f1": metrics.f1_score(label, predicted_classes, average="macro"),
+        "ece": _compute_ece(label == predicted_classes, score.max(axis=1)),
         **{f"recall/{name}": float(recalls[number]) for number, name in enumerate(CLASSES)},
         **{f"auc/{name}": aucs[number] for number, name in enumerate(CLASSES)},
     }

@@ -75,10 +75,10 @@ def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> float:
     inside = []
     for world in worlds:
         *earlier, job = world
-        learned = learn_correction(earlier, job.model, job.family)
-        if learned.low and learned.high:
-            ratio = math.exp(job.log_ratio) / learned.factor
-            inside.append(learned.low <= ratio <= learned.high)
+        correction = learn_correction(earlier, job.model, job.family)
+        if correction.low and correction.high:
+            ratio = math.exp(job.log_ratio) / correction.factor
+            inside.append(correction.low <= ratio <= correction.high)
     return fmean(inside)
 
 

@@ -86,12 +86,12 @@ class ScoredDays:
         return Profile(REFERENCE.digest, rows, (*self._build_features(day), *_build_outcome_columns(self.joint[day])))
 
     def _build_features(self, day: int) -> Iterator[Column]:
-        missing = [int(rows) for rows in self.missing[day]]
+        missing_counts = [int(rows) for rows in self.missing[day]]
         for n, number in enumerate(NUMBERS):
-            yield Column(number.name, "number", tuple(map(int, self.numbers[day, n])), missing[n])
+            yield Column(number.name, "number", tuple(map(int, self.numbers[day, n])), missing_counts[n])
         for n, category in enumerate(CATEGORIES):
             counts = tuple(map(int, self.categories[day, n]))
-            yield Column(category.name, "category", counts, missing[len(NUMBERS) + n])
+            yield Column(category.name, "category", counts, missing_counts[len(NUMBERS) + n])
 
 
 def simulate_days(
@@ -113,8 +113,8 @@ def simulate_days(
     features = 0.6 * common_effects + 0.8 * own_effects[:, : len(NUMBERS) + len(CATEGORIES)]
     weekdays = np.arange(days) % 7
     rows = random.poisson(ROWS * (1 + 0.2 * (weekdays < 5)))
-    missing = random.binomial(rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=features.shape)))
-    present_rows = rows[:, np.newaxis] - missing
+    missing_counts = random.binomial(rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=features.shape)))
+    present_rows = rows[:, np.newaxis] - missing_counts
     weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
     shifts = DAY_DEVIATION * features + weekday_shifts
     shifts[:, 0] += drift.feature * is_drift_day
@@ -122,7 +122,7 @@ def simulate_days(
     return ScoredDays(
         _draw_numbers(random, numbers, present_rows[:, : len(NUMBERS)]),
         _draw_categories(random, categories, present_rows[:, len(NUMBERS) :]),
-        missing,
+        missing_counts,
         simulate_outcomes(random, rows, own_effects[:, -4:-1], drift, is_drift_day),
     )
 
@@ -181,11 +181,11 @@ def _draw_categories(random: np.random.Generator, shifts: Array, rows: Array) ->
     return random.multinomial(rows, special.softmax(CATEGORY_LOGITS + shifts[..., np.newaxis] * directions, axis=-1))
 
 
-def _build_outcome_columns(joint: Array) -> Iterator[Column]:
+def _build_outcome_columns(joint_counts: Array) -> Iterator[Column]:
     """Build the columns of the score, of the label, and of both. No score is outside [0, 1]."""
-    counts_by_score = tuple(map(int, joint.sum(axis=1)))
+    counts_by_score = tuple(map(int, joint_counts.sum(axis=1)))
     yield Column("score", "score", (0, *counts_by_score, 0))
-    yield Column(REFERENCE.label, "label", tuple(map(int, joint.sum(axis=0))))
-    counts_by_label = [(0, *map(int, joint[:, label]), 0) for label in (0, 1)]
+    yield Column(REFERENCE.label, "label", tuple(map(int, joint_counts.sum(axis=0))))
+    counts_by_label = [(0, *map(int, joint_counts[:, label]), 0) for label in (0, 1)]
     sums = np.array([[0, *BIN_SCORES, 0]] * 2) * np.array(counts_by_label)
     yield Column(JOINT, "joint", (*counts_by_label[0], *counts_by_label[1]), sums=tuple(map(float, sums.ravel())))

@@ -163,8 +163,8 @@ def measure_champion_checks(
     simulation: Simulation, choose: ChooseCandidate, days: int, correlation: float, total: int
 ) -> Counter[str]:
     """Count how often, of `total` simulations, a candidate passes the comparison with the champion in each metric."""
-    others = [Comparison(metric=name, margin=loss) for name, loss in simulation.losses.items()]
-    policy = simulation.policy.model_copy(update={"champion": [*simulation.policy.champion, *others]})
+    other_comparisons = [Comparison(metric=name, margin=loss) for name, loss in simulation.losses.items()]
+    policy = simulation.policy.model_copy(update={"champion": [*simulation.policy.champion, *other_comparisons]})
     return _count_passes(
         simulation, choose, days, correlation, total, lambda holdout: check_against_champion(holdout, policy)
     )

@@ -111,18 +111,18 @@ def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load |
     The servers take turns at each rate, so that the load of the machine is the same for all of them. Other work can
     disturb a try. So each rate has `TRIES` tries, and a server is tried until it missed `MAX_MISSES` rates in a row.
     """
-    best: dict[str, tuple[int, Load | None]] = dict.fromkeys(cases, (0, None))
+    best_results: dict[str, tuple[int, Load | None]] = dict.fromkeys(cases, (0, None))
     misses: Counter[str] = Counter()
     for rate in RATES:
         labels = [label for label in cases if misses[label] < MAX_MISSES]
         for _ in range(TRIES):
             loads = {label: cases[label].send(rate, RATE_S) for label in labels}
             good_loads = {label: load for label, load in loads.items() if load.p99_ms <= BOUND_MS}
-            best |= {label: (rate, load) for label, load in good_loads.items()}
+            best_results |= {label: (rate, load) for label, load in good_loads.items()}
             labels = [label for label in labels if label not in good_loads]
         for label in cases:
-            misses[label] = 0 if best[label][0] == rate else misses[label] + (label in labels)
-    return best
+            misses[label] = 0 if best_results[label][0] == rate else misses[label] + (label in labels)
+    return best_results
 
 
 def _describe(load: Load) -> dict[str, float]:

@@ -206,21 +206,21 @@ def measure_activations(model: Any, step: Callable[[], None]) -> int:
     import torch
 
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
-    kept: dict[int, int] = {}
+    bytes_by_storage: dict[int, int] = {}
     alive: list[Any] = []  # an address is not used twice while its tensor is alive
 
     def keep(tensor: Any) -> Any:
         storage = tensor.untyped_storage()
         is_logits = tensor.numel() == TOKENS * SIZE.vocabulary
         if storage.data_ptr() not in weights and not is_logits and not is_in_backward:
-            kept[storage.data_ptr()] = storage.nbytes()
+            bytes_by_storage[storage.data_ptr()] = storage.nbytes()
             alive.append(tensor)
         return tensor
 
     is_in_backward = False
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         step()
-    return sum(kept.values())
+    return sum(bytes_by_storage.values())
 
 
 def measure_peak(model: Any, optimizer: Any, step: Callable[[], None], device: Any) -> int:
@@ -239,5 +239,5 @@ def measure_peak(model: Any, optimizer: Any, step: Callable[[], None], device: A
         profiler.export_chrome_trace(file.name)
         events = json.loads(Path(file.name).read_text(encoding="utf-8"))["traceEvents"]
     # The profiler counts what is allocated while it runs: weights and states were there before.
-    allocated = max(event["args"]["Total Allocated"] for event in events if event["name"] == "[memory]")
-    return int(sum(parameters) + sum(states) + allocated)
+    allocated_bytes = max(event["args"]["Total Allocated"] for event in events if event["name"] == "[memory]")
+    return int(sum(parameters) + sum(states) + allocated_bytes)

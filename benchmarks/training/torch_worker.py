@@ -52,7 +52,7 @@ def measure() -> dict[str, Any]:
             return {"epochs_s": run_plain_epochs(training), "save_s": [], "load_s": []}
         training.run()
         times_s = tracker.times_s
-        epochs_s = [after - before for before, after in pairwise(times_s)]
+        epochs_s = [end - begin for begin, end in pairwise(times_s)]
         return {"epochs_s": epochs_s, **measure_checkpoints(args, training.inputs, processes)}
 
 
@@ -91,9 +91,9 @@ def measure_checkpoints(args: argparse.Namespace, inputs: Inputs, processes: Pro
     if processes.count == 1:  # with several hosts, each would need the shards of the others first
         for _ in range(SAVES):
             began_s = time.perf_counter()
-            found = checkpoints.restore()
-            if found:
-                checkpoints.load(found, collect_state(model, optimizer))
+            checkpoint = checkpoints.restore()
+            if checkpoint:
+                checkpoints.load(checkpoint, collect_state(model, optimizer))
             loads_s.append(time.perf_counter() - began_s)
     return {"save_s": saves_s[1:], "load_s": loads_s, "checkpoint_mib": size / 2**20}
 

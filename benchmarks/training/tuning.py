@@ -89,16 +89,16 @@ class FlightsModel:
 
     def judge_winner(self) -> dict[str, float]:
         """Train with the winner's values on the whole window; return its losses on the folds and on the holdout."""
-        best = json.loads((self.model / "data/tuning/best.json").read_text())
-        hyperparameters = {**FIXED, **best["hyperparameters"], "folds": "0"}
+        winner = json.loads((self.model / "data/tuning/best.json").read_text())
+        hyperparameters = {**FIXED, **winner["hyperparameters"], "folds": "0"}
         self._run("train", "--hyperparameters", json.dumps(hyperparameters))
         self._run("evaluate")
         metrics = json.loads((self.model / "data/evaluation/metrics.json").read_text())
-        usd = best["seconds"] * find_price("ml.m5.large", "us-east-1").usd_h / 3_600
+        usd = winner["seconds"] * find_price("ml.m5.large", "us-east-1").usd_h / 3_600
         counts: dict[str, float] = {"USD of the trials' seconds on ml.m5.large, on demand": round(usd, 4)}
-        counts |= {f"{name} trials": count for name, count in best["counts"].items() if name in {"pruned", "failed"}}
+        counts |= {f"{name} trials": count for name, count in winner["counts"].items() if name in {"pruned", "failed"}}
         losses = {
-            "log loss of the winner on the folds": best["objective"],
+            "log loss of the winner on the folds": winner["objective"],
             "log loss on the holdout": metrics["log_loss"],
         }
         return {**{name: round(value, 5) for name, value in losses.items()}, **counts}
@@ -159,18 +159,18 @@ def _train_in_lockstep(
     arguments: argparse.Namespace, boosters: list[xgb.Booster], matrices: list[tuple[xgb.DMatrix, xgb.DMatrix]]
 ) -> float:
     """Train a booster for each fold, round by round, until their mean stops improving; return the lowest mean."""
-    best, best_round = float("inf"), 0
+    best_loss, best_round = float("inf"), 0
     for number in range(arguments.num_round):
         losses = []
         for booster, (train, validation) in zip(boosters, matrices, strict=True):
             booster.update(train, number)
             losses.append(float(booster.eval(validation, "fold", number).rpartition(":")[2]))
         mean = sum(losses) / len(losses)
-        if mean < best:
-            best, best_round = mean, number
+        if mean < best_loss:
+            best_loss, best_round = mean, number
         if number + 1 - best_round > arguments.early_stopping_rounds:
             break
-    return best
+    return best_loss
 
 
 def _list_arguments(values: Mapping[str, str]) -> list[str]:

@@ -143,9 +143,11 @@ class ControlEndpoints:
     def _set_capacity(self, body: Body) -> dict[str, Any]:
         if not isinstance(body.get("available"), bool):
             raise BadRequest("available must be true or false")
-        for_s = _get_number(body, "for_s", math.inf)
+        duration_s = _get_number(body, "for_s", math.inf)
         instance_type = _get_text(body, "instance_type", "*")
-        self._queue.market.set_capacity(instance_type, body["available"], None if for_s == math.inf else for_s)
+        self._queue.market.set_capacity(
+            instance_type, body["available"], None if duration_s == math.inf else duration_s
+        )
         return {"instance_type": instance_type, "available": body["available"]}
 
     def _begin_outage(self, body: Body) -> dict[str, Any]:
@@ -194,7 +196,7 @@ class ControlEndpoints:
         if not isinstance(prices, list) or not all(isinstance(item, list) and len(item) == 2 for item in prices):
             raise BadRequest("prices must be a list of lists: a time, and a price in US dollars an hour")
         try:
-            self._spot_prices.write(region, instance_type, zone, [(at, usd_h) for at, usd_h in prices])
+            self._spot_prices.write(region, instance_type, zone, [(begin, usd_h) for begin, usd_h in prices])
         except InvalidPrice as error:
             raise BadRequest(str(error)) from None
         return {"instance_type": instance_type, "zone": zone, "prices": len(prices)}

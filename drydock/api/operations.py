@@ -14,7 +14,7 @@ from moto.core.utils import camelcase_to_underscores
 
 
 class Handling(StrEnum):
-    """What drydock does with an operation."""
+    """The way in which drydock handles an operation."""
 
     RUN = "run"
     """drydock runs the operation."""

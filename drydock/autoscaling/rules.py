@@ -15,7 +15,7 @@ _COOLDOWNS = ("Cooldown", "ScaleInCooldown", "ScaleOutCooldown")
 
 def find_instance_limit(plan: Plan, variant: str) -> int:
     """Return how many instances a variant of a plan may have, in addition to those of the other variants."""
-    return MAX_INSTANCES - sum(other.count for other in plan.variants if other.name != variant)
+    return MAX_INSTANCES - sum(other_variant.count for other_variant in plan.variants if other_variant.name != variant)
 
 
 def check_range(low: int | None, high: int | None, plan: Plan, variant_name: str, min_instances: int) -> None:

@@ -43,7 +43,7 @@ class Scaler:
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
-        self._stop_requested = threading.Event()
+        self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scaling", daemon=True)
         # The keys of these two are policies. If a client puts a policy again, moto creates a new object, which has no
         # values yet.
@@ -59,11 +59,11 @@ class Scaler:
 
     def close(self) -> None:
         """Stop evaluating. An evaluation that is in progress may still end."""
-        self._stop_requested.set()
+        self._stop_event.set()
 
     def _run(self) -> None:
         period_ends_at = time.monotonic() + self._period_s
-        while not self._stop_requested.wait(min(CHECK_S, self._period_s)):
+        while not self._stop_event.wait(min(CHECK_S, self._period_s)):
             is_period_over = time.monotonic() >= period_ends_at
             if is_period_over:
                 period_ends_at = time.monotonic() + self._period_s

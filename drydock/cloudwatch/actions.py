@@ -65,10 +65,10 @@ class AlarmActions:
         thread.start()
 
 
-def _publish(previous: threading.Thread | None, topics: Collection[str], subject: str, message: str) -> None:
+def _publish(previous_thread: threading.Thread | None, topics: Collection[str], subject: str, message: str) -> None:
     """Publish a message to topics, after the alarm's previous one: subscribers get the changes in their order."""
-    if previous is not None:
-        previous.join()
+    if previous_thread is not None:
+        previous_thread.join()
     for arn in topics:
         region, account_id = arn.removeprefix(TOPIC_PREFIX).split(":")[:2]
         topic = sns_backends[account_id][region].topics.get(arn)

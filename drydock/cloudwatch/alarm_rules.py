@@ -101,7 +101,7 @@ def _check_periods(period_s: int, count: int, datapoints: Any) -> None:
 
 def _check_choice(member: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        supported = f"{', '.join(choices[:-1])} and {choices[-1]}"
+        supported_choices = f"{', '.join(choices[:-1])} and {choices[-1]}"
         raise ValidationError(
-            f"Option {value} is not supported. Supported options for parameter {member} are {supported}."
+            f"Option {value} is not supported. Supported options for parameter {member} are {supported_choices}."
         )

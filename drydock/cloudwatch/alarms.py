@@ -33,7 +33,7 @@ class AlarmEvaluator:
     """
 
     def __init__(self) -> None:
-        self._stop_requested = threading.Event()
+        self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         # The last result of each alarm, and the beginning of the period in which it was computed. If a client
         # replaces an alarm, moto creates a new object, which has no result yet.
@@ -46,10 +46,10 @@ class AlarmEvaluator:
 
     def close(self) -> None:
         """Stop evaluating. An evaluation that is in progress may still end."""
-        self._stop_requested.set()
+        self._stop_event.set()
 
     def _run(self) -> None:
-        while not self._stop_requested.wait(EVALUATE_S):
+        while not self._stop_event.wait(EVALUATE_S):
             alarms = [
                 (backend, alarm)
                 for _, _, backend in list(cloudwatch_backends.iter_backends())

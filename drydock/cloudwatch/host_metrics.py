@@ -88,8 +88,8 @@ class HostMetrics:
 
     def _remove_excess(self) -> Iterator[Key]:
         """Remove the oldest minutes, if there are too many or they are too old. Yield them."""
-        oldest_allowed = utcnow() - MAX_AGE
-        while len(self._minutes) > MAX_MINUTES or next(iter(self._minutes))[2] < oldest_allowed:
+        oldest_time = utcnow() - MAX_AGE
+        while len(self._minutes) > MAX_MINUTES or next(iter(self._minutes))[2] < oldest_time:
             key = next(iter(self._minutes))  # minutes are added in the order of time
             del self._minutes[key]
             yield key

@@ -62,7 +62,7 @@ class SpotPrices:
             InvalidPrice: A name, a time or a price is not valid. A retry cannot help.
         """
         _check_place(region, instance_type, zone)
-        rows = [(region, instance_type, zone, *_check_price(at, usd_h)) for at, usd_h in prices]
+        rows = [(region, instance_type, zone, *_check_price(begin, usd_h)) for begin, usd_h in prices]
         with self._store.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO spot_prices VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -75,9 +75,9 @@ class SpotPrices:
         """Yield the prices from `begin` to `end`, and each zone's last price before, which is valid at `begin`."""
         rows = self._store.query(_READ, (region, instance_type, end.timestamp()))
         first_s = begin.timestamp()
-        last_before = {zone: at for zone, at, _ in rows if at <= first_s}
+        last_times = {zone: at for zone, at, _ in rows if at <= first_s}
         for zone, at, usd_h in rows:
-            if at > first_s or last_before[zone] == at:
+            if at > first_s or last_times[zone] == at:
                 yield SpotPrice(instance_type, zone, datetime.fromtimestamp(at, UTC), usd_h)
 
     def delete_all(self) -> None:
@@ -99,11 +99,11 @@ def _check_place(region: str, instance_type: str, zone: str) -> None:
         raise InvalidPrice(f"zone must be one of {region}, such as {region}a, not {truncate(zone, 60)!r}")
 
 
-def _check_price(at: object, usd_h: object) -> tuple[float, float]:
+def _check_price(begin: object, usd_h: object) -> tuple[float, float]:
     try:
-        moment = datetime.fromisoformat(str(at))
+        moment = datetime.fromisoformat(str(begin))
     except ValueError:
-        raise InvalidPrice(f"a time must have the form 2026-01-31T12:00:00+00:00, not {str(at)[:60]!r}") from None
+        raise InvalidPrice(f"a time must have the form 2026-01-31T12:00:00+00:00, not {str(begin)[:60]!r}") from None
     if not MIN_YEAR <= moment.year <= MAX_YEAR:
         raise InvalidPrice(f"the year of a time must be {MIN_YEAR} to {MAX_YEAR}, not {moment.year}")
     if isinstance(usd_h, bool) or not isinstance(usd_h, int | float) or not MIN_USD_H <= usd_h <= MAX_USD_H:

@@ -29,7 +29,7 @@ JSON_TYPES, CSV_TYPES = ("application/json",), ("text/csv",)
 
 
 class Target(NamedTuple):
-    """Where captured lines are written: the URI and the variant that decide the folder, and the account."""
+    """The target of captured lines: the URI and the variant, which decide the folder, and the account."""
 
     owner: Owner
     uri: str
@@ -132,18 +132,18 @@ def build_event(
         moment: When the request came.
     """
     modes = {option["CaptureMode"] for option in config["CaptureOptions"]}
-    captured: dict[str, Any] = {}
+    capture: dict[str, Any] = {}
     if modes & {"Input", "InputAndOutput"}:
         content_type = request.headers.get("Content-Type", "")
-        captured["endpointInput"] = _build_part(config, "INPUT", content_type, request.body)
+        capture["endpointInput"] = _build_part(config, "INPUT", content_type, request.body)
     if modes & {"Output", "InputAndOutput"}:
-        captured["endpointOutput"] = _build_part(config, "OUTPUT", response.content_type, response.body)
+        capture["endpointOutput"] = _build_part(config, "OUTPUT", response.content_type, response.body)
     metadata: dict[str, Any] = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
     if inference_id := request.headers.get("X-Amzn-SageMaker-Inference-Id"):
         metadata["inferenceId"] = inference_id
     if attributes := request.headers.get("X-Amzn-SageMaker-Custom-Attributes"):
         metadata["customAttributes"] = [attributes]
-    return {"captureData": captured, "eventMetadata": metadata, "eventVersion": "0"}
+    return {"captureData": capture, "eventMetadata": metadata, "eventVersion": "0"}
 
 
 def _build_part(config: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:

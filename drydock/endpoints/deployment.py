@@ -29,7 +29,7 @@ class Deployment:
         new_fleet: The instances that replace them; none is started yet.
         set_share: Sets the share of the requests that the new instances get.
         find_rollback_reason: Returns why one of several alarms ends the update; None if no alarm does.
-        closed: Set when the server or the endpoint ends.
+        close_event: Set when the server stops or the endpoint is deleted.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Deployment:
         new_fleet: Fleet,
         set_share: Callable[[float], None],
         find_rollback_reason: FindRollbackReason,
-        closed: threading.Event,
+        close_event: threading.Event,
     ) -> None:
         self._traffic, self._old_fleet, self._new_fleet = traffic, old_fleet, new_fleet
-        self._set_share, self._find_rollback_reason, self._close_event = set_share, find_rollback_reason, closed
+        self._set_share, self._find_rollback_reason, self._close_event = set_share, find_rollback_reason, close_event
         self._share = 0.0
         self._ends_at = time.monotonic() + traffic.timeout_s
 
@@ -51,7 +51,7 @@ class Deployment:
 
         Raises:
             JobFailed: A new instance did not start.
-            RollbackRequired: An alarm is in the state ALARM, the update took too long, or the server ends.
+            RollbackRequired: An alarm is in the state ALARM, the update took too long, or the server stops.
         """
         traffic = self._traffic
         if not traffic.is_rolling:
@@ -74,7 +74,7 @@ class Deployment:
             share = max(self._share - self._traffic.rollback_share, 0.0)
             try:
                 self._old_fleet.scale(1 - share)
-            except JobFailed as error:  # those that run must take the traffic
+            except JobFailed as error:  # the instances that run must take the traffic
                 log.warning("an instance does not start during a rollback: %s", error.reason)
                 break
             self._move_traffic(share)

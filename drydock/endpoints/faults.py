@@ -12,7 +12,7 @@ FAILURE = b'{"error": "drydock makes this variant fail, as its command `variant`
 
 @dataclass(frozen=True)
 class VariantFault:
-    """How the answers of a variant fail or slow down.
+    """A fault of a variant: its answers fail or slow down.
 
     Attributes:
         variant: VariantName; "" for every variant of the endpoint.

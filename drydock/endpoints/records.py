@@ -62,7 +62,7 @@ class Variant:
 
 @dataclass
 class Plan:
-    """What an endpoint serves: the configuration's name, its variants, DataCaptureConfig and AsyncInferenceConfig."""
+    """The configuration that an endpoint serves: its name, its variants, DataCaptureConfig and AsyncInferenceConfig."""
 
     config_name: str
     variants: list[Variant]

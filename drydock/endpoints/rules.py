@@ -114,9 +114,9 @@ def check_provisioned_concurrency(serverless: Mapping[str, Any]) -> None:
     Raises:
         AWSValidationException: It is larger. A retry cannot help.
     """
-    provisioned, maximum = serverless.get("ProvisionedConcurrency", 0), serverless["MaxConcurrency"]
-    if provisioned > maximum:
-        refuse(f"ProvisionedConcurrency ({provisioned}) must be less than or equal to MaxConcurrency ({maximum}).")
+    count, maximum = serverless.get("ProvisionedConcurrency", 0), serverless["MaxConcurrency"]
+    if count > maximum:
+        refuse(f"ProvisionedConcurrency ({count}) must be less than or equal to MaxConcurrency ({maximum}).")
 
 
 def check_weights(weights: Sequence[float]) -> None:

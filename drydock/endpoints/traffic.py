@@ -14,7 +14,7 @@ ROLLING_SHARES = (0.05, 0.5)
 
 @dataclass(frozen=True)
 class TrafficPlan:
-    """How the traffic moves to the new instances.
+    """The steps in which the traffic moves to the new instances.
 
     Attributes:
         shares: The share of the requests that the new instances get, step by step; the last is 1.

@@ -82,7 +82,9 @@ def find_published_port(container: str, port: int) -> int | None:
 
 
 def read_usage(container: str) -> Usage | None:
-    """Return what a container uses, which takes the engine one or two seconds; None if it does not run any more.
+    """Return the CPU and memory utilization of a container; None if it does not run any more.
+
+    The engine needs one or two seconds to measure it.
 
     Raises:
         JobFailed: The container does not exist, or the engine does not answer. A retry can help.

@@ -149,7 +149,7 @@ class LogForwarder:
         if end := data.rfind(b"\n") + 1:
             return end
         if len(data) > BLOCK_MAX_BYTES:
-            # Not at the end of the data, where the rest of a character may be missing.
+            # The piece ends before the end of the data, where a part of a character may be missing.
             return find_piece_end(data, (len(data) - 1) // BLOCK_MAX_BYTES * BLOCK_MAX_BYTES)
         is_last = self.closing_lines is not None and len(self._samples) == 1 and self.position + len(data) >= size
         return len(data) if is_last else 0

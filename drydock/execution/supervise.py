@@ -21,7 +21,7 @@ SHUTDOWN_DELAY_S = 1.0
 
 
 class Cause(StrEnum):
-    """What ended a run. The values are stored in the job's record."""
+    """The cause of the end of a run. The values are stored in the job's record."""
 
     EXIT = "exit"
     """The command ended by itself."""
@@ -39,7 +39,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended: the cause, and the exit code as a shell reports it."""
+    """The end of a run: its cause, and the exit code as a shell reports it."""
 
     cause: Cause
     exit_code: int

@@ -92,7 +92,7 @@ def set_spot_prices(
     """Set the spot prices that EC2's DescribeSpotPriceHistory lists. Prices of other moments stay."""
     try:
         rows = [row for row in csv.reader(file.read_text(encoding="utf-8").splitlines()) if row]
-        prices = [(at.strip(), float(usd_h)) for at, usd_h in rows]
+        prices = [(begin.strip(), float(usd_h)) for begin, usd_h in rows]
     except (OSError, ValueError, csv.Error) as error:
         typer.echo(f"drydock: cannot read {file}: {error}. Each line must have a time and a price.", err=True)
         raise typer.Exit(EXIT_REFUSED) from None

@@ -48,7 +48,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SpotPolicy:
-    """How the market behaves if no command or request changes it.
+    """The behavior of the market if no command or request changes it.
 
     The attributes are the keys of the table [spot] in drydock's configuration file. `interruptions` is called
     `interrupt` there.
@@ -114,15 +114,15 @@ class SpotMarket:
         with self._lock:
             self._get_state(job).requested_interruptions.append(interruption)
 
-    def set_capacity(self, instance_types: str, available: bool, for_s: float | None = None) -> None:
+    def set_capacity(self, instance_types: str, available: bool, duration_s: float | None = None) -> None:
         """Make spot instances available or unavailable, for a duration or permanently.
 
         Args:
             instance_types: Shell pattern of instance types.
             available: Whether they are available.
-            for_s: For how many seconds; without end if None.
+            duration_s: Seconds until the rule ends; None: it is permanent.
         """
-        ends_at = math.inf if for_s is None else time.monotonic() + for_s
+        ends_at = math.inf if duration_s is None else time.monotonic() + duration_s
         with self._lock:
             self._capacity_rules = [rule for rule in self._capacity_rules if rule[0] != instance_types]
             self._capacity_rules.append((instance_types, available, ends_at))
@@ -165,6 +165,7 @@ class SpotMarket:
         """Return the policy and the current capacity rules, as JSON-compatible values."""
         now = time.monotonic()
         with self._lock:
+            # JSON has no infinity: a permanent rule has the largest integer as its duration.
             rules = [
                 {"instance_type": pattern, "available": available, "for_s": min(ends_at - now, sys.maxsize)}
                 for pattern, available, ends_at in self._capacity_rules

@@ -72,8 +72,8 @@ class FeatureRecords:
         with self._store.transaction() as db:
             db.execute("DELETE FROM feature_records WHERE expires_at <= ?", (now,))
             if expires_at is not None and expires_at <= now:
-                where = f"{_KEY} AND identifier = ? AND event_time < ?"
-                db.execute(f"DELETE FROM feature_records WHERE {where}", (*key, identifier, event_time))  # noqa: S608
+                condition = f"{_KEY} AND identifier = ? AND event_time < ?"
+                db.execute(f"DELETE FROM feature_records WHERE {condition}", (*key, identifier, event_time))  # noqa: S608
                 return False
             cursor = db.execute(
                 "INSERT INTO feature_records VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "

@@ -42,7 +42,7 @@ class FeatureGroups:
         """
         with self._lock:
             groups = self._groups[owner]
-            if any(other.arn == group.arn for other in groups.values()):
+            if any(other_group.arn == group.arn for other_group in groups.values()):
                 return False
             self.save(owner, group)
             groups[group.name] = group

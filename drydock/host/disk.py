@@ -18,17 +18,17 @@ def measure_folder(folder: Path, max_entries: int = MAX_ENTRIES) -> int | None:
         folder: The folder. It may disappear meanwhile.
         max_entries: Largest number of files and folders to count.
     """
-    size_bytes, entries, waiting = 0, 0, [str(folder)]
-    while waiting:
+    size_bytes, entries, folders = 0, 0, [str(folder)]
+    while folders:
         try:
-            with os.scandir(waiting.pop()) as iterator:
+            with os.scandir(folders.pop()) as iterator:
                 for entry in iterator:
                     entries += 1
                     if entries > max_entries:
                         return None
                     size_bytes += _measure_entry(entry)
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        folders.append(entry.path)
         except OSError:
             continue
     return size_bytes

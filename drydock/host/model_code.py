@@ -20,7 +20,7 @@ TEXT_TYPES = ("application/json", "text/csv")
 
 
 class ModelAnswer(NamedTuple):
-    """What a model answered to a request."""
+    """The answer of a model to a request."""
 
     body: bytes
     content_type: str

@@ -1,6 +1,6 @@
-"""Start the daemon of MPI on the other hosts of a job, in the place of ssh. A stand-alone program.
+"""Start the daemon of MPI on the other hosts of a job, in place of ssh. A stand-alone program.
 
-    mpi_agent.py wait FOLDER HOST             on each host but the first: wait for a command, run it, exit as it does
+    mpi_agent.py wait FOLDER HOST             on each host but the first: wait for a command, run it, exit with its code
     mpi_agent.py start FOLDER HOST COMMAND    mpirun calls this on the first host, instead of `ssh HOST COMMAND`
 
 Both sides see FOLDER, which only their user can write. The command is passed in a file, so no port is open through
@@ -20,13 +20,13 @@ MAX_WAIT_S = 300.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of the two sides, and return the exit code."""
+    """Run one of the two commands, and return the exit code."""
     verb, folder, host, *command = arguments
     command_file, exit_file = Path(folder) / f"{host}.command.json", Path(folder) / f"{host}.exit.json"
     if verb == "start":
         _write(command_file, " ".join(command))
-        return int(str(_wait_for(exit_file, float("inf"))))
-    text = _wait_for(command_file, MAX_WAIT_S)
+        return int(str(_wait_for_file(exit_file, float("inf"))))
+    text = _wait_for_file(command_file, MAX_WAIT_S)
     if text is None:
         sys.stderr.write(f"drydock: mpirun on the first host starts nothing on {host}\n")
         return 0
@@ -43,8 +43,8 @@ def _write(path: Path, text: str) -> None:
     os.replace(new_path, path)
 
 
-def _wait_for(path: Path, max_wait_s: float) -> object:
-    """Return the content of a file as soon as it exists; None if it does not within the time."""
+def _wait_for_file(path: Path, max_wait_s: float) -> object:
+    """Return the content of a file as soon as it exists; None if it does not exist after `max_wait_s` seconds."""
     deadline = time.monotonic() + max_wait_s
     while time.monotonic() < deadline:
         if path.exists():

@@ -12,7 +12,7 @@ from drydock.jobs.states import Phase, Status
 
 
 class JobDescription(ABC):
-    """What can be read from the record of a job. It changes nothing.
+    """The description of a job, read from its record. It changes nothing.
 
     Args:
         record: The job's record.

@@ -23,7 +23,7 @@ DUMMY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "drydock", "AWS_SECRET_ACCESS_KEY": "d
 
 @dataclass(frozen=True)
 class HostContext:
-    """Where one host of a job runs, and what it can reach.
+    """The folder of one host of a job, its names and cores, and the URLs that it can reach.
 
     Attributes:
         base: The folder that the job sees as its tree: /opt/ml, or the tree's own path.

@@ -124,11 +124,11 @@ def _list_chunk_sizes() -> Iterator[int]:
 
 def _expand_row(row: tuple[Any, ...]) -> list[Event]:
     """Return the events of a row: one, or the lines of a block."""
-    at, last_id, ingested, message, stream, line_count = row
+    timestamp, last_id, ingestion_time, message, stream, line_count = row
     if not line_count:
-        return [Event(at, last_id, ingested, message, stream)]
+        return [Event(timestamp, last_id, ingestion_time, message, stream)]
     ids = itertools.count(last_id - line_count + 1)
-    return [Event(at, next(ids), ingested, line, stream) for line in read_lines(message)]
+    return [Event(timestamp, next(ids), ingestion_time, line, stream) for line in read_lines(message)]
 
 
 def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], bool]:

@@ -96,7 +96,7 @@ class Workspace:
         return {**request, "Status": self.status, "CreationTime": self.created_at}
 
     def dump(self) -> str:
-        """Return it as JSON."""
+        """Return the workspace as JSON."""
         return json.dumps(asdict(self), default=datetime.isoformat)
 
     @classmethod

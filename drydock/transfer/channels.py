@@ -23,7 +23,7 @@ _PIPE_ONLY = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where the objects of a channel or an input come from.
+    """The source of the objects of a channel or an input.
 
     Attributes:
         uri: S3 URI of the prefix or the manifest.

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 
 class EntryKind(StrEnum):
-    """What an entry of a folder is."""
+    """The kind of an entry of a folder."""
 
     FILE = "file"
     """A regular file, or a link to one inside the folder."""

@@ -98,16 +98,16 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
     table = Table("partition", "rows", "before", "now", "bad rows", "reason")
     for replay in partitions:
         if replay.is_different:
-            before = replay.last_run.verdict if replay.last_run else "not validated"
+            last_verdict = replay.last_run.verdict if replay.last_run else "not validated"
             reason = _name_failures(replay.failures)
             outcome = replay.outcome
-            verdicts = before, replay.verdict
+            verdicts = last_verdict, replay.verdict
             cells = str(replay.partition), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
             table.add_row(*map(escape, cells))
     if totals["differ"]:
         console.print(table)
-    now, before = totals["now"], totals["before"]
-    counts = ", ".join(f"{now[verdict]} {verdict} (before: {before[verdict]})" for verdict in now)
+    new_counts, old_counts = totals["now"], totals["before"]
+    counts = ", ".join(f"{new_counts[verdict]} {verdict} (before: {old_counts[verdict]})" for verdict in new_counts)
     console.print(
         f"{totals['partitions']} partitions: {counts}; {totals['quarantined']:,} rows quarantined.", soft_wrap=True
     )

@@ -72,8 +72,8 @@ def show_status(
     question = Question(model, model_dataset, spec.as_of, spec.policy, spec.drifted_columns)
     answers = ask_guards(question, Journal.open().read_state(model), Lake.open())
     for guard, hold_back in answers.items():
-        until = f" (until {hold_back.until})" if hold_back and hold_back.until else ""
-        write_line(f"{guard:<12}  {f'holds back: {hold_back.why}{until}' if hold_back else 'lets through'}")
+        end_text = f" (until {hold_back.until})" if hold_back and hold_back.until else ""
+        write_line(f"{guard:<12}  {f'holds back: {hold_back.why}{end_text}' if hold_back else 'lets through'}")
     is_held_back = any(answers.values())
     write_line(f"{model} as of {spec.as_of}: drift would {'be held back' if is_held_back else 'start a training'}")
 
@@ -122,7 +122,7 @@ def _require_events(model: str, events: Sequence[Event]) -> None:
 
 def _format_event(event: Event) -> str:
     answer, trigger = event.guard or event.outcome, event.trigger + (f" ({event.reason})" if event.reason else "")
-    until = f" (until {event.until})" if event.until else ""
+    end_text = f" (until {event.until})" if event.until else ""
     fields = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", f"{event.as_of or ''!s:<10}", f"{event.kind:<9}", f"{answer:<12}"]
-    details = [f"by {trigger or event.who}", event.run, f"{event.why}{until}"]
+    details = [f"by {trigger or event.who}", event.run, f"{event.why}{end_text}"]
     return "  ".join([*fields, *filter(None, details)])

@@ -98,8 +98,8 @@ def retire_version(
 
 
 def _summarize(
-    champion: str, challenger: str, earlier_champions: tuple[str, ...], blocked: dict[str, str]
+    champion: str, challenger: str, earlier_champions: tuple[str, ...], blocked_versions: dict[str, str]
 ) -> list[str]:
     suffix = f" (before it: {', '.join(reversed(earlier_champions))})" if earlier_champions else ""
-    block_lines = [f"version {version} is blocked: {why}" for version, why in blocked.items()]
+    block_lines = [f"version {version} is blocked: {why}" for version, why in blocked_versions.items()]
     return [f"champion: {champion or 'none'}{suffix}, challenger: {challenger or 'none'}", *block_lines]

@@ -151,8 +151,8 @@ def read_hosts() -> Hosts:
     Without them, there is one host.
     """
     names = json.loads(os.environ.get("SM_HOSTS") or '["localhost"]')
-    current = os.environ.get("SM_CURRENT_HOST") or names[0]
-    return Hosts(names, current, os.environ.get("TRAINING_JOB_NAME", "local"))
+    current_host = os.environ.get("SM_CURRENT_HOST") or names[0]
+    return Hosts(names, current_host, os.environ.get("TRAINING_JOB_NAME", "local"))
 
 
 def _read_line(stream: IO[str]) -> str:

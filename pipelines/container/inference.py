@@ -27,7 +27,7 @@ if find_spec("pipelines") is None:  # an image may install this file alone in an
     sys.path.insert(0, "/opt/ml/model/code")
 
 from pipelines.container.serving.compiled_features import read_compiled_features
-from pipelines.container.serving.feature_values import check_sizes, list_named_values, list_unnamed_values
+from pipelines.container.serving.feature_values import check_float32_range, list_named_values, list_unnamed_values
 from pipelines.container.serving.request_ids import INFERENCE_ID, choose_id
 from pipelines.container.serving.tables import JSON, LINES, BadRequest, Table, parse_lines, parse_table
 
@@ -82,14 +82,14 @@ def model_fn(model_dir: str) -> PackagedModel:
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 
     model = mlflow.pyfunc.load_model(model_dir, suppress_warnings=True)
-    compiled, names_file = read_compiled_features(Path(model_dir)), Path(model_dir, "code", NAMES_FILE)
+    compiled_features, names_file = read_compiled_features(Path(model_dir)), Path(model_dir, "code", NAMES_FILE)
     names = json.loads(names_file.read_text(encoding="utf-8")) if names_file.exists() else {}
     features = model.metadata.get_input_schema().inputs
     # If all features are numbers of 64 bits or texts, MLflow's check of the types changes nothing. It takes a third of
     # the time of a request.
     if all(feature.type.name in ("double", "string") for feature in features):
         model.metadata.signature = None
-    if compiled is None:
+    if compiled_features is None:
         return PackagedModel(model, features, names=names)
     # A version that was registered without compiled features need not have DuckDB.
     from pipelines.container.serving.feature_query import connect
@@ -97,7 +97,7 @@ def model_fn(model_dir: str) -> PackagedModel:
     from pipelines.container.serving.table_scorer import TableScorer
 
     inputs = [feature.name for feature in features]
-    row_features, score_table = open_row_features(compiled, connect()), TableScorer(model, inputs)
+    row_features, score_table = open_row_features(compiled_features, connect()), TableScorer(model, inputs)
     with suppress(Exception):  # libraries load more code at their first call, which would slow down the first request
         score_table(row_features.warm_up(inputs))
     return PackagedModel(model, features, row_features, score_table, names=names)
@@ -143,7 +143,7 @@ def _score_values(rows: Sequence[Sequence[Any]], model: PackagedModel) -> Predic
     try:
         return Prediction(model.model.predict(frame), model.names)
     except Exception:
-        check_sizes(columns)
+        check_float32_range(columns)
         raise
 
 

@@ -44,7 +44,7 @@ class Script:
     def list_code(self) -> list[Path]:
         """Return the paths of the script and of the files of its bundle.
 
-        These are no folders, because folders also have bytecode, which would change the name of the training.
+        These are not folders, because folders also have bytecode, which would change the name of the training.
         """
         return [self.path, *self.bundle.values()]
 

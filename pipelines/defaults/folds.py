@@ -2,7 +2,7 @@
 
 Fold k trains on the rows before its first validation day, and validates on `fold_days` days. Rows whose label was not
 yet known on that day are left out of its training, as they are between the training window and the holdout. The last
-fold ends with the last day of the channels; the holdout is no channel.
+fold ends with the last day of the channels; the holdout is not a channel.
 
 One booster for each fold is trained, all in lockstep. So after each round the mean loss of the folds is known, and is
 logged: a tuner reads it, and can stop the training after any round.

@@ -29,18 +29,26 @@ PREFETCHED_BATCHES = 4
 
 
 def build_labelled_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None = None) -> ibis.Table:
-    """Return the features of the rows with a label, sorted by key; with `since`, only of partitions from then on.
+    """Return the features of the rows with a label, sorted by key.
 
     Rows whose label never became known are removed only at the end, because features of other rows may depend on them.
+
+    Args:
+        dataset: dataset of the rows.
+        rows: published rows.
+        since: begin of the first partition whose features are returned; None: all partitions.
     """
     features = _build_known_features(dataset, rows, since)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
 
 
 def build_sorted_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None = None) -> ibis.Table:
-    """Return the features of all rows, sorted by key; with `since`, only of partitions from then on.
+    """Return the features of all rows, sorted by key, for scoring. They are built exactly as for training.
 
-    Scoring uses them. They are built exactly as for training.
+    Args:
+        dataset: dataset of the rows.
+        rows: published rows.
+        since: begin of the first partition whose features are returned; None: all partitions.
     """
     return _build_known_features(dataset, rows, since).order_by(*dataset.key)
 
@@ -51,13 +59,14 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     Features of lookups are those of the row's own partition.
 
     Raises:
-        DataError: as `compute_columns` does. A retry cannot help.
+        DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
+            computed. A retry cannot help.
     """
     return _select_features(dataset, compute_columns(dataset, rows))
 
 
 def _build_known_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
-    """Return what `build_features` does, but features of lookups as they are known before the row's partition."""
+    """Return key, features and label of each row. Features of lookups are those known before the row's partition."""
     return _select_features(dataset, read_earlier_values(dataset, compute_columns(dataset, rows), since))
 
 

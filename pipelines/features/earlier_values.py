@@ -113,10 +113,10 @@ def _compute_begin(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
 
 def _select_values(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
     """Return each partition's values of a lookup: begin, key and features. Equal values occur once."""
-    known = columns.filter(*(columns[name].notnull() for name in lookup.key))
-    features = [select_feature(dataset, known, name).name(VALUE_PREFIX + name) for name in lookup.features]
-    keys = select_keys(known, lookup.key)
-    return known.select(known[BEGIN].name(VALUE_BEGIN), *keys, *features).distinct()
+    complete_rows = columns.filter(*(columns[name].notnull() for name in lookup.key))
+    features = [select_feature(dataset, complete_rows, name).name(VALUE_PREFIX + name) for name in lookup.features]
+    keys = select_keys(complete_rows, lookup.key)
+    return complete_rows.select(complete_rows[BEGIN].name(VALUE_BEGIN), *keys, *features).distinct()
 
 
 def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
@@ -139,14 +139,16 @@ def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> 
     newest_first = ibis.window(
         group_by=[pairs[BEGIN], *(pairs[key] for key in keys)], order_by=pairs[VALUE_BEGIN].desc()
     )
-    ranked = pairs.mutate(**{RANK: ibis.row_number().over(newest_first)})
-    newest = ranked.filter(ranked[RANK] == 0).drop(RANK, *(name for name in pairs.columns if name.endswith(".2")))
+    ranked_rows = pairs.mutate(**{RANK: ibis.row_number().over(newest_first)})
+    newest_rows = ranked_rows.filter(ranked_rows[RANK] == 0).drop(
+        RANK, *(name for name in pairs.columns if name.endswith(".2"))
+    )
     rows = columns.mutate(*select_keys(columns, lookup.key))
-    joined = rows.left_join(newest, [BEGIN, *keys], rname="{name}.2")
-    replaced = {
+    joined_rows = rows.left_join(newest_rows, [BEGIN, *keys], rname="{name}.2")
+    replaced_columns = {
         name: ibis.ifelse(
-            joined[VALUE_BEGIN].notnull(), joined[VALUE_PREFIX + name], build_default(dataset, lookup, name)
+            joined_rows[VALUE_BEGIN].notnull(), joined_rows[VALUE_PREFIX + name], build_default(dataset, lookup, name)
         )
         for name in lookup.features
     }
-    return joined.mutate(**replaced).select(*columns.columns)
+    return joined_rows.mutate(**replaced_columns).select(*columns.columns)

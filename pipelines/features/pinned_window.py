@@ -20,7 +20,7 @@ from pipelines.window import Days, Window
 
 
 class WindowSpec(Spec):
-    """Which days a training uses; the fields of section `snapshot` of params.yaml."""
+    """The days that a training uses: the fields of section `snapshot` of params.yaml."""
 
     dataset: str
     """Dataset whose published table is pinned to a snapshot."""

@@ -1,4 +1,4 @@
-"""Endpoints that Leeway made and that nobody calls."""
+"""Endpoints that Leeway created and that nobody calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.serving.undeployment import Endpoint, Endpoints
 
 
 class EndpointKind:
-    """The endpoints that Leeway made. They are used if they get requests.
+    """The endpoints that Leeway created. They are used if they get requests.
 
     Args:
         endpoints: the endpoints of the region.
@@ -24,7 +24,7 @@ class EndpointKind:
         self.endpoints = endpoints
 
     def list_names(self) -> list[str]:
-        """Return the names of the endpoints that Leeway made and that are InService, sorted."""
+        """Return the names of the endpoints that Leeway created and that are InService, sorted."""
         return [endpoint.name for endpoint in self.endpoints.list_created_by_leeway()]
 
     def find(self, name: str) -> Resource | None:
@@ -39,10 +39,10 @@ class EndpointKind:
         )
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether it got a request."""
+        """Return whether an endpoint got a request."""
         endpoint = Endpoint(resource.name, resource.tags, resource.description)
         return self.endpoints.count_invocations(endpoint, begin, now) > 0
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Delete it with its configurations, models and alarms, and record that in the model's history."""
+        """Delete an endpoint with its configurations, models and alarms; record the deletion in the model's history."""
         return self.endpoints.undeploy(resource.name, why)

@@ -37,22 +37,22 @@ class Resource:
 
 
 class Kind(Protocol):
-    """What the sweep needs of a kind of resource. The caller converts the errors of AWS."""
+    """A kind of resource that the sweep can list, check and stop. The caller translates the errors of AWS."""
 
     name: KindName
     component: Component
 
     def list_names(self) -> list[str]:
-        """Return what identifies each resource that runs, sorted."""
+        """Return the names of the resources that run, sorted."""
 
     def find(self, name: str) -> Resource | None:
         """Return a resource as it is now; None if it does not run any more."""
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether somebody used it between two moments; None if that cannot be known."""
+        """Return whether somebody used a resource between two moments; None if that cannot be known."""
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to stop it. Return False if it did not run any more. Idempotent."""
+        """Begin to stop a resource. Return False if it did not run any more. Idempotent."""
 
 
 def is_busy(

@@ -1,7 +1,7 @@
-"""Name the kinds of resources that a sweep looks at. Uses only the standard library, because Airflow imports it."""
+"""Name the kinds of resources that a sweep checks. Uses only the standard library, because Airflow imports it."""
 
 from typing import Literal, get_args
 
 KindName = Literal["notebook", "app", "endpoint", "processing"]
-"""notebook: notebook instances. app: Studio apps. endpoint: endpoints that Leeway made. processing: processing jobs."""
+"""notebook: notebook instances. app: Studio apps. endpoint: endpoints of Leeway. processing: processing jobs."""
 KINDS: tuple[KindName, ...] = get_args(KindName)

@@ -20,7 +20,7 @@ GONE_TEXTS = ("RecordNotFound", "does not exist", "Unable to transition", "Resou
 
 
 class NotebookKind:
-    """Notebook instances. They are used if their CPU reached a limit.
+    """Notebook instances. One counts as used if its CPU utilization was at a limit or above.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -53,16 +53,16 @@ class NotebookKind:
         return Resource(name, arn, instances, notebook["LastModifiedTime"], read_tags(self.sagemaker, arn), notebook)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether its CPU reached the limit; None if CloudWatch lacks the values of an hour or more."""
+        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks an hour or more."""
         return is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now), self.cpu_percent)
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to stop it. Its disk stays, and it can be started again."""
+        """Begin to stop a notebook instance. Its disk stays, and it can be started again."""
         return _call(self.sagemaker.stop_notebook_instance, NotebookInstanceName=resource.name)
 
 
 class AppKind:
-    """Studio apps. SageMaker itself knows when they were last used.
+    """Studio apps. SageMaker records when a person used one last.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -75,7 +75,7 @@ class AppKind:
         self.sagemaker = sagemaker
 
     def list_names(self) -> list[str]:
-        """Return what identifies each app that is InService: DOMAIN/user/USER/TYPE/NAME or DOMAIN/space/..., sorted."""
+        """Return a name of each app that is InService, sorted: DOMAIN/user/USER/TYPE/NAME or DOMAIN/space/..."""
         pages = self.sagemaker.get_paginator("list_apps").paginate()
         apps = [app for page in pages for app in page["Apps"] if app["Status"] == "InService"]
         return sorted(_format_app(app) for app in apps)
@@ -95,12 +95,12 @@ class AppKind:
         return Resource(name, arn, instances, app["CreationTime"], read_tags(self.sagemaker, arn), app)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether a person used it; None if SageMaker does not say when it was last used."""
+        """Return whether a person used an app; None if SageMaker does not report when it was last used."""
         used_at = resource.description.get("LastUserActivityTimestamp")
         return None if used_at is None else bool(used_at >= begin)
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to delete it. The files of its user or space stay; what is only in its memory is lost."""
+        """Begin to delete an app. The files of its user or space stay; data that are only in its memory are lost."""
         return _call(self.sagemaker.delete_app, **_parse_app(resource.name))
 
 

@@ -60,7 +60,7 @@ class ProcessingKind:
         return True if True in uses else None if None in uses else False
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to stop it. What it did is lost, unless it has uploaded it."""
+        """Begin to stop a processing job. Results that it has not uploaded are lost."""
         try:
             self.sagemaker.stop_processing_job(ProcessingJobName=resource.name)
         except ClientError as error:

@@ -21,7 +21,7 @@ Use = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
 """idle: only listed. exempt: idle, but its tag leeway:keep says that it stays. unknown: its use is not known, so it is
-never stopped. used_again: it was used between the look and the stop. gone: somebody else stopped it meanwhile."""
+never stopped. used_again: it was used between the check and the stop. gone: somebody else stopped it meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def get_now() -> dt.datetime:
 
 def sweep(
     kinds: Sequence[Kind],
-    idle: dt.timedelta,
+    idle_time: dt.timedelta,
     stop: Collection[KindName],
     region: str,
     clock: Callable[[], dt.datetime] = get_now,
@@ -58,7 +58,7 @@ def sweep(
 
     Args:
         kinds: the kinds of resources.
-        idle: time without a use after which a resource is idle.
+        idle_time: time without a use after which a resource is idle.
         stop: kinds whose idle resources are stopped; the others are only listed.
         region: region of the prices.
         clock: function that returns the present, UTC.
@@ -72,16 +72,16 @@ def sweep(
         with translate_aws_errors("SageMaker or CloudWatch"):
             for name in kind.list_names():
                 resource = kind.find(name)
-                use = judge(kind, resource, idle, clock()) if resource else "used"
+                use = judge(kind, resource, idle_time, clock()) if resource else "used"
                 if resource and use != "used":
-                    outcome = _handle(kind, resource, use, idle, stop, clock)
-                    findings.append(_report(kind, resource, outcome, idle, region))
+                    outcome = _handle(kind, resource, use, idle_time, stop, clock)
+                    findings.append(_report(kind, resource, outcome, idle_time, region))
     return findings
 
 
-def judge(kind: Kind, resource: Resource, idle: dt.timedelta, now: dt.datetime) -> Use:
-    """Return whether a resource was used, or changed, within the time `idle` until now."""
-    begin = now - idle
+def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> Use:
+    """Return whether a resource was used, or changed, within the time `idle_time` until now."""
+    begin = now - idle_time
     if resource.changed_at >= begin:
         return "used"
     return {True: "used", False: "idle", None: "unknown"}[kind.is_used(resource, begin, now)]  # type: ignore[return-value]
@@ -91,7 +91,7 @@ def _handle(
     kind: Kind,
     resource: Resource,
     use: Use,
-    idle: dt.timedelta,
+    idle_time: dt.timedelta,
     stop: Collection[KindName],
     clock: Callable[[], dt.datetime],
 ) -> Outcome:
@@ -101,21 +101,21 @@ def _handle(
     if KEEP_TAG in resource.tags or kind.name not in stop:
         return "exempt" if KEEP_TAG in resource.tags else "idle"
     newer = kind.find(resource.name)
-    if newer and (KEEP_TAG in newer.tags or judge(kind, newer, idle, clock()) != "idle"):
+    if newer and (KEEP_TAG in newer.tags or judge(kind, newer, idle_time, clock()) != "idle"):
         return "exempt" if KEEP_TAG in newer.tags else "used_again"
-    return "stopped" if newer and kind.stop(newer, f"nobody used it for {_format(idle)}") else "gone"
+    return "stopped" if newer and kind.stop(newer, f"nobody used it for {_format(idle_time)}") else "gone"
 
 
-def _report(kind: Kind, resource: Resource, outcome: Outcome, idle: dt.timedelta, region: str) -> Finding:
+def _report(kind: Kind, resource: Resource, outcome: Outcome, idle_time: dt.timedelta, region: str) -> Finding:
     finding = Finding(kind.name, resource.name, outcome, _compute_usd_month(kind, resource, region))
     types = ", ".join(f"{count} x {name}" for name, count in resource.instances.items()) or "no instance"
     cost = "price not known" if finding.usd_month is None else f"{format_usd(finding.usd_month)} a month"
     texts = {
-        "idle": f"nobody used it for {_format(idle)}; it is only listed",
-        "exempt": f"nobody used it for {_format(idle)}; it stays, because it has the tag {KEEP_TAG}",
+        "idle": f"nobody used it for {_format(idle_time)}; it is only listed",
+        "exempt": f"nobody used it for {_format(idle_time)}; it stays, because it has the tag {KEEP_TAG}",
         "unknown": "CloudWatch or SageMaker does not say whether somebody uses it; it is not stopped",
-        "stopped": f"nobody used it for {_format(idle)}; stopped",
-        "used_again": "it was used between the look and the stop; it is not stopped",
+        "stopped": f"nobody used it for {_format(idle_time)}; stopped",
+        "used_again": "it was used between the check and the stop; it is not stopped",
         "gone": "somebody else stopped it meanwhile",
     }
     log.info("%s (%s, %s): %s", finding.label, types, cost, texts[outcome])
@@ -132,6 +132,6 @@ def _compute_usd_month(kind: Kind, resource: Resource, region: str) -> float | N
         return None
 
 
-def _format(idle: dt.timedelta) -> str:
-    minutes = round(idle.total_seconds() / 60)
+def _format(idle_time: dt.timedelta) -> str:
+    minutes = round(idle_time.total_seconds() / 60)
     return f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"

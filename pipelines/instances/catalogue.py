@@ -132,7 +132,9 @@ def find_instance(name: str) -> Instance:
         raise SpecError(f"{name} is retired.", f"Use {RETIRED[name]}.")
     instance = _read_instances().get(name)
     if instance is None:
-        close_names = get_close_matches(name, [known for known in _read_instances() if known not in RETIRED], 3)
+        close_names = get_close_matches(
+            name, [known_name for known_name in _read_instances() if known_name not in RETIRED], 3
+        )
         hint = f"Did you mean {' or '.join(close_names)}?" if close_names else "An example is ml.m5.large."
         raise SpecError(f"{name!r} is not an instance type of SageMaker (table of {read_date()}).", hint)
     return instance

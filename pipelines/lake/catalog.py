@@ -137,7 +137,7 @@ def _refuse_lost_catalog() -> None:
     """Refuse to create a catalog if there are tables of a lost catalog, which the new one would not list.
 
     Raises:
-        DataError: there are such tables. A retry cannot help.
+        DataError: there are tables that no catalog lists. A retry cannot help.
     """
     path = get_embedded_file()
     # is_empty_database is called twice: another process may have created the catalog and a table in between.
@@ -150,7 +150,7 @@ def _refuse_empty_catalog(catalog: Catalog) -> None:
     """Refuse to use an empty catalog if the warehouse has tables, which a lost catalog or another one must have listed.
 
     Raises:
-        DataError: there are such tables. A retry cannot help.
+        DataError: there are tables that no catalog lists. A retry cannot help.
     """
     if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder):
         if catalog.namespace_exists(NAMESPACE):  # another process has created it
@@ -162,7 +162,7 @@ def _refuse_unlisted_table(catalog: Catalog, name: str) -> None:
     """Refuse to create a table if files of a lost table have this name, whose rows the new table would hide.
 
     Raises:
-        DataError: there are such files. A retry cannot help.
+        DataError: there are files of a lost table with this name. A retry cannot help.
     """
     if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder, name=name):
         if catalog.table_exists((NAMESPACE, name)):  # another process has created it

@@ -35,7 +35,7 @@ TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ChangeCounts:
-    """How many rows of a partition a write added, removed and changed."""
+    """The numbers of rows of a partition that a write added, removed and changed."""
 
     added: int = 0
     removed: int = 0

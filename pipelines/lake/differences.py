@@ -76,9 +76,9 @@ def _compare(
             _write_buckets(_read_hashes(connection, compared_columns, key or compared_columns), folder)
         paths = [_get_bucket_path(folder, number) for number in range(BUCKETS)]
         counts = [_count_bucket(np.fromfile(path, _HASH_TYPE)) for path in paths]
-    added, removed, pairs = (sum(column) for column in zip(*counts, strict=True))
-    changed = pairs if key else 0
-    return ChangeCounts(added=added - changed, removed=removed - changed, changed=changed)
+    added_count, removed_count, pairs = (sum(column) for column in zip(*counts, strict=True))
+    changed_count = pairs if key else 0
+    return ChangeCounts(added=added_count - changed_count, removed=removed_count - changed_count, changed=changed_count)
 
 
 def _check_key(schema: pa.Schema, key: Sequence[str]) -> None:
@@ -135,5 +135,7 @@ def _count_bucket(records: np.ndarray) -> tuple[int, int, int]:
     # How many copies of each distinct row there are after the write, minus how many there were before it.
     net_counts = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(distinct_rows))
     keys, key_index = np.unique(records["key"][first_index], return_inverse=True)
-    added, removed = (np.bincount(key_index, np.maximum(counts, 0), len(keys)) for counts in (net_counts, -net_counts))
-    return int(added.sum()), int(removed.sum()), int(np.minimum(added, removed).sum())
+    added_counts, removed_counts = (
+        np.bincount(key_index, np.maximum(counts, 0), len(keys)) for counts in (net_counts, -net_counts)
+    )
+    return int(added_counts.sum()), int(removed_counts.sum()), int(np.minimum(added_counts, removed_counts).sum())

@@ -46,11 +46,13 @@ class Evolution:
     def describe(self) -> list[str]:
         """Describe the changes, one line for each column."""
         lines = [f"added {name}: {column_type}" for name, column_type in self.added.items()]
-        return lines + [f"widened {name}: {old} to {new}" for name, (old, new) in self.widened.items()]
+        return lines + [
+            f"widened {name}: {old_type} to {new_type}" for name, (old_type, new_type) in self.widened.items()
+        ]
 
     def apply(self, transaction: Transaction) -> None:
         """Apply the changes to the table of the transaction."""
-        new_types = {**self.added, **{name: new for name, (_, new) in self.widened.items()}}
+        new_types = {**self.added, **{name: new_type for name, (_, new_type) in self.widened.items()}}
         if new_types:
             with transaction.update_schema() as update:
                 update.union_by_name(pa.schema(list(new_types.items())))
@@ -92,8 +94,8 @@ def plan_evolution(table: Table, schema: pa.Schema, partition: Partition) -> Evo
     """
     properties = table.properties
     old_types, new_types = _map_types_by_name(table.schema().as_arrow()), _map_types_by_name(schema)
-    added = {name: column_type for name, column_type in new_types.items() if name not in old_types}
-    widened = {
+    added_types = {name: column_type for name, column_type in new_types.items() if name not in old_types}
+    widened_types = {
         name: (column_type, new_types[name])
         for name, column_type in old_types.items()
         if name in new_types and _is_wider(column_type, new_types[name])
@@ -107,17 +109,17 @@ def plan_evolution(table: Table, schema: pa.Schema, partition: Partition) -> Evo
         new_type = new_types.get(name, column_type)
         is_narrower = _is_wider(new_type, column_type)
         is_accepted = is_narrower and _is_before(properties, WIDE_SINCE_PREFIX, name, partition)
-        if new_type == column_type or name in widened or is_accepted:
+        if new_type == column_type or name in widened_types or is_accepted:
             continue
-        problems.append(
-            f"column {name} {'was narrowed' if is_narrower else 'changed'} from {column_type} to {new_type}"
-        )
+        change = "was narrowed" if is_narrower else "changed"
+        problems.append(f"column {name} {change} from {column_type} to {new_type}")
     if problems:
         raise DataError(
             f"partition {partition} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
             "Correct the source, or write to a new table.",
         )
-    return Evolution(added, widened, _plan_properties(properties, partition, added, widened, new_types))
+    changes = _plan_properties(properties, partition, added_types, widened_types, new_types)
+    return Evolution(added_types, widened_types, changes)
 
 
 def plan_new_columns(table: Table, schema: pa.Schema) -> Evolution:
@@ -135,8 +137,8 @@ def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
 def _plan_properties(
     properties: Mapping[str, str],
     partition: Partition,
-    added: Mapping[str, pa.DataType],
-    widened: Mapping[str, object],
+    added_types: Mapping[str, pa.DataType],
+    widened_types: Mapping[str, object],
     columns: Mapping[str, pa.DataType],
 ) -> dict[str, str]:
     """Return the table properties to set.
@@ -144,8 +146,8 @@ def _plan_properties(
     The partition becomes the first one of each added or widened column. If the partition has a column whose recorded
     first partition is later, it becomes the first one of that column, too.
     """
-    changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added}
-    changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened}
+    changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added_types}
+    changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened_types}
     earlier_partitions = {
         name: partition.isoformat()
         for name, first_partition in properties.items()

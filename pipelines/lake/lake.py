@@ -101,10 +101,10 @@ class Lake:
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)
-                where = build_filter(partition, part)
-                if table is None or not views.list_data_files(table.scan(row_filter=where)):
+                row_filter = build_filter(partition, part)
+                if table is None or not views.list_data_files(table.scan(row_filter=row_filter)):
                     return False
-                table.delete(where, snapshot_properties={PARTITION_PROPERTY: partition.isoformat()})
+                table.delete(row_filter, snapshot_properties={PARTITION_PROPERTY: partition.isoformat()})
                 return True
         raise AssertionError("tenacity returns or raises")
 
@@ -139,10 +139,10 @@ class Lake:
         table = load_table(self.catalog, name)
         return table.scan(row_filter=build_filter(partition)).to_arrow().cast(table.schema().as_arrow())
 
-    def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
+    def read_rows(self, name: str, row_filter: BooleanExpression) -> pa.Table | None:
         """Return the rows that match, in memory; None if there is no such table."""
         table = find_table(self.catalog, name)
-        return table.scan(row_filter=where).to_arrow() if table else None
+        return table.scan(row_filter=row_filter).to_arrow() if table else None
 
     def read_window(self, name: str, first: Partition, last: Partition, snapshot_id: int) -> pa.Table:
         """Return the rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
@@ -265,15 +265,15 @@ class Lake:
     def _commit(
         self,
         name: str,
-        where: BooleanExpression,
+        row_filter: BooleanExpression,
         partition: Partition,
         new_files: NewFiles,
         key: Sequence[str],
         ignored_columns: Sequence[str],
     ) -> Commit:
-        """Replace the rows that `where` selects by the new rows, in one attempt; do nothing if they are equal."""
+        """Replace the rows that `row_filter` selects by the new rows, in one attempt; do nothing if they are equal."""
         table = load_table(self.catalog, name)
-        plan, old_scan = evolution.plan_evolution(table, new_files.schema, partition), table.scan(row_filter=where)
+        plan, old_scan = evolution.plan_evolution(table, new_files.schema, partition), table.scan(row_filter=row_filter)
         files = views.list_data_files(old_scan)
         has_rows, has_same_digest = bool(files), history.find_digest(table, partition) == new_files.digest
         is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, new_files.digest)
@@ -288,7 +288,7 @@ class Lake:
         if not changes and not plan.describe() and not is_damaged:
             return _report_unchanged(table, partition, new_files)
         properties = build_properties(partition, new_files)
-        snapshot = commit_new_files(table, new_files, where if has_rows else None, properties, plan.apply)
+        snapshot = commit_new_files(table, new_files, row_filter if has_rows else None, properties, plan.apply)
         return Commit(snapshot.snapshot_id, True, new_files.rows, changes, plan.describe())
 
 

@@ -46,9 +46,9 @@ class TableVersion:
         self.has_committed = False
         """Whether a month of the table was replaced."""
 
-    def read(self, where: BooleanExpression) -> pa.Table:
+    def read(self, row_filter: BooleanExpression) -> pa.Table:
         """Return the rows that match, in memory."""
-        return self._table.scan(row_filter=where).to_arrow().select(self._schema.names).cast(self._schema)
+        return self._table.scan(row_filter=row_filter).to_arrow().select(self._schema.names).cast(self._schema)
 
     def read_month(self, month: dt.date) -> pa.Table:
         """Return the rows of a month, in memory."""
@@ -64,12 +64,14 @@ class TableVersion:
         Raises:
             CommitFailedException: the table is no longer at the version that was loaded.
         """
-        where = EqualTo(DATE_COLUMN, month.isoformat())
-        has_rows = any(self._table.scan(row_filter=where).plan_files())
+        row_filter = EqualTo(DATE_COLUMN, month.isoformat())
+        has_rows = any(self._table.scan(row_filter=row_filter).plan_files())
         with write_file_with_digest(self._table, month, rows) as new_files:
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,
             # which would skip that check, are off in all tables of the lake.
-            commit_new_files(self._table, new_files, where if has_rows else None, build_properties(month, new_files))
+            commit_new_files(
+                self._table, new_files, row_filter if has_rows else None, build_properties(month, new_files)
+            )
         self.has_committed = True
 
     def expire_old_snapshots(self) -> None:
@@ -106,11 +108,11 @@ class MonthTable:
             with attempt:
                 create_table(self.catalog, self.name, self.schema)
 
-    def read(self, where: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
+    def read(self, row_filter: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
         """Return the rows that match, in memory; no rows if there is no such table.
 
         Args:
-            where: condition for the rows to read; None: all rows.
+            row_filter: condition for the rows to read; None: all rows.
             columns: the columns to read; by default all.
         """
         table = find_table(self.catalog, self.name)
@@ -119,7 +121,7 @@ class MonthTable:
             return self.schema.empty_table().select(list(names))
         # An earlier version of the code may have created the table with fewer columns.
         names = columns if tuple(columns) == ALL_COLUMNS else [name for name in columns if name in _list_columns(table)]
-        rows = table.scan(row_filter=where or AlwaysTrue(), selected_fields=tuple(names)).to_arrow()
+        rows = table.scan(row_filter=row_filter or AlwaysTrue(), selected_fields=tuple(names)).to_arrow()
         for column in self.schema:
             if column.name not in rows.column_names and (tuple(columns) == ALL_COLUMNS or column.name in columns):
                 rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))

@@ -205,7 +205,7 @@ class _Folder:
 def commit_new_files(
     table: Table,
     new_files: NewFiles,
-    where: BooleanExpression | None,
+    row_filter: BooleanExpression | None,
     properties: Mapping[str, str],
     apply: Callable[[Transaction], None] = lambda _: None,
 ) -> Snapshot:
@@ -214,7 +214,7 @@ def commit_new_files(
     Args:
         table: the version of the table that the commit is for. If it is not the current one, the commit fails.
         new_files: the files to add.
-        where: selects the rows to delete; None if no rows are deleted.
+        row_filter: selects the rows to delete; None if no rows are deleted.
         properties: properties of the snapshot.
         apply: makes further changes in the same transaction.
     """
@@ -223,8 +223,8 @@ def commit_new_files(
         if table.properties.get(RETRIES_PROPERTY) != "0":
             transaction.set_properties({RETRIES_PROPERTY: "0"})
         apply(transaction)
-        if where is not None:
-            transaction.delete(where, snapshot_properties=dict(properties))
+        if row_filter is not None:
+            transaction.delete(row_filter, snapshot_properties=dict(properties))
         transaction.add_files(new_files.paths, snapshot_properties=dict(properties), check_duplicate_files=False)
     new_files.is_committed = True
     snapshot = table.current_snapshot()

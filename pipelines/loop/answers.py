@@ -80,7 +80,8 @@ def ask_guards(
         Guard to its decision, the most serious guard first; None if the guard lets the training through.
 
     Raises:
-        SpecError, DataError: as `add_facts` does. A retry cannot help.
+        SpecError: the parameters of the model are not valid. A retry cannot help.
+        DataError: the price of the budget's instance type is not known. A retry cannot help.
     """
     request = Request(
         model=question.model,

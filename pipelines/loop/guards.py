@@ -76,10 +76,10 @@ def check_breaker(request: Request, history: History, policy: Policy) -> HoldBac
     if len(last_trainings) < policy.breaker_after or any(training.outcome == "passed" for training in last_trainings):
         return None
     last_date = max(training.as_of for training in last_trainings)
-    until = last_date + dt.timedelta(policy.breaker_days) if policy.breaker_days else None
-    if until and request.as_of >= until:
+    end = last_date + dt.timedelta(policy.breaker_days) if policy.breaker_days else None
+    if end and request.as_of >= end:
         return None
-    return HoldBack("breaker", _explain_breaker(request.model, last_trainings, until), until)
+    return HoldBack("breaker", _explain_breaker(request.model, last_trainings, end), end)
 
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -98,9 +98,9 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
     ]
     if not running_trainings:
         return None
-    since = f"{running_trainings[-1].at:%Y-%m-%d %H:%M} UTC"
+    start_text = f"{running_trainings[-1].at:%Y-%m-%d %H:%M} UTC"
     return HoldBack(
-        "in_flight", f"{running_trainings[-1].run} trains as of {running_trainings[-1].as_of}, since {since}"
+        "in_flight", f"{running_trainings[-1].run} trains as of {running_trainings[-1].as_of}, since {start_text}"
     )
 
 
@@ -115,8 +115,8 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
     last_date = max(near_dates)
     days = (request.as_of - last_date).days
     distance = f"{abs(days)} day(s) {'before' if days >= 0 else 'after'} {request.as_of}"
-    why = f"the last training was as of {last_date}, {distance}: the policy demands {policy.cooldown_days} days"
-    return HoldBack("cooldown", why, last_date + dt.timedelta(policy.cooldown_days))
+    reason = f"the last training was as of {last_date}, {distance}: the policy demands {policy.cooldown_days} days"
+    return HoldBack("cooldown", reason, last_date + dt.timedelta(policy.cooldown_days))
 
 
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -128,8 +128,8 @@ def check_per_week(request: Request, history: History, policy: Policy) -> HoldBa
     )
     if len(recent_dates) < policy.per_week:
         return None
-    why = f"trainings in the week to {request.as_of}: {len(recent_dates)}, the last as of {recent_dates[-1]}"
-    return HoldBack("per_week", f"{why}; allowed: {policy.per_week}", recent_dates[-policy.per_week] + week)
+    reason = f"trainings in the week to {request.as_of}: {len(recent_dates)}, the last as of {recent_dates[-1]}"
+    return HoldBack("per_week", f"{reason}; allowed: {policy.per_week}", recent_dates[-policy.per_week] + week)
 
 
 def check_age(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -137,12 +137,12 @@ def check_age(request: Request, history: History, policy: Policy) -> HoldBack | 
     last_training = find_last_training(history, request.as_of)
     if not policy.max_age_days or last_training is None:
         return None
-    until = last_training.as_of + dt.timedelta(policy.max_age_days)
-    if request.as_of >= until:
+    end = last_training.as_of + dt.timedelta(policy.max_age_days)
+    if request.as_of >= end:
         return None
     days = (request.as_of - last_training.as_of).days
     return HoldBack(
-        "age", f"the last training was as of {last_training.as_of}, {days} day(s) before {request.as_of}", until
+        "age", f"the last training was as of {last_training.as_of}, {days} day(s) before {request.as_of}", end
     )
 
 
@@ -190,8 +190,8 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
     if not hold_backs:
         return None
     days = [hold_back.until for hold_back in hold_backs if hold_back.until]
-    why = "; ".join(hold_back.why for hold_back in hold_backs)
-    return HoldBack(hold_backs[0].guard, why, max(days) if len(days) == len(hold_backs) else None)
+    reasons = "; ".join(hold_back.why for hold_back in hold_backs)
+    return HoldBack(hold_backs[0].guard, reasons, max(days) if len(days) == len(hold_backs) else None)
 
 
 def find_last_training(history: History, as_of: dt.date) -> Training | None:

@@ -55,15 +55,15 @@ def _collect_classes(profiles: Sequence[Profile]) -> list[ClassDays]:
 
 
 def _build_class_days(name: str, counts: Array, sums: Array) -> ClassDays:
-    predicted, labelled, hits = counts[:, :CLASS_COUNTS].T
-    expected, expected_hits, squares, hit_squares = sums[:, :CLASS_SUMS].T
+    predicted_rows, labelled_rows, hits = counts[:, :CLASS_COUNTS].T
+    expected_rows, expected_hits, squares, hit_squares = sums[:, :CLASS_SUMS].T
     return ClassDays(
         name=name,
-        predicted=predicted,
-        labelled=labelled,
+        predicted=predicted_rows,
+        labelled=labelled_rows,
         hits=hits,
         bins=counts[:, CLASS_COUNTS:],
-        expected=expected,
+        expected=expected_rows,
         expected_hits=expected_hits,
         squares=squares,
         hit_squares=hit_squares,

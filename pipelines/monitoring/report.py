@@ -33,7 +33,7 @@ _SCORE = "score"
 
 @dataclass(frozen=True)
 class DriftHistory:
-    """What the page shows: windows, and the decisions on them."""
+    """The data of the page: windows, and the decisions on them."""
 
     record: ReferenceRecord
     windows: Sequence[ComparedWindow]

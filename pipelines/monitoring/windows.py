@@ -194,8 +194,8 @@ def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: 
 def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure, Performance]:
     """Measure the mean absolute error of a regression from profiles that have rows with score and label."""
     columns = [profile.errors for profile in profiles if profile.errors]
-    rows, absolute, squared = np.asarray([(*column.counts, *column.sums) for column in columns]).T
-    return regression_errors.measure_errors(rows, absolute, squared, policy.alpha)
+    rows, absolute_errors, squared_errors = np.asarray([(*column.counts, *column.sums) for column in columns]).T
+    return regression_errors.measure_errors(rows, absolute_errors, squared_errors, policy.alpha)
 
 
 def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
@@ -275,8 +275,8 @@ def _collect_counts(name: str, days: ProfilesByDay) -> Counts | None:
     if all(column.absent for column in profiled_columns):
         return None
     bins = [column.counts for column in profiled_columns]
-    missing = [column.missing + column.absent for column in profiled_columns]
-    return Counts(np.asarray(bins), np.asarray(missing), np.asarray([day.weekday() for day in days]))
+    missing_counts = [column.missing + column.absent for column in profiled_columns]
+    return Counts(np.asarray(bins), np.asarray(missing_counts), np.asarray([day.weekday() for day in days]))
 
 
 def _stack_joint_counts(profiles: Sequence[Profile]) -> Array:

@@ -50,8 +50,10 @@ def _check(dataset: Dataset, lookup: Lookup) -> None:
     wrong_defaults = [
         name for name, value in lookup.features.items() if not _is_valid(value, dataset.features.get(name, ""))
     ]
-    other_lookups = [other for other in dataset.lookups if other is not lookup]
-    repeated_features = [name for other in other_lookups for name in lookup.features if name in other.features]
+    other_lookups = [other_lookup for other_lookup in dataset.lookups if other_lookup is not lookup]
+    repeated_features = [
+        name for other_lookup in other_lookups for name in lookup.features if name in other_lookup.features
+    ]
     invalid_names = [name for name in lookup.features if not FEATURE_NAME.fullmatch(name)]
     looked_up_key = sorted(set(lookup.key) & {name for item in dataset.lookups for name in item.features})
     problems = (

@@ -3,7 +3,7 @@
 The event time of a record is when its partition begins, plus a millisecond for each commit of the table up to the last
 write of the partition. So a later partition is newer, whenever it was written. Within one partition, the last write is
 the newest. The store keeps the record with the newest event time. So order and number of the writes do not matter: an
-interrupted run, two runs at a time, and a backfill of an old day all end with the same records.
+interrupted run, concurrent runs, and a backfill of an old day all end with the same records.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from pipelines.window import Days
 MAX_REVISION = dt.timedelta(hours=1) // dt.timedelta(milliseconds=1)
 """Largest number of commits of a table. With more commits, a record would be as new as one of the next hour."""
 WRITERS = 8
-"""Number of records that are written at a time."""
-BATCH = 1_000
+"""Number of threads that write records."""
+BATCH_RECORDS = 1_000
+"""Number of records that are read from the store in one call."""
 
 
 class Count(NamedTuple):
@@ -56,8 +57,8 @@ def materialize(
     group, records = store.create_group(dataset, lookup), read_records(lake, dataset, lookup, partition)
     written_count = 0
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="materialize") as pool:
-        for begin in range(0, len(records), BATCH):
-            identifiers = list(records)[begin : begin + BATCH]
+        for begin in range(0, len(records), BATCH_RECORDS):
+            identifiers = list(records)[begin : begin + BATCH_RECORDS]
             stored_records = store.read({group: identifiers})
             changed_identifiers = [
                 name for name in identifiers if not _is_as_new(stored_records.get((group, name)), records[name])
@@ -125,6 +126,6 @@ def _read_values(
 
 def list_newest_partitions(published_partitions: Sequence[Partition], lookup: Lookup) -> list[Partition]:
     """List the published partitions whose values are not too old for rows of the newest partition, the newest first."""
-    newest = max(published_partitions, key=get_begin)
-    begin = get_begin(newest) - lookup.max_age
+    newest_partition = max(published_partitions, key=get_begin)
+    begin = get_begin(newest_partition) - lookup.max_age
     return sorted((item for item in published_partitions if get_begin(item) >= begin), key=get_begin, reverse=True)

@@ -30,7 +30,7 @@ class RegisteredCandidate:
     champion: ModelVersion | None
     """The champion to compare the version with; None if there is none, or if the version is champion itself."""
     is_champion: bool
-    """Whether the version is champion now. False in a backfill, which does not look at today's champion."""
+    """Whether the version is champion now. False in a backfill, which does not read today's champion."""
     package: Path
     """Folder of the version's packaged model, whose files were checked."""
     package_digest: str

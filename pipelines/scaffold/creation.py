@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pipelines.errors import DataError, SpecError
 from pipelines.scaffold import project_files, rendering, source_code, updating
 from pipelines.scaffold.plan import Plan, make_plan
-from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.request import AskFunction, Request
 from pipelines.scaffold.sampling.reading import read_sample
 from pipelines.scaffold.sizes import Sizes, measure
 from pipelines.system.log import log
@@ -38,7 +38,7 @@ class Creation:
     """Environment variable that must hold the address of the source, because the address has a secret; else empty."""
 
 
-def create(request: Request, project: Path, ask: Ask) -> Creation:
+def create(request: Request, project: Path, ask: AskFunction) -> Creation:
     """Create all files of a model and, if the project is new, all files of the project; after an error, none of them.
 
     Raises:
@@ -61,7 +61,7 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         files = {
             **rendering.render_model(values),
             f"expectations/{request.name}.json": suite,
-            updating.RECORD.format(name=request.name): updating.write_record(values, project_values),
+            updating.RECORD.format(name=request.name): updating.format_record(values, project_values),
             # params.yaml comes last, because a folder with this file counts as a project.
             **(rendering.render_project(project_values) if project_values else {}),
         }

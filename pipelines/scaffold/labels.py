@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pipelines.dataset import Task
 from pipelines.errors import DataError, SpecError
 from pipelines.scaffold.columns import Column
-from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.request import AskFunction, Request
 
 LABEL_NAMES = (
     *("label", "target", "outcome", "churn", "churned", "returned", "fraud", "is_fraud", "converted", "late", "y"),
@@ -53,7 +53,7 @@ class Label:
             yield is_member.to_numpy(zero_copy_only=False), has_label
 
 
-def choose_label(request: Request, columns: Mapping[str, Column], excluded_names: set[str], ask: Ask) -> Label:
+def choose_label(request: Request, columns: Mapping[str, Column], excluded_names: set[str], ask: AskFunction) -> Label:
     """Choose the label and the task; ask for what cannot be inferred.
 
     Args:
@@ -91,7 +91,7 @@ def choose_label(request: Request, columns: Mapping[str, Column], excluded_names
     return _make_multiclass_label(column) if task == "multiclass" else _make_binary_label(column, request, ask)
 
 
-def _infer_task(column: Column, ask: Ask) -> str:
+def _infer_task(column: Column, ask: AskFunction) -> str:
     if column.distinct_count == 2:
         return "binary"
     if column.kind == "number" and (column.distinct_count > MAX_CLASSES or not column.is_integer):
@@ -121,7 +121,7 @@ def _make_multiclass_label(column: Column) -> Label:
     return Label(column.name, "multiclass", texts, pa.string())
 
 
-def _make_binary_label(column: Column, request: Request, ask: Ask) -> Label:
+def _make_binary_label(column: Column, request: Request, ask: AskFunction) -> Label:
     if column.distinct_count != 2:
         message = f"the label {column.name} has {column.distinct_count} different values, but a binary label has two."
         raise DataError(message, "Give --task multiclass or regression, or another label.")

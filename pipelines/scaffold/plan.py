@@ -17,7 +17,7 @@ from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold import labels
 from pipelines.scaffold.columns import Column, infer_columns
 from pipelines.scaffold.labels import Label
-from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.request import AskFunction, Request
 from pipelines.scaffold.sampling.sample import Sample
 from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
@@ -62,7 +62,7 @@ class Plan:
         return self.time.lower() not in ("", DATE_COLUMN) and _has_clock(self.columns[self.time])
 
 
-def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
+def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     """Choose what each column is for; ask for what cannot be inferred.
 
     Raises:
@@ -91,12 +91,14 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
             known_later[name] = (
                 f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known-before"
             )
-    features, dropped = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
+    features, dropped_columns = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
     if not features:
         message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
         raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
     max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
-    return Plan(request, sample, columns, time, days, label, list(key), features, known_later, dropped, max_solo_auc)
+    return Plan(
+        request, sample, columns, time, days, label, list(key), features, known_later, dropped_columns, max_solo_auc
+    )
 
 
 def _has_clock(column: Column) -> bool:
@@ -119,7 +121,7 @@ def _check_options(request: Request, names: Sequence[str]) -> None:
                 raise SpecError(f"{option} {column!r} is not a column.", f"The columns are {', '.join(names[:60])}.")
 
 
-def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column], ask: Ask) -> str:
+def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column], ask: AskFunction) -> str:
     """Return the column of the times; empty if the day of a row is in the name of its file."""
     times = [name for name, column in columns.items() if column.kind == "time"]
     if sample.has_files_by_day and not request.time:
@@ -153,7 +155,7 @@ def _check_time(column: Column) -> str:
     return column.name
 
 
-def _ask_for_order(column: Column, ask: Ask) -> list[str]:
+def _ask_for_order(column: Column, ask: AskFunction) -> list[str]:
     """Ask whether the day or the month comes first, if the times do not show it.
 
     Returns:
@@ -184,7 +186,7 @@ def _find_days(column: Column) -> pa.Array:
 
 
 def _find_key(
-    table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: Ask
+    table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: AskFunction
 ) -> list[str]:
     """Return the fewest columns that identify a row within its day: ids first, then times, categories and numbers."""
     order = {"id": 0, "time": 1, "category": 2, "number": 3, "boolean": 4, "text": 5}
@@ -249,7 +251,7 @@ def _choose_features(
     names: Sequence[str], columns: Mapping[str, Column], label: Label, later_names: set[str], key: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the features with their kinds, and the columns that are not read with the reason."""
-    features, dropped = dict[str, str](), dict[str, str]()
+    features, dropped_columns = dict[str, str](), dict[str, str]()
     reasons = {
         "id": "an id",
         "constant": "it has one value",
@@ -265,12 +267,12 @@ def _choose_features(
         if name in later_names:
             continue
         if _is_reserved(name, label.task, is_key=name in key):
-            dropped[name] = "the tables of predictions use the name; rename it in the source"
+            dropped_columns[name] = "the tables of predictions use the name; rename it in the source"
         elif column.is_feature:
             features[name] = "category" if column.kind == "category" else "number"
         elif name not in key:
-            dropped[name] = reasons[column.kind]
-    return features, dropped
+            dropped_columns[name] = reasons[column.kind]
+    return features, dropped_columns
 
 
 def _is_reserved(name: str, task: Task, *, is_key: bool) -> bool:

@@ -16,7 +16,7 @@ YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Option = Literal["source", "table", "key", "time", "label", "task", "positive", "time_format", "rows"]
 """Options for which the command may ask."""
-Ask = Callable[[Option, str, Sequence[str]], str]
+AskFunction = Callable[[Option, str, Sequence[str]], str]
 """Asks for the value of an option. Takes the option, the reason why it is needed, and the values to choose from."""
 
 
@@ -70,7 +70,7 @@ class Request:
         if keyword.iskeyword(self.name) or self.name in YAML_WORDS:
             raise SpecError(f"{self.name!r} is a reserved word of Python or YAML.", "Choose another name: orders.")
         if not NAME_PATTERN.fullmatch(self.name):
-            hint = "Use small letters, digits and underscores, beginning with a letter, at most 40: orders."
+            hint = "Use lowercase letters, digits and underscores, beginning with a letter, at most 40: orders."
             raise SpecError(f"{self.name[:60]!r} is not a name for a model.", hint)
 
 

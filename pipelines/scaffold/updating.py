@@ -23,7 +23,7 @@ CONFLICT = "<<<<<<< "
 
 @dataclass(frozen=True)
 class Update:
-    """What an update changed."""
+    """The files that an update changed."""
 
     old_version: str
     """Version of Leeway whose templates the files were written from before the update."""
@@ -33,8 +33,8 @@ class Update:
     """Files, among the changed ones, in which a person and the templates changed the same lines."""
 
 
-def write_record(values: Mapping[str, Any], project_values: Mapping[str, Any] | None) -> str:
-    """Return the text of the record of a model.
+def format_record(values: Mapping[str, Any], project_values: Mapping[str, Any] | None) -> str:
+    """Format the record of a model as JSON.
 
     Args:
         values: values of the templates of the model.
@@ -66,7 +66,7 @@ def update(name: str, project: Path) -> Update:
         texts = {path: _merge(project, folder, path, record["files"], text, result) for path, text in files.items()}
         changed_files = {path: text for path, text in texts.items() if text is not None}
         result.changed.extend(changed_files)
-        changed_files[RECORD.format(name=name)] = write_record(record["values"], record["project"])
+        changed_files[RECORD.format(name=name)] = format_record(record["values"], record["project"])
         project_files.write_files(project, folder, {}, changed_files)
     return result
 

@@ -73,10 +73,10 @@ class Endpoint:
     async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
         _check_accept(request.headers.get("accept", ""))
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
-        model, scored = self._model, await self._queue.score(Request(body, content_type))
+        model, scores = self._model, await self._queue.score(Request(body, content_type))
         names = {"model": model.name, "version": model.version, "request_id": request_id}
-        lookups = {"lookups": scored.lookups} if model.lookups else {}
-        return _answer({**names, "scores": scored.scores, **lookups}, headers=headers)
+        lookups = {"lookups": scores.lookups} if model.lookups else {}
+        return _answer({**names, "scores": scores.scores, **lookups}, headers=headers)
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
@@ -104,8 +104,8 @@ async def _read_body(request: HttpRequest) -> bytes:
     """Read the body, of which at most `MAX_BYTES` are kept in memory.
 
     Raises:
-        BadRequest: the body is larger.
-        TimeoutError: it did not arrive in time.
+        BadRequest: the body is larger than `MAX_BYTES`.
+        TimeoutError: the body did not arrive within `BODY_S` seconds.
     """
     announced_bytes = request.headers.get("content-length", "")
     if announced_bytes.isdecimal() and int(announced_bytes[:20]) > MAX_BYTES:

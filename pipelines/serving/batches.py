@@ -97,7 +97,7 @@ def _group(
         is_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
         name: Hashable = rows.columns if is_merged else number
         group = last_groups.get(name)
-        if group is None or sum(other.count for other in group.values()) + rows.count > MAX_BATCH_ROWS:
+        if group is None or sum(other_rows.count for other_rows in group.values()) + rows.count > MAX_BATCH_ROWS:
             group = last_groups[name] = {}
             groups.append(group)
         group[number] = rows

@@ -57,9 +57,9 @@ class CapturedRawRows:
 
     @cached_property
     def _row_features(self) -> RowFeatures | None:
-        compiled = self._load()
+        compiled_features = self._load()
         try:
-            return open_row_features(compiled, self._connection, has_keys=True) if compiled else None
+            return open_row_features(compiled_features, self._connection, has_keys=True) if compiled_features else None
         except duckdb.Error as error:
             raise DataError(f"DuckDB cannot run the compiled features of the version: {error}.") from None
 
@@ -79,15 +79,17 @@ def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
         yield CapturedRawRows(load, connection)
 
 
-def _build_columns(compiled: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
+def _build_columns(compiled_features: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
     """Return the looked-up features in the endpoint's answer, one column each.
 
     Raises:
         ValueError: the answer does not have one value for each row.
-        TypeError: it has a value of another type.
+        TypeError: a value in the answer does not have the type of its feature.
     """
-    names = {name for lookup in compiled.lookups for name in lookup.features}
-    columns = {name: build_array(compiled.features[name], request.looked_up.get(name, ())) for name in sorted(names)}
+    names = {name for lookup in compiled_features.lookups for name in lookup.features}
+    columns = {
+        name: build_array(compiled_features.features[name], request.looked_up.get(name, ())) for name in sorted(names)
+    }
     if any(len(column) != len(request.rows.rows) for column in columns.values()):
         raise ValueError("the answer has no looked-up values")
     return columns

@@ -139,7 +139,7 @@ def _parse_json(text: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no score")
+    raise ValueError(f"{name} is not a score")
 
 
 def _list_folder_lines(location: str, folder: str) -> Iterator[bytes]:

@@ -55,7 +55,7 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
     stored_lookups = [*lookups, *list_lookups_of_earlier_partitions(dataset)]
     looked_up = {name for lookup in stored_lookups for name in lookup.features}
     try:
-        compiled = CompiledFeatures(
+        compiled_features = CompiledFeatures(
             row_schema=row_schema,
             known_later=[name for name in row_schema.names if name in {dataset.label, *dataset.known_later}],
             key=list(dataset.key),
@@ -67,17 +67,17 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
             lookups=[_compile_lookup(dataset, lookup) for lookup in lookups],
             lookup_query=_compile_query(dataset, row_schema, lookups) if lookups else None,
         )
-        for query in (compiled.query, compiled.lookup_query):
+        for query in (compiled_features.query, compiled_features.lookup_query):
             if query:
                 _check_query(query, row_schema)
-        compiled.format()
+        compiled_features.format()
     except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
         raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
     except duckdb.Error as error:  # such as a function in Python, which only ibis knows
         raise DataError(f"DuckDB alone cannot compute the features of {dataset.name}: {error}.") from None
     except ValueError as error:  # the file would be too large
         raise DataError(f"{dataset.name}: {error}.") from None
-    return compiled
+    return compiled_features
 
 
 def _compile_lookup(dataset: Dataset, lookup: Lookup) -> CompiledLookup:

@@ -1,4 +1,4 @@
-"""Find and delete what Leeway made for a SageMaker endpoint: configurations, models, alarms, and the endpoint itself.
+"""Find and delete what Leeway created for a SageMaker endpoint: configurations, models, alarms, and the endpoint.
 
 Everything that Leeway makes has the tag `leeway:endpoint`; nothing else is deleted. Uses only the standard library,
 because Airflow's operators import it. Clients are those of boto3.
@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 ENDPOINT_TAG = "leeway:endpoint"
-"""Tag of each endpoint, configuration and model that Leeway made; its value is the endpoint's name."""
+"""Tag of each endpoint, configuration and model that Leeway created; its value is the endpoint's name."""
 VARIANT = "AllTraffic"
 """Name of the only production variant. It stays the same, so that alarms stay valid after a deployment."""
 ALARM_KINDS = ("errors", "error-count", "latency")
@@ -79,7 +79,7 @@ def delete_endpoint(sagemaker: Any, endpoint: str) -> None:
 def delete_unused_resources(
     sagemaker: Any, endpoint: str, keep: Collection[str] = (), before: dt.datetime | None = None
 ) -> int:
-    """Delete the configurations and models that Leeway made for an endpoint. Idempotent.
+    """Delete the configurations and models that Leeway created for an endpoint. Idempotent.
 
     Args:
         sagemaker: client of SageMaker.

@@ -36,10 +36,13 @@ def _read_row(lake: Lake, dataset: Dataset) -> dict[str, Any]:
     partitions = lake.count_rows_by_partition(dataset.table, dataset.partition)
     if not partitions:
         raise DataError(f"no row of {dataset.table} is published.", "Publish a day: `ingest`, then `validate`.")
-    newest = max(partitions)
+    newest_partition = max(partitions)
     hidden_columns = {dataset.label, *dataset.known_later}
     names = [name for name in lake.read_schema(dataset.table).names if name not in hidden_columns]
     columns, key = (", ".join(map(quote_identifier, part)) for part in (names, dataset.key))
-    with connect() as connection, lake.create_view(connection, "rows", dataset.table, newest, newest):
+    with (
+        connect() as connection,
+        lake.create_view(connection, "rows", dataset.table, newest_partition, newest_partition),
+    ):
         query = connection.sql(f"SELECT {columns} FROM rows ORDER BY {key} LIMIT 1")  # noqa: S608
         return dict(zip(names, query.fetchall()[0], strict=True))

@@ -71,7 +71,7 @@ def _parse(path: Path, number: int, line: str) -> Row:
         row: Row = json.loads(line)
         row["model"], row["version"], row["key"], row["features"], row["score"]
     except (ValueError, KeyError, TypeError):
-        raise DataError(f"{path}, line {number} is no recorded row.", "`serve --record` writes the files.") from None
+        raise DataError(f"{path}, line {number} is not a recorded row.", "`serve --record` writes the files.") from None
     return row
 
 

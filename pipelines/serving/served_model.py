@@ -145,10 +145,10 @@ def open_model(
     version = Registry.open().find_version(name, selector or CHAMPION)
     label = f"{name} version {version.version}"
     with open_package(version) as package, closing(connect()) as connection:
-        compiled = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
-        _require_features(compiled, label, list_features(package))
-        lookups = _open_lookups(compiled, label, has_lookups=has_lookups)
-        row_features = _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to))
+        compiled_features = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
+        _require_features(compiled_features, label, list_features(package))
+        lookups = _open_lookups(compiled_features, label, has_lookups=has_lookups)
+        row_features = _open_row_features(compiled_features, connection, lookups, label, has_keys=bool(record_to))
         recorder = Recorder(record_to) if record_to else None
         scorer = load_table_scorer(version, package)
         model = ServedModel(
@@ -164,29 +164,29 @@ def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> Compiled
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
     if has_lookups is None:
         has_lookups = bool(dataset.lookups) and is_configured()
-    compiled = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
+    compiled_features = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
     log.info("%s was registered without compiled features: those of the present code are used", label)
-    return compiled
+    return compiled_features
 
 
-def _require_features(compiled: CompiledFeatures, label: str, names: Iterable[str]) -> None:
-    if missing_names := sorted(set(names) - set(compiled.features)):
+def _require_features(compiled_features: CompiledFeatures, label: str, names: Iterable[str]) -> None:
+    if missing_names := sorted(set(names) - set(compiled_features.features)):
         message = f"{label} needs features that its dataset does not have: {', '.join(missing_names)}."
         raise DataError(message, "Serve it with the code that trained it.")
 
 
-def _open_lookups(compiled: CompiledFeatures, label: str, *, has_lookups: bool | None) -> LookupReader | None:
-    if has_lookups is False or (has_lookups is None and not (compiled.lookups and is_configured())):
+def _open_lookups(compiled_features: CompiledFeatures, label: str, *, has_lookups: bool | None) -> LookupReader | None:
+    if has_lookups is False or (has_lookups is None and not (compiled_features.lookups and is_configured())):
         return None
-    if not compiled.lookups:
+    if not compiled_features.lookups:
         raise SpecError(f"{label} was registered without lookups.", "Declare them: docs/how-to/serving.md.")
     require_configuration()
     store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=LOOKUP_THREADS)
-    return LookupReader(compiled.lookups, compiled.features, store)
+    return LookupReader(compiled_features.lookups, compiled_features.features, store)
 
 
 def _open_row_features(
-    compiled: CompiledFeatures,
+    compiled_features: CompiledFeatures,
     connection: duckdb.DuckDBPyConnection,
     lookups: LookupReader | None,
     label: str,
@@ -194,6 +194,6 @@ def _open_row_features(
     has_keys: bool,
 ) -> RowFeatures:
     try:
-        return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
+        return RowFeatures(compiled_features, connection, lookups, has_keys=has_keys)
     except duckdb.Error as error:  # the version was registered with another version of DuckDB
         raise DataError(f"{label}: DuckDB cannot run its compiled features: {error}.") from None

@@ -32,7 +32,7 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError) as error:
-        raise SpecError(f"--host {host!r} is no address: {error}.", "Give an address of this machine.") from None
+        raise SpecError(f"--host {host!r} is not an address: {error}.", "Give an address of this machine.") from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)

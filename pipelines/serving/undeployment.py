@@ -1,4 +1,4 @@
-"""Delete endpoints that Leeway made, with their configurations, models and alarms; count their requests."""
+"""Delete endpoints that Leeway created, with their configurations, models and alarms; count their requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_POINTS = 1_440
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint that Leeway made."""
+    """An endpoint that Leeway created."""
 
     name: str
     tags: Mapping[str, str]
@@ -93,7 +93,7 @@ class Endpoints:
         return endpoint is not None
 
     def list_created_by_leeway(self) -> list[Endpoint]:
-        """List the endpoints that Leeway made and that are InService."""
+        """List the endpoints that Leeway created and that are InService."""
         with translate_aws_errors("SageMaker or CloudWatch"):
             pages = self.sagemaker.get_paginator("list_endpoints").paginate(StatusEquals="InService")
             names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
@@ -160,7 +160,7 @@ def _require_model(endpoint: Endpoint, model: str) -> None:
 
 
 def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
-    """Check that an endpoint that does not exist may have existed, so that a misspelled name is no success.
+    """Check that an endpoint that does not exist may have existed, so that a misspelled name is reported as an error.
 
     Args:
         state: the model's state.

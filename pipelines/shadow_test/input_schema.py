@@ -13,18 +13,18 @@ MAX_NAMES = 5
 """Largest number of features that the error names."""
 
 
-def require_same_features(version: tuple[ModelVersion, Path], other: tuple[ModelVersion, Path]) -> None:
+def require_same_features(version: tuple[ModelVersion, Path], other_version: tuple[ModelVersion, Path]) -> None:
     """Check that a version has the features of another one, in the same order and of the same types.
 
     Args:
         version: the version, and the folder of its package.
-        other: the other version, and the folder of its package.
+        other_version: the other version, and the folder of its package.
 
     Raises:
         DataError: the features differ, so the version could not answer the requests to the other one. A retry cannot
             help.
     """
-    features, other_features = (_read_features(package) for _, package in (version, other))
+    features, other_features = (_read_features(package) for _, package in (version, other_version))
     if list(features.items()) == list(other_features.items()):
         return
     changes = [f"+{name}" for name in features if name not in other_features]
@@ -34,7 +34,7 @@ def require_same_features(version: tuple[ModelVersion, Path], other: tuple[Model
         for name, type_name in features.items()
         if _has_other_type(name, type_name, other_features)
     ]
-    number, other_number = version[0].version, other[0].version
+    number, other_number = version[0].version, other_version[0].version
     names = ", ".join(changes[:MAX_NAMES]) + (", ..." if len(changes) > MAX_NAMES else "")
     raise DataError(
         f"{version[0].name} version {number} has other features than version {other_number}: {names or 'the order'}.",
@@ -48,5 +48,5 @@ def _read_features(package: Path) -> dict[str, str]:
     return {str(column.name): str(column.type) for column in signature.inputs.inputs}
 
 
-def _has_other_type(name: str, type_name: str, others: dict[str, str]) -> bool:
-    return others.get(name, type_name) != type_name
+def _has_other_type(name: str, type_name: str, other_types: dict[str, str]) -> bool:
+    return other_types.get(name, type_name) != type_name

@@ -115,7 +115,7 @@ def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) 
 
 
 def read_scores(task: Task, scores: Sequence[Any]) -> list[Any]:
-    """Return the scores of an answer as numbers, or as probabilities by class; empty if one of them is no score."""
+    """Return the scores of an answer as numbers, or as probabilities by class; empty if one of them is not a score."""
     try:
         return [_read_score(task, score) for score in scores]
     except (TypeError, ValueError, KeyError):
@@ -134,14 +134,14 @@ def _read_score(task: Task, score: Any) -> Any:
 
 def _require_list(score: Any) -> list[Any]:
     if not isinstance(score, list):
-        raise ValueError("no probabilities of classes")
+        raise ValueError("not a list of the probabilities of classes")
     return score
 
 
 def _check_number(value: Any) -> float:
     number = float(value)
     if isinstance(value, str | bool) or not np.isfinite(number):
-        raise ValueError("no finite number")
+        raise ValueError("not a finite number")
     return number
 
 

@@ -114,15 +114,15 @@ def _sum_failures(validations: Iterable[Validation]) -> list[ExpectationFailures
         for failure in validation.failures:
             key = failure.expectation, failure.column, failure.severity
             failures.setdefault(key, {})[validation.partition] = failure
-    sums = [_describe_failures(key, failed) for key, failed in failures.items()]
+    sums = [_describe_failures(key, failures_of_key) for key, failures_of_key in failures.items()]
     return sorted(sums, key=lambda item: (-item.partitions, item.expectation, item.column))
 
 
-def _describe_failures(key: tuple[str, str, str], failed: dict[Partition, Failure]) -> ExpectationFailures:
-    newest = next(reversed(failed))
+def _describe_failures(key: tuple[str, str, str], failures: dict[Partition, Failure]) -> ExpectationFailures:
+    newest_failure = next(reversed(failures))
     return ExpectationFailures(
         **dict(zip(("expectation", "column", "severity"), key, strict=True)),
-        partitions=len(failed),
-        newest_partition=str(newest),
-        example=shorten(failed[newest].observed),
+        partitions=len(failures),
+        newest_partition=str(newest_failure),
+        example=shorten(failures[newest_failure].observed),
     )

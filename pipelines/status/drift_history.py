@@ -45,10 +45,10 @@ class DriftHistory:
         """
         if not self.decisions:
             return []
-        newest = max(last or dt.date.min, self.decisions[-1]["day"])
+        newest_day = max(last or dt.date.min, self.decisions[-1]["day"])
         weeks: dict[dt.date, list[Record]] = {}
         for row in self.decisions:
-            if row["day"] > newest - dt.timedelta(weeks=WEEKS):
+            if row["day"] > newest_day - dt.timedelta(weeks=WEEKS):
                 weeks.setdefault(get_week(row["day"]), []).append(row)
         return [
             DriftWeek(

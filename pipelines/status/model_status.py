@@ -78,8 +78,8 @@ class ModelStatus:
 
 def read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
     """Read the last decision about drift of a version; None if there is none."""
-    where = And(EqualTo("model_name", model), EqualTo("model_version", version))
-    rows = lake.read_rows(results_table.TABLE, where)
+    row_filter = And(EqualTo("model_name", model), EqualTo("model_version", version))
+    rows = lake.read_rows(results_table.TABLE, row_filter)
     if rows is None or not rows.num_rows:
         return None
     last = rows.sort_by(DATE_COLUMN).select([DATE_COLUMN, "outcome", "reasons"]).slice(rows.num_rows - 1).to_pylist()[0]

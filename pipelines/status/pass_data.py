@@ -52,8 +52,8 @@ class PassData:
 
     def find_newest_day(self, dataset: Dataset) -> dt.date | None:
         """Return the last day of the newest published partition of a dataset; None if there is none."""
-        newest = find_newest_partition(self.lake, dataset)
-        return get_last_day(parse_partition(newest)) if newest else None
+        newest_partition = find_newest_partition(self.lake, dataset)
+        return get_last_day(parse_partition(newest_partition)) if newest_partition else None
 
     @cached_property
     def running_fleets(self) -> list[RunningFleet]:

@@ -61,7 +61,7 @@ def measure_weeks(
     The metric depends on the task: AUC, accuracy or mean absolute error. The interval is computed from the variance
     between days, as in the drift step. A week whose labels are all the same has no AUC, and is left out.
 
-    Of each day, only the rows of one version count: `choose_version` chooses it.
+    A day counts with the rows of one version only: `choose_version` chooses it.
 
     Args:
         lake: lake with the table of profiles.

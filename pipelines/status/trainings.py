@@ -21,7 +21,7 @@ NO_FORECAST = "section budget of the parameters lacks region, instance_types or 
 
 @dataclass(frozen=True)
 class TrainingOutlook:
-    """What would happen if drift requested a training now."""
+    """The training that drift would request now: its as_of, the answers of the guards, and its highest cost."""
 
     as_of: dt.date | None
     """As_of of the training: the day after the newest published one; None without data."""
@@ -52,10 +52,10 @@ def ask_about_training(data: PassData, model: str, dataset: Dataset, history: Hi
     text = problem or (verdict.reason if verdict else NO_FORECAST)
     worst_case_usd = verdict.worst_case_usd if verdict else None
     forecast = TrainingForecast(worst_case_usd=worst_case_usd, text=shorten(text))
-    newest = data.find_newest_day(dataset)
-    if newest is None:
+    newest_day = data.find_newest_day(dataset)
+    if newest_day is None:
         return TrainingOutlook(None, [], forecast)
-    question = Question(model, dataset, newest + DAY, facts.load_policy(model))
+    question = Question(model, dataset, newest_day + DAY, facts.load_policy(model))
     answers = ask_guards(question, history, data.lake, lambda _: refusal)
     guards = [
         GuardAnswer(guard=guard, why=shorten(hold_back.why), until=hold_back.until)

@@ -20,7 +20,7 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
 RETRY_S = 60.0
-"""Seconds after which a document that could not be written is tried again, even if nothing has changed."""
+"""Seconds after which a document that could not be written is retried, even if nothing has changed."""
 VISIT_S = 300.0
 """Changes are written until this number of seconds after the page's last request."""
 MAX_PAUSE_S = 30.0
@@ -40,8 +40,8 @@ def watch(interval_s: float) -> None:
     hundreds of times.
 
     The contents may have changed if the location of a table's metadata, the modification time of a file of parameters
-    or the day in UTC has changed. One query reads all locations. An outage of the lake is logged once; the next check
-    tries again. Running jobs are read from SageMaker every 15 seconds.
+    or the day in UTC has changed. One query reads all locations. An outage of the lake is logged once, and retried at
+    the next check. Running jobs are read from SageMaker every 15 seconds.
 
     Args:
         interval_s: seconds between two checks.
@@ -81,7 +81,7 @@ class Watcher:
         """Value of `_read_versions` when the documents were last written."""
         self._problems: Mapping[str, str] = {}
         """Maps each document that could not be written to the reason."""
-        self._outage = ""
+        self._outage_message = ""
         self._retry_at = math.inf
 
     def check(self) -> bool:
@@ -109,7 +109,7 @@ class Watcher:
             self._retry_at = time.monotonic() + RETRY_S
             self._report_outage(error)
             return True
-        self._outage, self._retry_at = "", time.monotonic() + RETRY_S if problems else math.inf
+        self._outage_message, self._retry_at = "", time.monotonic() + RETRY_S if problems else math.inf
         for name, reason in problems.items():
             if self._problems.get(name) != reason:
                 log.error("status: %s cannot be written: %s", name, reason)
@@ -119,9 +119,9 @@ class Watcher:
 
     def _report_outage(self, error: Exception) -> None:
         message = translate_error(error).message
-        if message != self._outage:
+        if message != self._outage_message:
             log.error("status: the documents cannot be written: %s", message)
-        self._outage = message
+        self._outage_message = message
 
 
 def _read_versions(lake: CachedLake) -> tuple[Any, ...]:

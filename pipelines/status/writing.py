@@ -123,7 +123,7 @@ class _Writer:
 
 def _load_dataset(data: PassData, model: str) -> Dataset:
     if Path(model).name != model:
-        raise DataError(f"the model {model!r} cannot have a document: its name is no file name.")
+        raise DataError(f"the model {model!r} cannot have a document: its name is not a file name.")
     return data.load_dataset(model)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class BackfillSpec(Spec):
-    """Which partitions to publish."""
+    """The partitions to publish."""
 
     dataset: str
     """Dataset whose partitions are published."""
@@ -46,12 +46,12 @@ class BackfillSpec(Spec):
 
 
 class BackfillResult(Result):
-    """What was published."""
+    """The numbers of published, changed and skipped partitions."""
 
     published: int
     """Partitions that this run ingested and published."""
     changed: int
-    """Of the published partitions, those that were not published before, or whose rows changed."""
+    """Partitions among the published ones that were not published before, or whose rows changed."""
     skipped: int
     """Partitions that were published already."""
     absent: int
@@ -82,11 +82,11 @@ def run(spec: BackfillSpec) -> BackfillResult:
     days_to_publish = [day for day in source_days if day not in published_days]
     validate_spec = _build_validate_spec(spec)
     with read_once(source, days_to_publish) as source_of_days:
-        changed = _publish_days(lake, dataset, source_of_days, days_to_publish, validate_spec)
+        changed_count = _publish_days(lake, dataset, source_of_days, days_to_publish, validate_spec)
     has_any_day = not lake.count_rows_by_partition(dataset.table, dataset.partition).keys().isdisjoint(days)
     return BackfillResult(
         published=len(days_to_publish),
-        changed=changed,
+        changed=changed_count,
         skipped=len(source_days) - len(days_to_publish),
         absent=len(days) - len(source_days),
         snapshot_id=lake.pin_window(dataset.table, spec.first, spec.last) if has_any_day else 0,
@@ -124,13 +124,13 @@ def _publish_days(
     """Ingest and validate the days; return the number of days whose published rows changed."""
     from pipelines.validation import datadocs
 
-    changed, refusals = 0, dict[Partition, InvalidError]()
+    changed_count, refusals = 0, dict[Partition, InvalidError]()
     try:
         for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
             try:
                 ingest.stage_partition(dataset, source, day, lake)
                 spec = validate_spec.model_copy(update={"partition": day})
-                changed += validate.validate_partition(spec, lake, updates_indexes=False).changed
+                changed_count += validate.validate_partition(spec, lake, updates_indexes=False).changed
             except InvalidError as error:
                 refusals[day] = error
                 log.error("%s", error)
@@ -140,4 +140,4 @@ def _publish_days(
     if refusals:
         count = f"{len(refusals)} of {len(days)} partitions were not published"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The others were published.")
-    return changed
+    return changed_count

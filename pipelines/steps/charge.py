@@ -48,7 +48,7 @@ class ChargeSpec(Spec):
 
 
 class ChargeResult(Result):
-    """What each job cost, and the sum."""
+    """The cost of each job, and the sum."""
 
     jobs: list[Charge]
     """Each job as the ledger has it, oldest first."""

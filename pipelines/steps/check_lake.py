@@ -28,7 +28,7 @@ MAX_NAMED = 3
 
 
 class CheckLakeSpec(Spec):
-    """What to check, and whether to repair it."""
+    """The part of the lake to check, and whether to repair it."""
 
     needs: ClassVar[Mapping[str, str]] = {"backup": "repair"}
 

@@ -209,25 +209,30 @@ def _explain_incomplete_window(
     scored_days = table.find_profiled_days(window[0], spec.partition, spec.model).difference(incomplete_days)
     missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing_days:
-        more = f" and {len(missing_days) - 1} more days" if len(missing_days) > 1 else ""
-        reason = f"no profile by version {version} of {missing_days[0]}{more}"
+        rest_text = f" and {len(missing_days) - 1} more days" if len(missing_days) > 1 else ""
+        reason = f"no profile by version {version} of {missing_days[0]}{rest_text}"
         return _build_undecided_result(spec, version, reason, missing_days)
     example, count = days_without_profile[-1], len(days_without_profile)
     reason = f"version {version} has not scored {count} of the window's {spec.window_days} days, such as {example}"
     return _build_undecided_result(spec, version, reason, [])
 
 
-def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing: list[dt.date]) -> DriftResult:
+def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing_days: list[dt.date]) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    fields: dict[str, Any] = {"outcome": "undecided", "reasons": [reason], "drifted_columns": [], "missing": missing}
+    fields: dict[str, Any] = {
+        "outcome": "undecided",
+        "reasons": [reason],
+        "drifted_columns": [],
+        "missing": missing_days,
+    }
     return DriftResult(table=results_table.TABLE, version=version, **_build_common_fields(spec), **fields)
 
 
 def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: WindowResult) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    changed = results_table.write_findings(spec.partition, spec.model, version, decision, window, spec.policy)
+    is_changed = results_table.write_findings(spec.partition, spec.model, version, decision, window, spec.policy)
     return DriftResult(
         table=results_table.TABLE,
         version=version,
@@ -237,7 +242,7 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
         page=settings().build_drift_url(spec.model, str(spec.partition)),
         rows=window.rows,
         missing=[],
-        changed=changed,
+        changed=is_changed,
         **_build_common_fields(spec),
     )
 

@@ -42,7 +42,7 @@ def _require_model_name(name: str) -> str:
 
 
 class EvaluateSpec(Spec):
-    """What to evaluate, on what, and whether to register it."""
+    """The model to evaluate, the rows for it, and whether to register it."""
 
     needs: ClassVar[Mapping[str, str]] = {"training_job": "model", "lineage": "model"}
 

@@ -14,7 +14,7 @@ class ForecastDeploymentSpec(PlannedDeployment):
 
 
 class ForecastDeploymentResult(DeploymentForecast):
-    """What the deployment costs, and whether the budget allows it."""
+    """The cost of the deployment, and whether the budget allows it."""
 
 
 def run(spec: ForecastDeploymentSpec) -> ForecastDeploymentResult:

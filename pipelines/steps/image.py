@@ -16,7 +16,7 @@ ARM_FAMILY = re.compile(r"ml\.[a-z]+\d+g[a-z]*\.")
 
 
 class ImageSpec(Spec):
-    """Which framework, in which region, on which instance type."""
+    """The framework of the image, the region and the instance type."""
 
     framework: str = "xgboost"
     """Name of the framework in the sagemaker SDK."""
@@ -60,14 +60,18 @@ def run(spec: ImageSpec) -> ImageResult:
         except LookupError:
             raise SpecError(
                 f"no image of {name} for arm64, the architecture of {spec.instance_type}; there is one for x86_64.",
-                f"Take an instance type with x86_64 processors, such as {X86_TYPE}, or give an image for arm64.",
+                f"Use an instance type with x86_64 processors, such as {X86_TYPE}, or give an image for arm64.",
             ) from None
     gpus = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
     return ImageResult(image_uri=uri, gpus=int(gpus.get("Count", 0)))
 
 
 def _find_uri(spec: ImageSpec, instance_type: str, scope: str) -> str:
-    """Return the URI of the SDK's image for an instance type; raise LookupError, with the SDK's text, without one."""
+    """Return the URI of the SDK's image for an instance type.
+
+    Raises:
+        LookupError: the SDK has no such image. The message is the SDK's. A retry cannot help.
+    """
     from sagemaker.core import image_uris
 
     try:

@@ -34,7 +34,7 @@ def run(spec: KeyFiguresSpec) -> KeyFiguresResult:
     """Compute the key figures.
 
     Raises:
-        SpecError: the month is no month, or is in the future. A retry cannot help.
+        SpecError: `month` is not of the form YYYY-MM, or is in the future. A retry cannot help.
         DataError: a row of the ledger is damaged. A retry cannot help.
         ServiceError, ConflictError: the lake does not answer. A retry can help.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MaterializeSpec(Spec):
-    """Which values to write."""
+    """The lookups and the partition whose values are written."""
 
     dataset: str
     """Dataset with the lookups."""
@@ -47,7 +47,7 @@ class MaterializeResult(Result):
     records: int = 0
     """Keys of all lookups in these partitions."""
     written: int = 0
-    """Records that were written. For the others, the store had this value already, or a newer one."""
+    """Records that were written. The store had the values of the other records already, or newer ones."""
 
 
 def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -> list[Partition]:
@@ -84,14 +84,14 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     for lookup in lookups:
         find_key_types(dataset, lookup, row_schema)
     partitions_by_lookup = {lookup.name: list_newest_partitions(published_partitions, lookup) for lookup in lookups}
-    records = written = 0
+    records = written_records = 0
     for lookup in lookups:
         for partition in partitions_by_lookup[lookup.name]:
             count = materialize(lake, store, dataset, lookup, partition, spec.ttl_days)
-            records, written = records + count.records, written + count.written
+            records, written_records = records + count.records, written_records + count.written
             log.info("%s %s, lookup %s: %d keys, %d written", dataset.name, partition, lookup.name, *count)
     partitions = sorted(set().union(*partitions_by_lookup.values()), reverse=True)
     groups = {lookup.name: name_group(dataset, lookup) for lookup in lookups}
     return MaterializeResult(
-        dataset=dataset.name, partitions=partitions, groups=groups, records=records, written=written
+        dataset=dataset.name, partitions=partitions, groups=groups, records=records, written=written_records
     )

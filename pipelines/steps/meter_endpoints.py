@@ -14,7 +14,7 @@ class MeterEndpointsSpec(Spec):
 
 
 class MeterEndpointsResult(Result):
-    """What was added to the table `endpoint_costs`."""
+    """The rows that were added to the table `endpoint_costs`."""
 
     rows: int
     """Rows that were added."""

@@ -12,7 +12,7 @@ from pipelines.system.log import log
 
 
 class PackSpec(Spec):
-    """Which window to pack, and into which folder."""
+    """The window to pack, and the folder to write."""
 
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PreprocessSpec(Spec):
-    """What to build features from, and where to write them."""
+    """The window to build features from, and the folder to write them to."""
 
     replaces: ClassVar[Mapping[str, str]] = {"window": "snapshot"}
 

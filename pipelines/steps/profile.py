@@ -28,7 +28,7 @@ def _require_rows(rows: Any) -> Any:
 
 
 class ProfileSpec(Spec):
-    """Which rows to profile, and for which model."""
+    """The rows to profile, and the model version that scored them."""
 
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""

@@ -105,7 +105,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     if event is None:
         return _make_result(spec, spec.version, changed=False, reason="it was champion already")
     cause = "forced" if event.evidence["forced"] else "it passed"
-    reason = f"{cause}, after {event.from_version or 'none'}"
+    reason = f"{cause}; it replaces {_name_champion(event.from_version)}"
     return _make_result(spec, event.from_version, changed=True, reason=reason)
 
 
@@ -194,16 +194,16 @@ def _tag_without_promoting(
     return _make_result(spec, number, changed=False, reason=reason)
 
 
-def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str) -> PromoteResult:
-    promoted = changed or previous == spec.version
-    outcome = "is champion" if promoted else "is not promoted"
+def _make_result(spec: PromoteSpec, previous_champion: str, *, changed: bool, reason: str) -> PromoteResult:
+    is_promoted = changed or previous_champion == spec.version
+    outcome = "is champion" if is_promoted else "is not promoted"
     log.info("%s: version %s %s: %s", spec.model, spec.version, outcome, reason)
     return PromoteResult(
         model_name=spec.model,
         version=spec.version,
-        previous=previous,
+        previous=previous_champion,
         changed=changed,
-        promoted=promoted,
+        promoted=is_promoted,
         reason=reason,
     )
 

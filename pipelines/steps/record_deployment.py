@@ -85,10 +85,10 @@ def run(spec: RecordDeploymentSpec) -> RecordDeploymentResult:
     why, evidence = NEW_ENDPOINT if is_new else spec.why, spec.model_dump(include=EVIDENCE)
     event = record_deployment(Kind(spec.outcome), spec.model, spec.version, spec.endpoint, why, evidence)
     log.info("%s version %s, endpoint %s: %s. %s", spec.model, spec.version, spec.endpoint, spec.outcome, why)
-    previous = [version for version in versions if version != spec.version]
+    other_versions = [version for version in versions if version != spec.version]
     return RecordDeploymentResult(
         model_name=spec.model,
         version=spec.version,
-        previous=previous[-1] if previous else "",
+        previous=other_versions[-1] if other_versions else "",
         changed=event is not None,
     )

@@ -57,21 +57,21 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     from pipelines.system.log import log
     from pipelines.tuning.trial_runs import nest_runs
 
-    best = next(trial for trial in spec.trials if trial.name == spec.best)
-    assert best.objective is not None  # _check_best refuses any other
+    winner = next(trial for trial in spec.trials if trial.name == spec.best)
+    assert winner.objective is not None  # _check_best refuses any other
     record = TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
         strategy=spec.plan.strategy,
         metric=spec.metric,
-        objective=best.objective,
+        objective=winner.objective,
         folds_spread=spec.folds_spread,
-        hyperparameters=best.hyperparameters,
+        hyperparameters=winner.hyperparameters,
     )
-    best_values = {f"best.{name}": value for name, value in best.hyperparameters.items()}
+    best_values = {f"best.{name}": value for name, value in winner.hyperparameters.items()}
     params = {"strategy": spec.plan.strategy, **best_values}
     run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec))
-    values = (spec.tuning_job, record.trials, record.metric, record.objective, best.name)
+    values = (spec.tuning_job, record.trials, record.metric, record.objective, winner.name)
     log.info("%s: %d trials, best %s %.5f (%s)", *values)
     return RecordTuningResult(record=record, run_id=run_id)
 
@@ -96,7 +96,7 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
         )
         for number, trial in enumerate(spec.trials)
     ]
-    best = next(result for result, trial in zip(trials, spec.trials, strict=True) if trial.name == spec.best)
-    result = TuningResult(spec.tuning_job, spec.plan, trials, best)
+    winner = next(result for result, trial in zip(trials, spec.trials, strict=True) if trial.name == spec.best)
+    result = TuningResult(spec.tuning_job, spec.plan, trials, winner)
     write_results(folder, result)
     write_report(folder, result)

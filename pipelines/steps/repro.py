@@ -32,7 +32,7 @@ def _make_folder_name(name: str) -> str:
 
 
 class ReproSpec(Spec):
-    """Which stages to run, with which parameters, in which workspace."""
+    """The stages to run, their parameters, and the workspace."""
 
     workspace: Annotated[str, AfterValidator(_make_folder_name)]
     """Name of the workspace, unique to the run: a folder under LEEWAY_HOME/workspaces."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReproduceSpec(Spec):
-    """Which version to rebuild."""
+    """The version to rebuild."""
 
     argument: ClassVar[str] = "model_version"
 
@@ -90,10 +90,10 @@ def _raise_differences(comparison: Comparison, differences: list[Check]) -> None
     for check in differences:
         log.warning("differs: %s", check.describe())
     lines = "; ".join(check.describe() for check in differences[:5])
-    more = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
+    rest_text = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
     notes = [f"Also: {note}." for note in comparison.notes[:3]]
     raise DataError(
         f"{comparison.name} version {comparison.version} is not reproduced, {len(differences)} values differ: "
-        f"{lines}{more}.",
+        f"{lines}{rest_text}.",
         " ".join([*notes, f"All checks: {comparison.workspace / 'reproduction.json'}"]),
     )

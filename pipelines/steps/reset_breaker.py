@@ -25,7 +25,7 @@ class ResetBreakerSpec(Spec):
 
 
 class ResetBreakerResult(Result):
-    """What was recorded."""
+    """The recorded reset."""
 
     model_name: str
     """Registered model."""

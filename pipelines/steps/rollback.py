@@ -125,11 +125,11 @@ class _Rollback:
 
     def _check_champion(self, state: State) -> None:
         """Refuse if the champion is not the one that the person saw."""
-        name, champion, expected = self.spec.model, state.champion, self.spec.champion
+        name, champion, expected_champion = self.spec.model, state.champion, self.spec.champion
         advice = f"See `python -m pipelines registry events {name}`, then run it again."
-        if expected and champion != expected:
+        if expected_champion and champion != expected_champion:
             text = f"version {champion} of {name} is champion" if champion else f"{name} has no champion"
-            raise PromotionError(f"{text}, not version {expected}: nothing was rolled back.", advice)
+            raise PromotionError(f"{text}, not version {expected_champion}: nothing was rolled back.", advice)
         if champion != self.initial_state.champion:
             message = f"version {champion} of {name} became champion meanwhile: nothing was rolled back."
             raise PromotionError(message, advice)
@@ -153,11 +153,11 @@ class _Rollback:
         )
 
     def _check_target(self, state: State) -> None:
-        to = self.spec.to
-        reason = state.blocked.get(to) or ("" if to in state.earlier_champions else "it was never champion")
+        target = self.spec.to
+        reason = state.blocked.get(target) or ("" if target in state.earlier_champions else "it was never champion")
         if reason and not self.spec.force:
             raise PromotionError(
-                f"{self.spec.model} is not rolled back to version {to}: {reason}.",
+                f"{self.spec.model} is not rolled back to version {target}: {reason}.",
                 "To roll back nevertheless, give --force.",
             )
 

@@ -99,7 +99,7 @@ def run(spec: ServingSpec) -> ServingResult:
     )
 
 
-def _write_package(target: Path, version: ModelVersion, other: ModelVersion | None) -> None:
+def _write_package(target: Path, version: ModelVersion, other_version: ModelVersion | None) -> None:
     """Write the package of a version; if there is another version, check first that both have the same features."""
     from pipelines.registry.artifacts import open_package
     from pipelines.scoring.batch import pack_model
@@ -107,9 +107,9 @@ def _write_package(target: Path, version: ModelVersion, other: ModelVersion | No
     from pipelines.system.files import replace_folder
 
     with open_package(version) as package, replace_folder(target) as folder:
-        if other:
-            with open_package(other) as other_package:
-                require_same_features((version, package), (other, other_package))
+        if other_version:
+            with open_package(other_version) as other_package:
+                require_same_features((version, package), (other_version, other_package))
         pack_model(package, folder / "model.tar.gz", version.name, str(version.version))
 
 

@@ -85,7 +85,7 @@ def run(spec: ShadowSpec) -> ShadowResult:
 
     Raises:
         SpecError: the dataset has no label, or a comparison does not fit its task. A retry cannot help.
-        DataError: `captured` is no place with captured requests, or the rows cannot be compared. A retry cannot help.
+        DataError: `captured` is not an address of captured requests, or rows cannot be compared. A retry cannot help.
         ServiceError: S3 or CloudWatch does not answer. A retry can help.
     """
     from pipelines.evaluation.gates import combine_outcomes, summarize_checks

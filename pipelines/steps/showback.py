@@ -14,7 +14,7 @@ from pipelines.system.log import log
 
 
 class ShowbackSpec(ShowbackPolicy):
-    """Who pays for the projects, and when people are notified about a budget."""
+    """The payers of the projects, and the shares of a budget at which people are notified."""
 
 
 class ShowbackResult(Result):

@@ -31,7 +31,7 @@ RANKS: tuple[Outcome, ...] = ("skew", "ok", "undecided")
 
 
 class SkewSpec(Spec):
-    """Which requests to compare, and how many rows may differ."""
+    """The requests to compare, and the share of rows that may differ."""
 
     needs: ClassVar[Mapping[str, str]] = {"version": "rows"}
     replaces: ClassVar[Mapping[str, str]] = {"rows": "requests"}
@@ -85,8 +85,8 @@ class SkewResult(Result):
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
     different_shares: dict[str, float]
-    """Maps each feature, or `score`, to the share of rows in which it differs. Of several versions, the largest share.
-    Those that never differ are left out."""
+    """Maps each feature, or `score`, to the share of rows in which it differs; if there are several versions, to the
+    largest share. Features that never differ are left out."""
     reason: str = ""
     """Why the outcome is not `ok`, in one line."""
     fail: bool = False

@@ -97,7 +97,7 @@ def _count_missing_days(
     """Count the days of the window that have an unpublished partition, or the unpublished months.
 
     Raises:
-        DataError: there are more than `spec.max_missing_days`. A retry helps once they are published.
+        DataError: more than `spec.max_missing_days` days are missing. A retry helps once they are published.
     """
     partitions = list(list_partitions(window.all_days, dataset.partition))
     missing_partitions = [partition for partition in partitions if partition not in published_partitions]

@@ -9,7 +9,7 @@ from pipelines.idle.names import KindName
 
 
 class StopIdleSpec(Spec):
-    """When an endpoint is idle, and whether to delete it."""
+    """The time after which an endpoint is idle, and whether to delete it."""
 
     hours: int = Field(default=24, ge=1, le=1_440)
     """Hours without a request after which an endpoint is idle. A deployment counts as a request."""
@@ -47,8 +47,8 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
     endpoints = Endpoints()
     stop: tuple[KindName, ...] = ("endpoint",) if spec.delete else ()
     findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), stop, endpoints.region)
-    idle, exempt, stopped = (
+    idle_names, exempt_names, stopped_names = (
         [finding.name for finding in findings if finding.outcome == outcome]
         for outcome in ("idle", "exempt", "stopped")
     )
-    return StopIdleResult(idle=sorted(idle + stopped), exempt=exempt, stopped=stopped)
+    return StopIdleResult(idle=sorted(idle_names + stopped_names), exempt=exempt_names, stopped=stopped_names)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class SweepIdleSpec(Spec):
-    """What to look at, when it is idle, and what may be stopped. By default, nothing is stopped."""
+    """The kinds to check, the time after which they are idle, and the kinds to stop. By default, nothing is stopped."""
 
     kinds: list[KindName] = Field(default=list(KINDS), min_length=1)
-    """Kinds to look at: notebook (notebook instances), app (Studio apps), endpoint (endpoints that Leeway made),
+    """Kinds to check: notebook (notebook instances), app (Studio apps), endpoint (endpoints that Leeway created),
     processing (processing jobs)."""
     idle_minutes: int = Field(default=1_440, ge=1, le=86_400)
     """Minutes without a use after which a resource is idle. A start or a change counts as a use."""
     cpu_percent: float = Field(default=5.0, gt=0, le=100)
-    """CPU from which on a notebook instance or a processing job is used, percent of one core."""
+    """CPU utilization from which a notebook instance or a processing job counts as used, percent of one core."""
     stop: list[KindName] = Field(default_factory=list)
     """Kinds whose idle resources are stopped; the others are only listed."""
 
@@ -39,7 +39,7 @@ class SweepIdleSpec(Spec):
 
 
 class SweepIdleResult(Result):
-    """What nobody uses. A label is a kind and a name, such as "notebook research"."""
+    """The resources that nobody uses. A label is a kind and a name, such as "notebook research"."""
 
     idle: list[str]
     """Labels of what is idle and was only listed."""
@@ -48,7 +48,7 @@ class SweepIdleResult(Result):
     unknown: list[str]
     """Labels of what has no metric or time of its last use, so that it is never stopped."""
     used_again: list[str]
-    """Labels of what was used between the look and the stop."""
+    """Labels of what was used between the check and the stop."""
     stopped: list[str]
     """Labels of what this call stopped."""
     usd_month: dict[str, float | None]
@@ -63,7 +63,7 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
     What has the tag leeway:keep is never stopped, nor are endpoints that Leeway did not make.
 
     Raises:
-        SpecError: no AWS region is configured, or `stop` has a kind that is not looked at. A retry cannot help.
+        SpecError: no AWS region is configured, or `stop` has a kind that `kinds` does not have. A retry cannot help.
         InvalidError: AWS denies a request. A retry cannot help.
         ServiceError: AWS does not answer. A retry continues.
     """
@@ -71,13 +71,13 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
 
     from pipelines.costs.charges import format_usd
     from pipelines.errors import SpecError
-    from pipelines.idle.every_kind import build_kinds
+    from pipelines.idle.all_kinds import build_kinds
     from pipelines.idle.sweep import sweep
     from pipelines.serving.undeployment import Endpoints
 
-    if others := [name for name in spec.stop if name not in spec.kinds]:
+    if other_names := [name for name in spec.stop if name not in spec.kinds]:
         raise SpecError(
-            f"stop has {', '.join(others)}, and kinds does not.", "Add it to kinds, or remove it from stop."
+            f"stop has {', '.join(other_names)}, and kinds does not.", "Add it to kinds, or remove it from stop."
         )
     endpoints = Endpoints()
     kinds = build_kinds(endpoints, spec.kinds, spec.cpu_percent)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SyncSpec(Spec):
-    """What to read, and where to start."""
+    """The dataset to read, and the cursor to start at."""
 
     dataset: str
     """Dataset whose source is read."""
@@ -33,7 +33,7 @@ class SyncSpec(Spec):
 
 
 class SyncResult(Result):
-    """What was read from the source, and which staged days it changed."""
+    """The rows that were read from the source, and the staged days that they changed."""
 
     table: str
     """Staging table."""

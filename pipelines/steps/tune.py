@@ -1,8 +1,8 @@
 """Search for hyperparameters: trials of the training script, judged on walk-forward folds of the training window.
 
-The objective of a trial is its mean loss on the folds. A trial reads data/features/train and /validation; the holdout,
-on which the gate judges, is read by none. All state is in LEEWAY_HOME/tuning, so a search that was killed continues:
-finished trials are not run again, and interrupted ones resume. `python -m pipelines tune apply` writes the winner's
+The objective of a trial is its mean loss on the folds. A trial reads data/features/train and /validation. No trial
+reads the holdout, on which the gate judges. All state is in LEEWAY_HOME/tuning, so a search that was killed resumes:
+finished trials are not run again, and interrupted trials resume. `python -m pipelines tune apply` writes the winner's
 values into the parameters.
 """
 
@@ -46,11 +46,11 @@ class TuneResult(Result):
     hyperparameters: dict[str, int | float | str]
     """Values of the winner."""
     trials: int
-    """Trials that were tried."""
+    """Number of trials of the search, with those of earlier runs; without those of `warm_start`."""
     pruned: int
-    """Trials that were stopped early."""
+    """Number of trials that were stopped early."""
     failed: int
-    """Trials without an objective."""
+    """Number of trials without an objective."""
     report: str
     """Path of the report's page."""
 
@@ -75,15 +75,15 @@ def run(spec: TuneSpec) -> TuneResult:
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     request = build_request(spec, dataset, spec.features, spec.hyperparameters or _load_hyperparameters())
     result = _tune(request, spec.tuning)
-    best, counts = result.best, result.counts
+    winner, counts = result.best, result.counts
     report = spec.tuning / "report.html"
-    summary = f"{counts['tried']} trials, best {best.metric} {result.objective:.5f} (trial {best.number})"
+    summary = f"{counts['tried']} trials, best {winner.metric} {result.objective:.5f} (trial {winner.number})"
     log.info("%s: %s; report: %s", request.name, summary, report)
     return TuneResult(
         tuning=spec.tuning,
         name=request.name,
         objective=result.objective,
-        hyperparameters=best.parameters,
+        hyperparameters=winner.parameters,
         trials=counts["tried"],
         pruned=counts["pruned"],
         failed=counts["failed"],
@@ -102,7 +102,7 @@ def _load_hyperparameters() -> dict[str, int | float | str | list[float]]:
 
 
 def _tune(request: Request, target: Path) -> TuningResult:
-    """Run the trials of a request, replace the folder `target` by their results, and return them."""
+    """Run the trials of a request, replace the content of the folder `target` with their results, and return these."""
     from pipelines.system.files import replace_folder
     from pipelines.system.locks import hold_lock
     from pipelines.tuning.report.page import write_report

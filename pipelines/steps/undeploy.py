@@ -1,4 +1,4 @@
-"""Delete an endpoint that Leeway made, with its configurations, models and alarms. Idempotent."""
+"""Delete an endpoint that Leeway created, with its configurations, models and alarms. Idempotent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UndeploySpec(Spec):
 
 
 class UndeployResult(Result):
-    """What was deleted."""
+    """The endpoint, and whether it was deleted."""
 
     model_name: str
     """Registered model."""
@@ -32,7 +32,7 @@ class UndeployResult(Result):
 def run(spec: UndeploySpec) -> UndeployResult:
     """Delete the endpoint and what belongs to it, and wait for the end. Its log stays.
 
-    An endpoint of the model that does not exist any more is no error: a retry finds it deleted.
+    An endpoint of the model that does not exist any more is not an error: a retry finds it deleted.
 
     Raises:
         DataError: Leeway did not make the endpoint, or it serves another model; or there is no such model, or it was
@@ -45,7 +45,7 @@ def run(spec: UndeploySpec) -> UndeployResult:
     from pipelines.serving.undeployment import Endpoints, require_known_endpoint
 
     endpoint = spec.endpoint or build_endpoint_name(spec.model)
-    changed = Endpoints().undeploy(endpoint, spec.why, spec.model)
-    if not changed:
+    is_changed = Endpoints().undeploy(endpoint, spec.why, spec.model)
+    if not is_changed:
         require_known_endpoint(Journal.open().read_state(spec.model), spec.model, endpoint)
-    return UndeployResult(model_name=spec.model, endpoint=endpoint, changed=changed)
+    return UndeployResult(model_name=spec.model, endpoint=endpoint, changed=is_changed)

@@ -183,9 +183,9 @@ def _make_result(
 def describe_failure(failure: dict[str, Any]) -> str:
     """Describe a failed expectation on one line: severity, expectation, column, what was observed, examples."""
     column = f" of {failure['column']}" if failure["column"] else ""
-    observed = failure["error"] or failure["observed"]
+    observed_text = failure["error"] or failure["observed"]
     examples = f", e.g. {', '.join(failure['examples'])}" if failure["examples"] else ""
-    return f"{failure['severity']} {failure['expectation']}{column}: {observed}{examples}"
+    return f"{failure['severity']} {failure['expectation']}{column}: {observed_text}{examples}"
 
 
 def _is_only_incomplete(judgement: Judgement) -> bool:

@@ -66,13 +66,13 @@ def run(spec: WithdrawSpec) -> WithdrawResult:
     from pipelines.validation import datadocs, results_table, withdrawal
     from pipelines.validation.quarantine import Outcome
 
-    dataset, lake, who = load_dataset(spec.dataset), Lake.open(), get_actor()
+    dataset, lake, actor = load_dataset(spec.dataset), Lake.open(), get_actor()
     dataset.require_own_days()
     check_partition(dataset, spec.partition)
     rows = lake.count_rows_of_partitions(dataset.table, [spec.partition]).get(spec.partition, 0)
     if rows:
         outcome = Outcome("blocked", rows, bad_rows=0, max_quarantined_fraction=0.0)
-        judgement = withdrawal.build_judgement(who, spec.why)
+        judgement = withdrawal.build_judgement(actor, spec.why)
         datadocs.add_run(results_table.store_results(lake, dataset.name, spec.partition, judgement, outcome))
     elif not withdrawal.is_withdrawn(lake, dataset, spec.partition):
         message = f"{dataset.table} has no published rows of {spec.partition}: there is nothing to withdraw."
@@ -80,7 +80,7 @@ def run(spec: WithdrawSpec) -> WithdrawResult:
     remove_published_rows(lake, dataset, spec.partition)
     docs = settings().build_docs_url(dataset.name, str(spec.partition))
     return WithdrawResult(
-        table=dataset.table, partition=spec.partition, rows=rows, who=who, docs=docs, changed=rows > 0
+        table=dataset.table, partition=spec.partition, rows=rows, who=actor, docs=docs, changed=rows > 0
     )
 
 
@@ -100,8 +100,8 @@ def remove_published_rows(lake: Lake, dataset: Dataset, partition: Partition) ->
         log.warning("%s %s: %d rows withdrawn", dataset.table, partition, rows)
     # The outcomes are removed even if no rows are published: an earlier run may have been killed before this line.
     # They are removed last, because the step `outcomes` may be running.
-    for other in map(load_dataset, list_datasets()):
-        if other.table == dataset.table:
-            lake.clear_partition(other.outcomes, partition)
-            lake.clear_partition(name_request_outcomes(other), partition)
+    for other_dataset in map(load_dataset, list_datasets()):
+        if other_dataset.table == dataset.table:
+            lake.clear_partition(other_dataset.outcomes, partition)
+            lake.clear_partition(name_request_outcomes(other_dataset), partition)
     return rows

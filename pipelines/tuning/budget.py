@@ -23,8 +23,9 @@ def check_budget(plan: PlanSpec) -> None:
     """Check that the budget, if there is one, pays for a trial.
 
     Raises:
-        SpecError: it does not. A retry cannot help.
-        InvalidError, ServiceError: as `forecast_trial_usd` raises them.
+        SpecError: the budget is less than the cost of one trial. A retry cannot help.
+        InvalidError: the instance type has no known price. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     if plan.budget_usd is None:
         return

@@ -18,7 +18,7 @@ grid: each point of a grid once; hyperband: as bayesian, and Hyperband stops poo
 
 
 class PlanSpec(Spec):
-    """What to search, how, and what it may cost."""
+    """The space of a search, its strategy and its limits."""
 
     needs: ClassVar[Mapping[str, str]] = {"instance_type": "budget_usd", "region": "budget_usd"}
 
@@ -57,9 +57,9 @@ class PlanSpec(Spec):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_booleans(cls, value: Any, info: ValidationInfo) -> Any:
         """Check the fields as every Spec does, except the space, whose ranges have a field `log`; it checks itself."""
-        return value if info.field_name == "space" else super()._refuse_truth_values(value, info)
+        return value if info.field_name == "space" else super()._refuse_booleans(value, info)
 
     @model_validator(mode="after")
     def _check_strategy(self) -> Self:

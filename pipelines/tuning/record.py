@@ -1,6 +1,6 @@
 """Define the record of a tuning whose winner is trained: section `train` of params.yaml and the reports have it.
 
-The module is light, because the Spec of `train` has such a record.
+This module imports little at its top, because the Spec of `train`, which operators import, has such a record.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class TuningRecord(Parameters):
     name: str
     """Name of the tuning, from the digest of its features, code and plan."""
     trials: int = Field(ge=1)
-    """Number of trials that were tried, with the pruned and the failed ones."""
+    """Number of trials that ran, with the pruned and the failed ones."""
     strategy: str
-    """How they were proposed."""
+    """Strategy that proposed the values of the trials; see `plan.Strategy`."""
     metric: str = "loss"
     """Name of the objective; less is better."""
     objective: float
@@ -45,7 +45,7 @@ class TuningRecord(Parameters):
         """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
         folds = f" on {len(self.folds_spread)} folds" if self.folds_spread else ""
         lines = [
-            f"{self.trials} trials were tried ({self.strategy}); the winner's mean {self.metric}{folds} was "
+            f"{self.trials} trials ran ({self.strategy}); the winner's mean {self.metric}{folds} was "
             f"{self.objective:.4f} (best of {self.trials}: optimistic)"
         ]
         losses = [
@@ -54,7 +54,7 @@ class TuningRecord(Parameters):
             if loss is not None
         ]
         if changes:
-            lines.append(f"this training is not its refit: {', '.join(changes)} changed since")
+            lines.append(f"this training is not the winner's refit: {', '.join(changes)} changed since the tuning")
         if losses:
             lines.append(
                 f"{'this training' if changes else 'its refit on the whole window'} has {' and '.join(losses)}"
@@ -62,12 +62,12 @@ class TuningRecord(Parameters):
         return "; ".join(lines)
 
 
-def _is_equal(value: object, expected: object) -> bool:
+def _is_equal(value: object, expected_value: object) -> bool:
     """Return whether two values are equal; 5, 5.0 and the text "5" are, because the script gets text."""
     try:
-        return float(str(value)) == float(str(expected))
+        return float(str(value)) == float(str(expected_value))
     except ValueError:
-        return str(value) == str(expected)
+        return str(value) == str(expected_value)
 
 
 def read_record(folder: Path) -> TuningRecord | None:

@@ -28,7 +28,7 @@ IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", 
 
 @dataclass(frozen=True)
 class Request:
-    """What a tuning runs."""
+    """The script, the data and the plan of a tuning."""
 
     name: str
     """Name from the digest of the features, the code and the plan: equal requests continue the same tuning."""
@@ -65,31 +65,31 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
             raise DataError(f"{features / name / FILE_NAME} does not exist.", "The step `preprocess` writes it.")
     path = dataset.find_file("training.py")
     script = Script(dataset.name, path, dataset.locate_bundle(), describe_commit(settings().project))
-    fixed = {name: value for name, value in hyperparameters.items() if name not in plan.space}
-    fixed |= {"folds": plan.folds, "fold_days": plan.fold_days}
+    fixed_values = {name: value for name, value in hyperparameters.items() if name not in plan.space}
+    fixed_values |= {"folds": plan.folds, "fold_days": plan.fold_days}
     if path.parent.name == "defaults":
-        num_round = _check_values(plan, fixed)
+        num_round = _check_values(plan, fixed_values)
     else:  # the script of a dataset has its own arguments: its first trial fails if it does not know one
-        num_round = int(fixed.get("num_round", DEFAULT_ROUNDS))
+        num_round = int(fixed_values.get("num_round", DEFAULT_ROUNDS))
     digests = [sha256(path) for path in (*channels.values(), *script.list_code())]
-    values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed}
+    values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed_values}
     inputs = " ".join([*digests, json.dumps(values, sort_keys=True, default=str)])
     name = f"tune-{dataset.name}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}"
-    return Request(name, script, channels, plan, fixed, num_round)
+    return Request(name, script, channels, plan, fixed_values, num_round)
 
 
-def _check_values(plan: PlanSpec, fixed: Mapping[str, Any]) -> int:
+def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
     """Check that the default training script accepts the bounds and the values; return its largest number of rounds.
 
     Raises:
-        SpecError: it refuses a name or a value. A retry cannot help.
+        SpecError: the script refuses a name or a value. A retry cannot help.
     """
-    num_round = _parse(fixed, "train.hyperparameters").num_round
+    num_round = _parse(fixed_values, "train.hyperparameters").num_round
     for name, item in plan.space.items():
         values = [item.low, item.high] if isinstance(item, Range) else item
         for value in values:
             whole_value = int(value) if isinstance(item, Range) and item.type == "int" else value
-            num_round = max(num_round, _parse({**fixed, name: whole_value}, f"space.{name}").num_round)
+            num_round = max(num_round, _parse({**fixed_values, name: whole_value}, f"space.{name}").num_round)
     return int(num_round)
 
 

@@ -91,7 +91,7 @@ class Range(Parameters):
         return self.step is None or math.isclose(steps, round(steps), abs_tol=1e-9)
 
 
-def _refuse_truth_values(values: Any) -> Any:
+def _refuse_booleans(values: Any) -> Any:
     if isinstance(values, list) and any(isinstance(value, bool) for value in values):
         raise ValueError("true and false are not values; write 1 and 0, or a text")
     return values
@@ -117,10 +117,10 @@ def _find_kind(item: object) -> str:
     return "values" if isinstance(item, list) else "range"
 
 
-Values = Annotated[list[Value], BeforeValidator(_refuse_truth_values), AfterValidator(_check_values)]
-"""Values without an order, of which the search takes one."""
+Values = Annotated[list[Value], BeforeValidator(_refuse_booleans), AfterValidator(_check_values)]
+"""The choices of a categorical hyperparameter: a trial gets one of them."""
 Item = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_find_kind)]
-"""What the search may choose for a hyperparameter."""
+"""The range or the choices of one hyperparameter."""
 
 
 def _check_space(space: dict[str, Item]) -> dict[str, Item]:
@@ -140,7 +140,7 @@ def _check_space(space: dict[str, Item]) -> dict[str, Item]:
 Space = Annotated[dict[str, Item], AfterValidator(_check_space)]
 """Maps each hyperparameter to its range or its values."""
 CheckedSpace = Mapping[str, Range | list[Value]]
-"""A space that was checked."""
+"""The type of a space after pydantic has parsed it: `Space` also has the validators."""
 
 
 def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:

@@ -15,15 +15,15 @@ from pipelines.tuning.space import Value, list_grid_values
 
 MEDIAN_CHECKS = 20
 """Number of rounds, evenly spaced, after which median early stopping judges a trial."""
-MEDIAN_WARM_TRIALS = 5
-"""Number of trials that median early stopping waits for."""
+MEDIAN_STARTUP_TRIALS = 5
+"""Number of trials that must be complete before median early stopping stops a trial."""
 
 
 def build_sampler(plan: PlanSpec, number: int) -> BaseSampler:
     """Build the sampler for one trial.
 
-    The seed depends on the number of the trial. So a search that was killed proposes, after its restart, neither the
-    values of its first trials again nor others than without the kill.
+    The seed depends on the number of the trial. So a search that was killed and resumes proposes the same values as one
+    that was not killed, and not those of its first trials again.
     """
     seed = (plan.seed * 1_000_003 + number) % 2**32
     if plan.strategy in {"random", "grid"}:  # the points of a grid are enqueued, and not sampled
@@ -37,7 +37,7 @@ def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
     if plan.strategy == "hyperband":
         return HyperbandPruner(compute_first_rung(num_round), num_round, REDUCTION)
     if plan.early_stopping == "median":
-        return MedianPruner(n_startup_trials=MEDIAN_WARM_TRIALS)
+        return MedianPruner(n_startup_trials=MEDIAN_STARTUP_TRIALS)
     return NopPruner()
 
 
@@ -48,9 +48,9 @@ def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     of its rounds is not stopped any more.
     """
     if plan.strategy == "hyperband":
-        first = compute_first_rung(num_round)
+        first_rung = compute_first_rung(num_round)
         rungs = itertools.takewhile(
-            lambda rung: 2 * rung <= num_round, (first * REDUCTION**number for number in itertools.count())
+            lambda rung: 2 * rung <= num_round, (first_rung * REDUCTION**number for number in itertools.count())
         )
         return list(rungs)
     if plan.early_stopping == "median":

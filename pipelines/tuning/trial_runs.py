@@ -45,7 +45,7 @@ class TrainedTrial(Parameters):
 
     @property
     def explanation(self) -> str:
-        """Why it failed, or after which round it was stopped; empty if it was completed, or if nothing is known."""
+        """The reason of a failure, or the round after which the trial was stopped; empty if neither is known."""
         if self.state == "stopped" and self.rounds and not self.reason:
             return f"stopped after round {max(self.rounds)}"
         return self.reason
@@ -55,7 +55,7 @@ def nest_runs(
     tuning: str,
     trials: Sequence[TrainedTrial],
     params: Mapping[str, Any],
-    best: str,
+    winner: str,
     write_report: Callable[[Path], None],
 ) -> str:
     """Create the run of a tuning, and make the runs of its trials its children. Idempotent.
@@ -66,7 +66,7 @@ def nest_runs(
         tuning: name of the tuning.
         trials: its trials.
         params: parameters of the run of the tuning.
-        best: name of the winner's training job.
+        winner: name of the winner's training job.
         write_report: writes the report of the tuning to a folder; the run of the tuning gets it as an artifact.
 
     Returns:
@@ -78,7 +78,7 @@ def nest_runs(
     if client is None:
         return ""
     try:
-        run_id = _nest_runs(client, tuning, trials, params, best)
+        run_id = _nest_runs(client, tuning, trials, params, winner)
         if run_id:
             _log_report(client, run_id, write_report)
         return run_id
@@ -87,7 +87,7 @@ def nest_runs(
         return ""
 
 
-def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str) -> str:
+def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], winner: str) -> str:
     from pipelines.tuning.trials.mlflow_runs import PARENT, TRIAL_TAG, TUNING_TAG
 
     runs = _find_runs(client, trials)
@@ -103,12 +103,12 @@ def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params:
     for number, trial in enumerate(trials):
         run = runs.get(trial.name) or _create_run(client, experiment_id, trial)
         _complete_run(client, run, trial, {TUNING_TAG: tuning, TRIAL_TAG: str(number)}, run_id)
-    _complete_parent(client, run_id, trials, params, best)
+    _complete_parent(client, run_id, trials, params, winner)
     return run_id
 
 
 def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
-    """Return training job to its run, of the trials that have one."""
+    """Map the training job of each trial that has a run to this run."""
     from pipelines.system.mlflow_server import JOB_TAG
 
     experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]
@@ -146,16 +146,16 @@ def _complete_run(client: Any, run: Any, trial: TrainedTrial, tags: Mapping[str,
 
 
 def _complete_parent(
-    client: Any, run_id: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], best: str
+    client: Any, run_id: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], winner: str
 ) -> None:
     """Record the parameters and the results of a tuning in its run."""
     results = {"tried": float(len(trials)), "cost_usd": sum(trial.cost_usd for trial in trials)}
     results |= {str(state): float(sum(trial.state == state for trial in trials)) for state in STATUSES}
-    objective = next(trial.objective for trial in trials if trial.name == best)
+    objective = next(trial.objective for trial in trials if trial.name == winner)
     _log_metrics(client, run_id, results if objective is None else {**results, "objective": objective})
     for name, value in params.items():
         client.log_param(run_id, name, str(value)[:500])
-    client.set_tag(run_id, "leeway.best_trial", best)
+    client.set_tag(run_id, "leeway.best_trial", winner)
     client.set_terminated(run_id)
 
 

@@ -46,10 +46,10 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
             f"{', '.join(plan.space)} inside the space.",
             "Name a tuning of a space that overlaps, or leave warm_start out.",
         )
-    known = {trial.user_attrs[WARM] for trial in study.get_trials(deepcopy=False) if WARM in trial.user_attrs}
+    known_trials = {trial.user_attrs[WARM] for trial in study.get_trials(deepcopy=False) if WARM in trial.user_attrs}
     distributions = build_distributions(plan.space)
     for number, (values, value) in enumerate(trials):
-        if number not in known:
+        if number not in known_trials:
             params = {name: values[name] for name in distributions}
             study.add_trial(
                 create_trial(
@@ -70,7 +70,9 @@ def read_trials(origin: str) -> Iterator[Trial]:
         origin: its folder with trials.csv, its name (a tuning on this machine), or the id of its MLflow run.
 
     Raises:
-        SpecError, DataError, ServiceError: as `add_warm_trials` raises them.
+        SpecError: there is no such tuning. A retry cannot help.
+        DataError: the table of the tuning cannot be read. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
     """
     folder, state = Path(origin), settings().home / "tuning" / origin
     if (folder / TRIALS_FILE).is_file():

@@ -52,8 +52,8 @@ class Split:
         reasons = ", ".join(self._build_reason_sql(result) for result in self.rejecting_results)
         # A reason that does not apply is null; list_filter removes it.
         column = f"list_filter([{reasons}], lambda reason: reason IS NOT NULL) AS {quote_identifier(REASONS)}"
-        where = f"{_build_any_sql(self.rejecting_results)} ORDER BY r.{quote_identifier(POSITION)}"
-        return self.rows.read_batches(f"{self.rows.build_columns_sql()}, {column}", where)
+        condition = f"{_build_any_sql(self.rejecting_results)} ORDER BY r.{quote_identifier(POSITION)}"
+        return self.rows.read_batches(f"{self.rows.build_columns_sql()}, {column}", condition)
 
     def _build_reason_sql(self, result: ExpectationResult) -> str:
         """Build the SQL of the reason for which an expectation rejects a row; null for other rows."""

@@ -79,7 +79,7 @@ def list_partitions(table: str, dataset: str, first: dt.date, last: dt.date) -> 
     """List the partitions of a dataset's table that have rows and whose `date` is in `first`..`last`.
 
     Raises:
-        DataError: there are none. A retry can help once they are ingested.
+        DataError: there is no such partition. A retry can help once they are ingested.
     """
     row_counts = Lake.open().count_rows_by_partition(table, _load_dataset(dataset).partition)
     days = sorted(key for key in row_counts if first <= get_date(key) <= last)

@@ -18,10 +18,10 @@ WITHDRAWAL = "expect_partition_not_to_be_withdrawn"
 """Type of the expectation that fails when a person withdraws a partition. No suite lists it."""
 
 
-def build_judgement(who: str, why: str) -> Judgement:
+def build_judgement(actor: str, why: str) -> Judgement:
     """Build the judgement of a partition that a person withdraws: one critical expectation, which failed."""
     expectation = Expectation(type=WITHDRAWAL, kwargs={}, meta={"why": why})
-    result = ExpectationResult(expectation, success=False, result={"observed_value": f"withdrawn by {who}: {why}"})
+    result = ExpectationResult(expectation, success=False, result={"observed_value": f"withdrawn by {actor}: {why}"})
     digest = hashlib.sha256(WITHDRAWAL.encode()).hexdigest()
     return Judgement(Suite("withdrawal", [expectation], digest), [result])
 

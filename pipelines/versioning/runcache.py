@@ -86,11 +86,11 @@ def remove_damaged_entries() -> None:
             _remove_if_empty(path.parent)
         except FileNotFoundError:  # another process removed it
             continue
-    # DVC may still write an entry into a folder that is newer than this.
-    abandoned_before = time.time() - MAX_WRITE_S
+    # DVC may still write an entry into a folder that changed later than this.
+    time_limit = time.time() - MAX_WRITE_S
     for folder in _get_runs_folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it
-            if folder.stat().st_mtime < abandoned_before:
+            if folder.stat().st_mtime < time_limit:
                 _remove_if_empty(folder)
 
 
@@ -105,14 +105,14 @@ def fetch_entries() -> int:
     Raises:
         ServiceError: the remote does not answer. A retry can help.
     """
-    with _connect_remote() as (remote, root):
+    with _connect_remote() as (file_system, root):
         # Not `exists`: for most stores, fsspec answers "no" after any error.
-        paths = remote.find(f"{root}/{RUNS}") if remote else []
+        paths = file_system.find(f"{root}/{RUNS}") if file_system else []
         remote_paths = {_get_runs_folder() / _get_entry_name(path): path for path in paths}
         missing_paths = {file: path for file, path in remote_paths.items() if _is_entry(file) and not file.exists()}
         for file, path in missing_paths.items():
             with replace_file(file) as temporary:
-                temporary.write_bytes(remote.cat_file(path))
+                temporary.write_bytes(file_system.cat_file(path))
         return len(missing_paths)
 
 
@@ -126,17 +126,17 @@ def push_entries(workspace: Workspace) -> int:
     """
     locked_stages = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8"))["stages"]
     outputs = [_list_outputs(stage) for stage in locked_stages.values()]
-    with _connect_remote() as (remote, root):
-        if not remote:
+    with _connect_remote() as (file_system, root):
+        if not file_system:
             return 0
-        remote_names = {_get_entry_name(path) for path in remote.find(f"{root}/{RUNS}")}
+        remote_names = {_get_entry_name(path) for path in file_system.find(f"{root}/{RUNS}")}
         names = [
             str(path.relative_to(_get_runs_folder())) for path in _get_runs_folder().glob("*/*/*") if _is_entry(path)
         ]
         new_names = [name for name in names if name not in remote_names and _read_outputs(name) in outputs]
         for name in new_names:
-            remote.makedirs(f"{root}/{RUNS}/{name.rpartition('/')[0]}", exist_ok=True)
-            remote.pipe_file(f"{root}/{RUNS}/{name}", (_get_runs_folder() / name).read_bytes())
+            file_system.makedirs(f"{root}/{RUNS}/{name.rpartition('/')[0]}", exist_ok=True)
+            file_system.pipe_file(f"{root}/{RUNS}/{name}", (_get_runs_folder() / name).read_bytes())
         return len(new_names)
 
 
@@ -210,8 +210,8 @@ def _connect_remote() -> Iterator[tuple[Any, str]]:
 
     options = {"endpoint_url": endpoint, "skip_instance_cache": True} if url.startswith("s3://") and endpoint else {}
     try:
-        remote, root = url_to_fs(url, **options)
-        yield remote, root
+        file_system, root = url_to_fs(url, **options)
+        yield file_system, root
     except Exception as error:  # fsspec's backends raise errors of any type
         raise ServiceError(
             f"DVC's remote {url} failed: {type(error).__name__} {error}.", "Check whether it is up."

@@ -21,7 +21,7 @@ def run_pipelines(
         layout: the folders of the stack.
         stack: the running stack.
         arguments: the command after `python -m pipelines`.
-        timeout_s: longest time of the command, seconds; null for no limit.
+        timeout_s: longest time of the command, seconds; None: no limit.
 
     Raises:
         OSError: the command did not start.
@@ -39,7 +39,7 @@ def run_pipelines(
 
 
 def read_pipelines_output(layout: Layout, stack: Stack, arguments: Sequence[str], timeout_s: float) -> str:
-    """Return the output of a command, for a text that nothing depends on. It is empty if the command fails."""
+    """Return the output of a command, for a text that is only shown. The output is empty if the command fails."""
     try:
         result = run_pipelines(layout, stack, arguments, timeout_s)
     except (OSError, subprocess.TimeoutExpired):

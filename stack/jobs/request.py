@@ -31,7 +31,7 @@ class Request:
     model: str = "flights"
 
     @classmethod
-    def validate(cls, start: date, end: date, as_of: list[date], keep: bool, model: str = "flights") -> Self:
+    def create(cls, start: date, end: date, as_of: list[date], keep: bool, model: str = "flights") -> Self:
         """Return the request, with the moments sorted and without duplicates.
 
         Raises:
@@ -53,7 +53,7 @@ class Request:
     @property
     def days(self) -> list[date]:
         """All days to ingest."""
-        return [self.start + timedelta(days=n) for n in range((self.end - self.start).days + 1)]
+        return [self.start + timedelta(days=number) for number in range((self.end - self.start).days + 1)]
 
     @property
     def months(self) -> list[date]:

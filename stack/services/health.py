@@ -19,7 +19,7 @@ _AIRFLOW_PATHS = ("/api/v2/monitor/health", "/execution/health")
 """Paths of the two APIs of Airflow's API server: the one for users, and the one for tasks."""
 _TIMEOUT_S = 5.0
 MAX_WATCH_AGE = timedelta(minutes=2)
-"""If the service `status` last looked at the lake longer ago than this, it counts as hanging."""
+"""If the service `status` last checked the lake longer ago than this, it counts as hanging."""
 
 
 def build_health_checks(layout: Layout, stack: Stack) -> dict[str, Callable[[], bool]]:
@@ -38,7 +38,7 @@ def build_health_checks(layout: Layout, stack: Stack) -> dict[str, Callable[[], 
 
 
 def _is_lake_watched(layout: Layout, stack: Stack) -> bool:
-    """Return whether the service `status` has looked at the lake lately, and since it was last started."""
+    """Return whether the service `status` has checked the lake lately, and since it was last started."""
     try:
         seconds = layout.watched_file.stat().st_mtime
     except OSError:

@@ -47,7 +47,7 @@ class Supervisor:
         self.layout = Layout(home=plan.home, project=plan.project)
         self.stack = plan.stack
         self.stack.supervisor = Process.from_pid(os.getpid())
-        self.stop_requested = threading.Event()
+        self.stop_event = threading.Event()
         checks = build_health_checks(self.layout, self.stack)
         self.processes = {
             service.name: ServiceProcess(
@@ -66,14 +66,14 @@ class Supervisor:
         while not self._has_to_stop():
             for process in self.processes.values():
                 self._advance(process)
-            self.stop_requested.wait(_POLL_S)
+            self.stop_event.wait(_POLL_S)
         self.stack.is_stopping = True
         self._save()
         stop_services(self.plan.home, self.stack, excluded_pids=[os.getpid()])
         return 1 if self.stack.failed_service else 0
 
     def _has_to_stop(self) -> bool:
-        return self.stop_requested.is_set() or self.stack.failed_service is not None
+        return self.stop_event.is_set() or self.stack.failed_service is not None
 
     def _advance(self, process: ServiceProcess) -> None:
         """Do what is next for a service: handle its end, start it, or check its health."""
@@ -149,7 +149,7 @@ def main() -> int:
     """Run the plan on standard input, and return the exit code."""
     supervisor = Supervisor(Plan.model_validate_json(sys.stdin.read()))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: supervisor.stop_requested.set())
+        signal.signal(number, lambda *_: supervisor.stop_event.set())
     return supervisor.run()
 
 

@@ -87,11 +87,11 @@ class ModelsBackend(RefusingBackend):
         return containers[0]
 
 
-def _check_containers(primary: Mapping[str, Any] | None, others: Sequence[Mapping[str, Any]]) -> None:
+def _check_containers(primary: Mapping[str, Any] | None, other_containers: Sequence[Mapping[str, Any]]) -> None:
     """Check that a model has a container, and each container an image, as SageMaker does."""
-    if primary and others:
+    if primary and other_containers:
         refuse("A model must have either PrimaryContainer or Containers, not both.")
-    containers = [container for container in (primary, *others) if container]
+    containers = [container for container in (primary, *other_containers) if container]
     if not containers:
         refuse("A model must have PrimaryContainer or Containers.")
     for container in containers:

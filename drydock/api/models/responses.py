@@ -20,6 +20,7 @@ class ListedModel:
 
     model: Model
     status = ""
+    """A model has no status, but `listing` reads one of every resource."""
 
     @property
     def name(self) -> str:

@@ -99,12 +99,12 @@ class NotebooksBackend(TuningBackend):
         Raises:
             AWSValidationException: It does not exist, or is in another state. A retry cannot help.
         """
-        allowed = {"start": STARTABLE, "stop": ("InService",), "delete": DELETABLE}[request]
+        allowed_states = {"start": STARTABLE, "stop": ("InService",), "delete": DELETABLE}[request]
         target = {"start": "Pending", "stop": "Stopping", "delete": "Deleting"}[request]
         notebook = self.find_notebook(name)
-        if (status := notebook.status) not in allowed:
+        if (status := notebook.status) not in allowed_states:
             transition = f"Unable to transition to ({target}) for Notebook Instance ({notebook.arn})."
-            raise AWSValidationException(f"Status ({status}) not in ([{', '.join(allowed)}]). {transition}")
+            raise AWSValidationException(f"Status ({status}) not in ([{', '.join(allowed_states)}]). {transition}")
         self._notebooks.change(self._owner, notebook, request)
 
     def delete_app(self, request: Mapping[str, Any]) -> None:

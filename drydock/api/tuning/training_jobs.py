@@ -1,4 +1,4 @@
-"""The training jobs of tuning jobs: created and stopped as those of clients."""
+"""Create and stop the training jobs of tuning jobs, in the same way as the requests of clients do."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from drydock.resources import Owner
 
 
 class BackendTrainingJobs:
-    """Creates, finds and stops training jobs by moto's SageMaker backends, which `api.sagemaker.install` replaces.
+    """Creates, finds and stops training jobs through moto's SageMaker backends, which `api.sagemaker.install` replaces.
 
     Args:
         queue: Runs the jobs.

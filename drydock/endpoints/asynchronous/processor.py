@@ -36,7 +36,7 @@ RecordResult = Callable[[Endpoint, Fleet, Invocation, InvocationResult, float], 
 
 
 class Key(NamedTuple):
-    """What identifies the queue of an endpoint."""
+    """The key of an endpoint's queue."""
 
     owner: Owner
     endpoint: str

@@ -20,7 +20,7 @@ class VariantBusy(DrydockError):
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """How the instances of a fleet are started and stopped.
+    """The options with which the instances of a fleet are started and stopped.
 
     Attributes:
         create_instance: Creates an instance of a variant, given its name.

@@ -32,7 +32,7 @@ INTERFACE = "lo"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launcher needs to know about the job and the host on which it starts.
+    """The facts about a job and its hosts that a launcher needs.
 
     Attributes:
         hosts: Names of all hosts, algo-1 first.
@@ -120,12 +120,17 @@ def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Seque
     total = int(settings.get("sagemaker_mpi_num_processes") or per_host * len(launch.hosts))
     slots = [host if per_host == 1 else f"{host}:{per_host}" for host in launch.hosts]
     options, debug_level = _split_custom_options(str(settings.get("sagemaker_mpi_custom_mpi_options", "")))
-    remote = ["-mca", "plm_rsh_agent", " ".join([*agent, "start", str(launch.folder)]), "--leave-session-attached"]
+    agent_options = [
+        "-mca",
+        "plm_rsh_agent",
+        " ".join([*agent, "start", str(launch.folder)]),
+        "--leave-session-attached",
+    ]
     command = [
         *("mpirun", "--host", ",".join(slots), "-np", str(total)),
         *("--allow-run-as-root", "--display-map", "--tag-output"),
         *("-mca", "btl_tcp_if_include", INTERFACE, "-mca", "oob_tcp_if_include", INTERFACE),
-        *("-mca", "plm_rsh_no_tree_spawn", "1", *(remote if len(launch.hosts) > 1 else [])),
+        *("-mca", "plm_rsh_no_tree_spawn", "1", *(agent_options if len(launch.hosts) > 1 else [])),
         # Hosts share the cores of this machine, so that a host is not bound to one of its sockets.
         *("-bind-to", "none", "-map-by", "slot", "-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *("-mca", "orte_abort_on_non_zero_status", "1", "-x", "NCCL_MIN_NRINGS=4"),
@@ -133,12 +138,12 @@ def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Seque
         *("-x", "LD_LIBRARY_PATH", "-x", "PATH"),
         *options,
     ]
-    interpreter, *rest = script
-    return [*command, interpreter, *(["-m", "mpi4py"] if interpreter != "/bin/sh" else []), *rest]
+    interpreter, *script_arguments = script
+    return [*command, interpreter, *(["-m", "mpi4py"] if interpreter != "/bin/sh" else []), *script_arguments]
 
 
 def _split_custom_options(text: str) -> tuple[list[str], str]:
-    """Return the options of a request, and the value of --NCCL_DEBUG, which is no option of mpirun."""
+    """Return the options of a request, and the value of --NCCL_DEBUG, which is not an option of mpirun."""
     words, options, debug_level = iter(text.split()), [], "INFO"
     for word in words:
         if word == "--NCCL_DEBUG":

@@ -43,7 +43,7 @@ def _build_folder_variables(request: Mapping[str, Any], base: str) -> dict[str, 
         "SM_INPUT_DIR": f"{base}/input",
         "SM_INPUT_CONFIG_DIR": f"{base}/input/config",
         # SageMaker does not set this variable: there the folder is the request's LocalPath. Here the host's own base
-        # folder may stand for /opt/ml, so the script needs the path.
+        # folder may replace /opt/ml, so the script needs the path.
         "SM_CHECKPOINT_DIR": base + checkpoints.removeprefix("/opt/ml"),
     }
     return folders | {

@@ -57,11 +57,11 @@ def calculate_checkpoints(request: CheckpointsRequest) -> Report:
     report.add("mean time between interruptions", mean_s / 3600, "h", "mean_time")
     report.add("Young's interval", saves.compute_young_interval_s(save_s, mean_s) / 60, "min", "young")
     report.add("Daly's interval", daly_s / 60, "min", "daly")
-    best = _add_overhead(report, request, save_s, per_h, "Daly's interval", daly_s)
+    best_overhead = _add_overhead(report, request, save_s, per_h, "Daly's interval", daly_s)
     for interval_s in saves.COMMON_INTERVALS_S:
         name = f"{interval_s / 60:g} min"
         overhead = _add_overhead(report, request, save_s, per_h, name, interval_s)
-        report.notes.append(_compare(name, overhead, best))
+        report.notes.append(_compare(name, overhead, best_overhead))
     run = saves.estimate_interrupted_run(request.work_h * 3600, daly_s, save_s, mean_s, request.restart_s)
     report.add("time with Daly's interval", run.total_s / 3600, "h", "interrupted_time")
     report.add("interruptions", run.interruptions, "", "interruptions")
@@ -101,8 +101,8 @@ def _add_overhead(
     return overhead
 
 
-def _compare(name: str, overhead: float, best: float) -> str:
-    difference = 100 * (overhead - best)
+def _compare(name: str, overhead: float, best_overhead: float) -> str:
+    difference = 100 * (overhead - best_overhead)
     if difference < 0.05:
         return f"Saving every {name} costs no more than at Daly's interval, within 0.05 % of the work."
     return f"Saving every {name} costs {format_number(difference)} % of the work more than at Daly's interval."

@@ -80,8 +80,8 @@ def _describe_inference(size: DecoderSize, serving: Serving, request: InferenceR
     if request.gpu_gb is None:
         return report
     available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
-    largest = find_serving_batch(size, request.sequence, serving, request.gpu_gb, request.reserve_gb)
-    report.add("largest batch", largest, "sequences", "largest_batch")
+    largest_batch = find_serving_batch(size, request.sequence, serving, request.gpu_gb, request.reserve_gb)
+    report.add("largest batch", largest_batch, "sequences", "largest_batch")
     changes = list_serving_changes(size, request.sequence, request.batch, serving, available_gb)
     report.notes += describe_changes(memory.total / 1e9, available_gb, changes)
     return report

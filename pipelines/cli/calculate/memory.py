@@ -101,8 +101,8 @@ def _describe_training(size: DecoderSize, setup: Setup, request: MemoryRequest) 
     if request.gpu_gb is None:
         return report
     available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
-    largest = find_training_batch(size, request.sequence, setup, request.gpu_gb, request.reserve_gb)
-    report.add("largest batch of a GPU", largest, "sequences", "largest_batch")
+    largest_batch = find_training_batch(size, request.sequence, setup, request.gpu_gb, request.reserve_gb)
+    report.add("largest batch of a GPU", largest_batch, "sequences", "largest_batch")
     changes = list_training_changes(size, request.sequence, request.batch, setup, available_gb)
     report.notes += describe_changes(memory.total / 1e9, available_gb, changes)
     return report

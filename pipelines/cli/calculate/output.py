@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass
 class Report:
-    """What a calculation found.
+    """The figures and notes of a calculation.
 
     Attributes:
         title: title of the table.

@@ -182,7 +182,7 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
     attention = count_attention_flops(size, request.sequence) if size and request.sequence else 0.0
     is_lora = bool(request.rank)
     token_flops = count_token_flops(parameters, is_recomputed=request.recompute, is_lora=is_lora, attention=attention)
-    trained = size.count_lora_parameters(request.rank) if size and is_lora else parameters
+    trained_parameters = size.count_lora_parameters(request.rank) if size and is_lora else parameters
     peak_flops = choose_peak_flops(request.gpu, request.peak_tflops)
     network_gb_s = request.network_gbit * request.network_share / 8
     cluster = costs.Cluster(request.instances, request.gpus, peak_flops, network_gb_s)
@@ -190,25 +190,25 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
 
     def compute_step(mfu: float) -> StepTime:
         return costs.estimate_step_of_training(
-            step_flops, cluster, mfu, GRADIENT_BYTES * trained, stage=request.stage, overlap=request.overlap
+            step_flops, cluster, mfu, GRADIENT_BYTES * trained_parameters, stage=request.stage, overlap=request.overlap
         )
 
     report.add("operations", token_flops * request.tokens, "FLOP", "flops")
-    save_s = _choose_save_s(report, request, trained)
+    save_s = _choose_save_s(report, request, trained_parameters)
     saves = save_s / request.interval_s if request.interval_s else 0.0
     training = _Training(token_flops * request.tokens / step_flops, compute_step, save_s, saves)
-    _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained)
+    _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained_parameters)
     return training
 
 
-def _choose_save_s(report: Report, request: TimeRequest, trained: float) -> float:
+def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: float) -> float:
     """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
     if request.interval_s is not None:
         require_positive("interval_s", request.interval_s, MAX_S)
     if request.write_gb_s is None:
         require_positive("save_s", request.save_s, MAX_S)
         return request.save_s
-    checkpoint_bytes = compute_checkpoint_bytes(trained)
+    checkpoint_bytes = compute_checkpoint_bytes(trained_parameters)
     save_s = estimate_save_s(checkpoint_bytes, request.write_gb_s)
     report.add("checkpoint", checkpoint_bytes / 1e9, "GB", "checkpoint")
     report.add("save", save_s, "s", "save")

@@ -17,7 +17,11 @@ def run_command(
     model: ModelArgument,
     as_json: JsonOption = False,
     known_before: Annotated[
-        str, typer.Option(help="Features that may predict the label by themselves, separated by commas.")
+        str,
+        typer.Option(
+            help="Features that are known when the prediction is made, although one of them alone predicts the label; "
+            "separated by commas."
+        ),
     ] = "",
 ) -> None:
     """Answer questions about a model: label, leaks, expectations, rows, package, policies, DAGs. Exit code 0 or 2.
@@ -35,7 +39,7 @@ def run_command(
         from rich.text import Text
 
         table = Table(title=f"Is {model} ready?")
-        for title in ("question", "answer", "because"):
+        for title in ("question", "answer", "reason"):
             table.add_column(title)
         for answer in answers:
             table.add_row(answer.question, Text(answer.outcome, style=COLORS[answer.outcome]), answer.text)

@@ -42,7 +42,7 @@ def find_best_commitment(
         raise SpecError("the discount of the savings plan is not known.", "Give --discount, such as 0.3 for 30 %.")
     for name, value, is_valid in (("--discount", discount, 0 < discount < 1), ("--fall", fall, 0 <= fall <= 1)):
         if not is_valid:
-            raise SpecError(f"{name} {value:g} is no share.", "Give a number between 0 and 1, such as 0.3 for 30 %.")
+            raise SpecError(f"{name} {value:g} is not a share.", "Give a number between 0 and 1, such as 0.3 for 30 %.")
     rows = [row for part in read_allocated_rows() for row in part if project in ("", row["project"])]
     check_rows(rows)
     today = dt.datetime.combine(dt.datetime.now(dt.UTC).date(), dt.time(), dt.UTC)

@@ -37,8 +37,8 @@ def show_key_figures(
     make_console().print(build_key_figure_table(result.figures, result.period))
     for line in result.anomalies:
         write_line(f"Anomaly: {line}.")
-    unknown = sum(figure.target is not None and figure.value is None for figure in result.figures)
-    ending = f", {unknown} of unknown figures" if unknown else ""
+    unknown_count = sum(figure.target is not None and figure.value is None for figure in result.figures)
+    ending = f", {unknown_count} of unknown figures" if unknown_count else ""
     write_line(
         f"Targets: {sum(figure.is_met is True for figure in result.figures)} met, {len(result.missed)} not met{ending}."
     )

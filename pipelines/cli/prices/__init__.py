@@ -116,7 +116,7 @@ def list_regions(regions: list[str] | None, option: str = "--region") -> list[st
         option: its name.
 
     Raises:
-        SpecError: there is none. A retry cannot help.
+        SpecError: neither the option nor the environment has a region. A retry cannot help.
     """
     names = regions or [os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""]
     if "" in names:

@@ -63,8 +63,8 @@ def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
     model_folder = _find_model_folder(model)
     winner = winners.read_winner(Path(tuning) if tuning else model_folder / "data" / "tuning")
     changes = winners.apply_winner(model_folder / PARAMS_FILE, winner)
-    for name, (before, after) in changes.items():
-        write_line(f"{name}: {'not set' if before is None else before} -> {after}")
+    for name, (old_value, new_value) in changes.items():
+        write_line(f"{name}: {'not set' if old_value is None else old_value} -> {new_value}")
     write_line(f"{model_folder / PARAMS_FILE}: {winner.name} is applied. `dvc repro` trains with it.")
 
 

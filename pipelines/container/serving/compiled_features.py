@@ -65,7 +65,7 @@ class CompiledLookup:
 
 @dataclass(frozen=True)
 class CompiledFeatures:
-    """How raw rows become features, independent of the dataset's code."""
+    """The queries that compute features from raw rows, independent of the dataset's code."""
 
     row_schema: pa.Schema
     """All columns of the published rows."""
@@ -111,7 +111,7 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
     """Parse a text that `CompiledFeatures.format` wrote.
 
     Raises:
-        ValueError: it is no such text, or has another version of the format. A retry cannot help.
+        ValueError: the text is not JSON of this format, or has another version of it. A retry cannot help.
     """
     try:
         values = json.loads(text)
@@ -164,7 +164,7 @@ def _format_schema(schema: pa.Schema) -> list[list[str]]:
 def _parse_schema(columns: list[list[str]]) -> pa.Schema:
     return pa.schema(
         [
-            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True))).field(0)
-            for _, _, encoded in columns
+            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(metadata, validate=True))).field(0)
+            for _, _, metadata in columns
         ]
     )

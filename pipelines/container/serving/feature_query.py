@@ -97,7 +97,7 @@ class FeatureQuery:
     def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
         try:
             features = compute()
-        except duckdb.DataError as error:  # for example, a difference of years that is no whole number of 32 bits
+        except duckdb.DataError as error:  # for example, a difference of years that is not a whole number of 32 bits
             raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
         if features.num_rows != count:
             raise FeatureError(f"the features have {features.num_rows} rows for {count} rows")

@@ -10,17 +10,19 @@ from pipelines.container.serving.tables import BadRequest, Table
 
 Types = Mapping[str, str]
 """Feature to the name of its type, in the order of the model's signature."""
-LARGEST = (2 - 2**-23) * 2.0**127
-"""Largest number of 32 bits."""
+MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
+"""Largest finite 32-bit float."""
 
 
-def list_named_values(table: Table, types: Types, ignored: Collection[str] = (), hint: str = "") -> list[list[Any]]:
+def list_named_values(
+    table: Table, types: Types, ignored_columns: Collection[str] = (), hint: str = ""
+) -> list[list[Any]]:
     """Return the values of each row by column name, in the order of the features.
 
     Args:
         table: rows of a request.
         types: features with their types.
-        ignored: other columns that a row may have. They are not read.
+        ignored_columns: other columns that a row may have. They are not read.
         hint: end of the message if a row has other columns.
 
     Raises:
@@ -29,17 +31,18 @@ def list_named_values(table: Table, types: Types, ignored: Collection[str] = (),
     """
     values = []
     for number, row in enumerate(table.rows, 1):
-        if missing := [name for name in types if name not in row]:
-            problem = f"row {number} lacks the columns {', '.join(missing)}: send every feature of the model"
+        if missing_names := [name for name in types if name not in row]:
+            problem = f"row {number} lacks the columns {', '.join(missing_names)}: send every feature of the model"
             raise BadRequest(problem + hint)
-        if unknown := [name for name in row if name not in types and name not in ignored]:
-            raise BadRequest(f"row {number} has columns that are no features of the model: {', '.join(unknown)}" + hint)
+        if unknown_names := [name for name in row if name not in types and name not in ignored_columns]:
+            names = ", ".join(unknown_names)
+            raise BadRequest(f"row {number} has columns that are not features of the model: {names}" + hint)
         values.append([_convert(row[name], types[name], name, number, table.is_text) for name in types])
     return values
 
 
 def list_unnamed_values(rows: Sequence[Sequence[Any]], types: Types) -> list[list[Any]]:
-    """Return the values of each row without names, which has the values in the order of the features.
+    """Return the values of rows that are lists without column names, in the order of the model's features.
 
     Raises:
         BadRequest: a row has more or fewer values than there are features, or a value of another type. The message
@@ -47,8 +50,8 @@ def list_unnamed_values(rows: Sequence[Sequence[Any]], types: Types) -> list[lis
     """
     values = []
     for number, row in enumerate(rows, 1):
-        if missing := list(types)[len(row) :]:
-            raise BadRequest(f"row {number} has {len(row)} values, and lacks the columns {', '.join(missing)}")
+        if missing_names := list(types)[len(row) :]:
+            raise BadRequest(f"row {number} has {len(row)} values, and lacks the columns {', '.join(missing_names)}")
         if len(row) > len(types):
             raise BadRequest(f"row {number} has {len(row)} values, but the model has {len(types)} features")
         pairs = zip(row, types.items(), strict=True)
@@ -56,8 +59,8 @@ def list_unnamed_values(rows: Sequence[Sequence[Any]], types: Types) -> list[lis
     return values
 
 
-def check_sizes(columns: Mapping[str, Sequence[Any]]) -> None:
-    """Check that no number needs more than 32 bits: many models cannot score one. Call it if a model has failed.
+def check_float32_range(columns: Mapping[str, Sequence[Any]]) -> None:
+    """Check that every number is in the range of a 32-bit float. Call it to explain why a model failed to score rows.
 
     Args:
         columns: feature to the value of each row.
@@ -67,7 +70,7 @@ def check_sizes(columns: Mapping[str, Sequence[Any]]) -> None:
     """
     for name, values in columns.items():
         for number, value in enumerate(values, 1):
-            if isinstance(value, int | float) and abs(value) > LARGEST:
+            if isinstance(value, int | float) and abs(value) > MAX_FLOAT32:
                 raise BadRequest(f"row {number}, column {name}: {value:.6g} is too large for the model")
 
 
@@ -95,20 +98,20 @@ def _parse_text(text: str, type_name: str) -> Any:
 
 def _to_double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("no finite number")
+        raise ValueError("not a finite number")
     return float(value)
 
 
 def _to_float(value: Any) -> float:
     number = _to_double(value)
-    if abs(number) > LARGEST:
+    if abs(number) > MAX_FLOAT32:
         raise ValueError("too large for 32 bits")
     return number
 
 
 def _to_integer(value: Any, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        raise ValueError("no integer in the range")
+        raise ValueError("not an integer in the range")
     return value
 
 
@@ -120,7 +123,7 @@ def _to_boolean(value: Any) -> bool:
 
 def _to_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("no text")
+        raise ValueError("not a text")
     value.encode()  # raises a ValueError for a lone surrogate, which JSON can express
     return value
 

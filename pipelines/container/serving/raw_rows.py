@@ -17,7 +17,7 @@ MAX_VALUE_CHARS = 50
 
 
 class Kind(NamedTuple):
-    """What a column accepts."""
+    """A kind of values that a column accepts."""
 
     name: str
     """Name in error messages."""
@@ -74,9 +74,9 @@ class RawRows:
             raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}: null is a missing value")
         if unknown_names := [name for name in row if name not in self._kinds]:
             known_later = [name for name in unknown_names if name in self._later]
-            what = "columns that are not known before the prediction" if known_later else "unknown columns"
+            problem = "columns that are not known before the prediction" if known_later else "unknown columns"
             names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown_names)[:5])
-            raise BadRequest(f"row {number} has {what}: {names}. The columns of a row are {', '.join(self._kinds)}")
+            raise BadRequest(f"row {number} has {problem}: {names}. The columns of a row are {', '.join(self._kinds)}")
 
     def _convert_value(self, name: str, value: Any, number: int, is_text: bool) -> Any:
         if value is None or (is_text and value == ""):
@@ -103,8 +103,8 @@ def _find_kind(kind: pa.DataType) -> Kind:
         (pa.types.is_timestamp, lambda: _describe_time(kind)),
         (pa.types.is_decimal, lambda: Kind(f"a {kind}", lambda value: _to_decimal(value, kind), str)),
     )
-    other = Kind(f"a {kind}", lambda value: pa.scalar(value, kind).as_py(), str)
-    return next((describe() for is_kind, describe in rules if is_kind(kind)), other)
+    other_kind = Kind(f"a {kind}", lambda value: pa.scalar(value, kind).as_py(), str)
+    return next((describe() for is_kind, describe in rules if is_kind(kind)), other_kind)
 
 
 def _describe_integer(kind: pa.DataType) -> Kind:
@@ -129,24 +129,24 @@ def _check_integer(value: Any, low: int, high: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError("no whole number in the range")
+        raise ValueError("not a whole number in the range")
     return value
 
 
 def _check_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("no finite number")
+        raise ValueError("not a finite number")
     return float(value)
 
 
 def _to_decimal(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return pa.scalar(Decimal(str(value)), kind).as_py()
 
 
-def _check_type(value: Any, expected: type) -> Any:
-    if not isinstance(value, expected):
+def _check_type(value: Any, expected_type: type) -> Any:
+    if not isinstance(value, expected_type):
         raise ValueError("another type")
     return value
 
@@ -168,14 +168,14 @@ def _check_time(value: Any, has_zone: bool) -> dt.datetime:
         value = value.to_pydatetime(warn=False)
     time = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(_check_type(value, str))
     if (time.utcoffset() is not None) != has_zone:
-        raise ValueError("with or without an offset")
+        raise ValueError("the offset from UTC is missing or not expected")
     return time
 
 
 def _parse_number(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         if "_" in text:  # Python accepts 1_000
-            raise ValueError("no number")
+            raise ValueError("not a number")
         return convert(text)
 
     return parse

@@ -161,10 +161,11 @@ class RowFeatures:
         """
         if table.kind:
             return table.kind == "raw"
-        compiled = self.compiled
-        names, features = set[str]().union(*table.rows), set(compiled.features)
-        raw_columns = set(compiled.row_schema.names) - set(compiled.known_later)
-        feature_names, raw_names = names & (features - raw_columns), names & (raw_columns - features - {*compiled.key})
+        compiled_features = self.compiled
+        names, features = set[str]().union(*table.rows), set(compiled_features.features)
+        raw_columns = set(compiled_features.row_schema.names) - set(compiled_features.known_later)
+        feature_names = names & (features - raw_columns)
+        raw_names = names & (raw_columns - features - {*compiled_features.key})
         if feature_names and raw_names:
             raise BadRequest(
                 f"the rows have columns of features ({_list_names(feature_names)}) and of raw rows "
@@ -172,10 +173,10 @@ class RowFeatures:
             )
         if feature_names or raw_names or not features <= names:
             return bool(raw_names) or not feature_names
-        if compiled.changed_features:
+        if changed_features := compiled_features.changed_features:
             raise BadRequest(
                 f"the columns are those of features and of raw rows, whose values differ "
-                f"({_list_names(compiled.changed_features)}): add rows=raw or rows=features to the content type, as in "
+                f"({_list_names(changed_features)}): add rows=raw or rows=features to the content type, as in "
                 "application/json; rows=raw"
             )
         return False
@@ -202,14 +203,14 @@ class RowFeatures:
 
 
 def open_row_features(
-    compiled: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
+    compiled_features: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
 ) -> RowFeatures:
     """Open the features of rows with all lookups, as an endpoint has them. The store is connected at its first use."""
     lookups = None
-    if compiled.lookups:
+    if compiled_features.lookups:
         store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=1)
-        lookups = LookupReader(compiled.lookups, compiled.features, store)
-    return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
+        lookups = LookupReader(compiled_features.lookups, compiled_features.features, store)
+    return RowFeatures(compiled_features, connection, lookups, has_keys=has_keys)
 
 
 def _list_names(names: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.container.serving.feature_values import check_sizes
+from pipelines.container.serving.feature_values import check_float32_range
 
 MAX_ROWS = 1_000
 """Largest number of rows that are scored without MLflow and pandas."""
@@ -42,7 +42,7 @@ class TableScorer:
         try:
             return self._score(features)
         except Exception:
-            check_sizes(features.select(self._names).to_pydict())
+            check_float32_range(features.select(self._names).to_pydict())
             raise
 
     def _score(self, features: pa.Table) -> Any:

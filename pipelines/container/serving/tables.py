@@ -193,10 +193,10 @@ def _check_schema(schema: Any) -> None:
     from pyarrow import types
 
     _check_names(schema.names)
-    is_flat = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
+    type_checks = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if not any(check(kind) for check in is_flat):
+        if not any(check(kind) for check in type_checks):
             raise BadRequest(f"column {field.name} has the type {field.type}: send numbers, texts, dates or times")
 
 
@@ -216,4 +216,4 @@ def _check_row_count(count: int) -> None:
 def _check_names(names: Sequence[str]) -> None:
     repeated_names = [name for name, count in Counter(names).items() if count > 1]
     if repeated_names:
-        raise BadRequest(f"column {repeated_names[0]} is there more than once")
+        raise BadRequest(f"column {repeated_names[0]} occurs more than once")

@@ -38,7 +38,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Marker:
-    """What a complete checkpoint consists of.
+    """The list of the parts of a complete checkpoint.
 
     Attributes:
         step: number of steps that the training has made.
@@ -46,7 +46,7 @@ class Marker:
         processes: number of processes that saved it.
         files: name of each shard to its size in bytes and its SHA-256.
         tensors: name of each tensor to its shape.
-        values: name to value of what is saved and is no tensor, as JSON.
+        values: name to value of what is saved and is not a tensor, as JSON.
         state: any JSON values of the script, such as the metrics so far.
     """
 

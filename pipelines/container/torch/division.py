@@ -19,7 +19,7 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Division:
-    """How the rest of an epoch is divided.
+    """The division of the rest of an epoch among readers.
 
     All processes have the same number of steps. Their shares differ by at most one sample. The batches of a process
     come from its workers in turn.
@@ -58,23 +58,23 @@ class Division:
         """Number of steps, the same for all processes."""
         return -(-(self.sample_count // self.processes) // self.batch_size)
 
-    def get_spans(self, rank: int, worker: int, done: int) -> Spans:
-        """Return the parts that a worker of a process reads after the first `done` steps."""
-        return _skip(self._cut()[rank * self.workers + worker], self._count_taken(rank, worker, done))
+    def get_spans(self, rank: int, worker: int, finished_steps: int) -> Spans:
+        """Return the parts that a worker of a process reads after the first `finished_steps` steps."""
+        return _skip(self._cut()[rank * self.workers + worker], self._count_taken(rank, worker, finished_steps))
 
-    def iterate_batch_sizes(self, rank: int, worker: int, done: int) -> Iterator[int]:
-        """Yield the number of samples of each batch that a worker makes after the first `done` steps."""
-        first = done + (worker - done) % self.workers
+    def iterate_batch_sizes(self, rank: int, worker: int, finished_steps: int) -> Iterator[int]:
+        """Yield the number of samples of each batch that a worker makes after the first `finished_steps` steps."""
+        first = finished_steps + (worker - finished_steps) % self.workers
         for step in range(first, self.steps, self.workers):
             yield self._count_in_batch(rank, step)
 
-    def find_rest(self, done: int) -> Spans:
-        """Return what is left of the epoch when each process has taken `done` steps."""
+    def find_rest(self, finished_steps: int) -> Spans:
+        """Return what is left of the epoch when each process has taken `finished_steps` steps."""
         readers = [(rank, worker) for rank in range(self.processes) for worker in range(self.workers)]
         return merge(
             span
             for reader, spans in zip(readers, self._cut(), strict=True)
-            for span in _skip(spans, self._count_taken(*reader, done))
+            for span in _skip(spans, self._count_taken(*reader, finished_steps))
         )
 
     def _cut(self) -> list[Spans]:
@@ -86,9 +86,9 @@ class Division:
                 parts.append(part)
         return parts
 
-    def _count_taken(self, rank: int, worker: int, done: int) -> int:
-        """Return the number of samples in the batches of a worker among the first `done` steps."""
-        batches = -(-(done - worker) // self.workers) if done > worker else 0
+    def _count_taken(self, rank: int, worker: int, finished_steps: int) -> int:
+        """Return the number of samples in the batches of a worker among the first `finished_steps` steps."""
+        batches = -(-(finished_steps - worker) // self.workers) if finished_steps > worker else 0
         if not batches:
             return 0
         last = worker + (batches - 1) * self.workers
@@ -108,19 +108,21 @@ def count_samples(spans: Spans) -> int:
 
 def merge(spans: Iterable[tuple[int, int]]) -> Spans:
     """Join parts that follow each other directly. The parts are in ascending order and do not overlap."""
-    merged: list[tuple[int, int]] = []
+    merged_spans: list[tuple[int, int]] = []
     for start, stop in spans:
-        if merged and merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], stop)
+        if merged_spans and merged_spans[-1][1] == start:
+            merged_spans[-1] = (merged_spans[-1][0], stop)
         else:
-            merged.append((start, stop))
-    return tuple(merged)
+            merged_spans.append((start, stop))
+    return tuple(merged_spans)
 
 
 def are_valid(spans: Spans, count: int) -> bool:
     """Return whether the parts are in ascending order, do not overlap, are not empty, and end at most at `count`."""
     bounds = [0, *(bound for span in spans for bound in span), count]
-    return all(left <= right for left, right in pairwise(bounds)) and all(start < stop for start, stop in spans)
+    return all(left <= next_bound for left, next_bound in pairwise(bounds)) and all(
+        start < stop for start, stop in spans
+    )
 
 
 def _cut_at(spans: Spans, count: int) -> tuple[Spans, Spans]:

@@ -40,8 +40,8 @@ class Loader:
         batch_size: samples in a batch of one process. The last batch of an epoch has another number of samples.
         seed: seed of the order.
         shuffle: whether the order is random; if not, it is that of the files.
-        buffer: smallest number of samples that are mixed with each other, in the memory of each reader; None: the
-            default of the source.
+        buffer: smallest number of samples that are shuffled together, in the memory of each reader; None: the default
+            of the source.
         rank: number of this process, from 0.
         processes: number of processes of the training, on all hosts.
         workers: number of processes that read for this one; 0: a thread reads.
@@ -136,19 +136,19 @@ class Loader:
         """
         try:
             spans = tuple((int(start), int(stop)) for start, stop in state["spans"])
-            division, done = Division(spans, *map(int, state["division"])), int(state["steps"])
+            division, finished_steps = Division(spans, *map(int, state["division"])), int(state["steps"])
             is_known = state["version"] == STATE_VERSION and are_valid(spans, self._sample_count)
             epoch, order = int(state["epoch"]), state["order"]
         except (KeyError, TypeError, ValueError):
             raise DataError("the checkpoint has no position of the loader that can be read.", _HINT) from None
         if not is_known or order != self._digest:
-            what = "other data, another seed or another buffer" if is_known else "another version"
-            raise DataError(f"the loader's position in the checkpoint is that of {what}.", _HINT)
+            difference = "other data, another seed or another buffer" if is_known else "another version"
+            raise DataError(f"the loader's position in the checkpoint is that of {difference}.", _HINT)
         own_division = self._divide(spans)
         if division == own_division:
-            self._epoch, self._division, self._steps_done = epoch, division, done
+            self._epoch, self._division, self._steps_done = epoch, division, finished_steps
         else:
-            self._epoch, self._division, self._steps_done = epoch, self._divide(division.find_rest(done)), 0
+            self._epoch, self._division, self._steps_done = epoch, self._divide(division.find_rest(finished_steps)), 0
 
     @property
     def _digest(self) -> str:

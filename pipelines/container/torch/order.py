@@ -1,8 +1,8 @@
 """Compute the order in which the samples of an epoch are read: a pure function of the seed and the epoch.
 
 Samples are read in blocks (a row group of a Parquet file, some neighbors in a shard). The order of the blocks is drawn
-for each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are mixed. So any part of the
-order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
+for each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are shuffled. So any part of
+the order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-Places = np.ndarray[Any, np.dtype[np.int64]]
+Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Selection:
 
     Attributes:
         count: number of samples.
-        blocks: the blocks to read, each with the place of each of its samples among the `count` samples; -1 if the
+        blocks: the blocks to read, each with the position of each of its samples among the `count` samples; -1 if the
             sample is not selected.
     """
 
     count: int
-    blocks: Sequence[tuple[int, Places]]
+    blocks: Sequence[tuple[int, Positions]]
 
 
 class EpochOrder:
@@ -37,7 +37,7 @@ class EpochOrder:
         sizes: number of samples of each block.
         seed: seed, 0 or more. The same values give the same order, with any version of numpy.
         epoch: number of the epoch, 0 or more.
-        buffer: least number of samples that are mixed with each other; 0: the samples stay in the order of the blocks.
+        buffer: smallest number of samples that are shuffled together; 0: the samples stay in the order of the blocks.
     """
 
     def __init__(self, sizes: Sequence[int], seed: int, epoch: int, buffer: int) -> None:
@@ -64,22 +64,22 @@ class EpochOrder:
     def _select_in_buffer(self, number: int, start: int, stop: int) -> Selection:
         blocks = self._blocks[self._cuts[number] : self._cuts[number + 1]]
         rows = self._draw(int(self._sizes[blocks].sum()), number + 1)[start:stop]
-        places = np.full(int(self._sizes[blocks].sum()), -1, np.int64)
-        places[rows] = np.arange(len(rows))
-        parts = np.split(places, np.cumsum(self._sizes[blocks])[:-1])
+        positions = np.full(int(self._sizes[blocks].sum()), -1, np.int64)
+        positions[rows] = np.arange(len(rows))
+        parts = np.split(positions, np.cumsum(self._sizes[blocks])[:-1])
         return Selection(
             len(rows), [(int(block), part) for block, part in zip(blocks, parts, strict=True) if part.max() >= 0]
         )
 
-    def _draw(self, count: int, purpose: int) -> Places:
-        """Draw an order of `count` things; the purposes are independent of each other."""
+    def _draw(self, count: int, purpose: int) -> Positions:
+        """Draw a random order of `count` items. The orders of different purposes are independent of each other."""
         if not self._buffer:
             return np.arange(count)
         # numpy keeps the numbers of RandomState in all versions, and not those of its other generators (NEP 19).
         return np.random.RandomState([*self._seeds, purpose]).permutation(count)
 
 
-def _cut_buffers(sizes: Places, buffer: int) -> Places:
+def _cut_buffers(sizes: Positions, buffer: int) -> Positions:
     """Return where buffers of at least `buffer` samples begin, as numbers of blocks, and the end of the last one.
 
     Each buffer is as short as possible, so it has less than `buffer` samples and a block.

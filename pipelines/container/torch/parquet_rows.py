@@ -22,7 +22,7 @@ from pipelines.errors import DataError
 MAX_OPEN_FILES = 64
 """Largest number of files that a reader keeps open."""
 DEFAULT_BUFFER = 50_000
-"""Number of rows that are mixed, if the script does not say it."""
+"""Number of rows that are shuffled together, unless the script sets it."""
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
 """What pyarrow raises for a file that is damaged."""
 
@@ -46,8 +46,9 @@ class ParquetRows:
 
     Args:
         folder: folder of the channel.
-        columns: name in the batch to the column in the files, which gives a tensor of its type, with a row for each
-            sample; or to several columns, which give a float32 matrix. None: each column under its own name.
+        columns: name in the batch to the column in the files, or to several columns. One column gives a tensor of its
+            type, with a row for each sample. Several columns give a float32 matrix, with a row for each sample and a
+            column for each of them. None: each column of the files, under its own name.
 
     Raises:
         DataError: there is no file, a file is damaged or has other columns, or a column does not hold numbers. A retry
@@ -109,19 +110,19 @@ class ParquetRows:
 
     def _read(self, files: _OpenFiles, selection: Selection) -> RowArrays:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
-        for block, places in selection.blocks:
+        for block, positions in selection.blocks:
             path, group = self._groups[block]
             try:
                 table = files.get(path).read_row_group(group, columns=self._names, use_threads=False)
                 values = {name: self._convert(table, path, value) for name, value in self._columns.items()}
             except READ_ERRORS as error:
                 raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _HINT) from None
-            _check_row_count(table, len(places), path, group)
-            is_selected = places >= 0
+            _check_row_count(table, len(positions), path, group)
+            is_selected = positions >= 0
             for name, array in values.items():
                 if name not in arrays:
                     arrays[name] = np.empty((selection.count, *array.shape[1:]), array.dtype)
-                arrays[name][places[is_selected]] = array if is_selected.all() else array[is_selected]
+                arrays[name][positions[is_selected]] = array if is_selected.all() else array[is_selected]
         return RowArrays(arrays)
 
     def _convert(self, table: pa.Table, path: Path, value: str | Sequence[str]) -> np.ndarray[Any, Any]:
@@ -134,7 +135,7 @@ class ParquetRows:
 
 
 class _OpenFiles:
-    """The files that a reader has open, the last used ones."""
+    """The open files of a reader: a cache with the `MAX_OPEN_FILES` files that were used last (LRU)."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[Path, pq.ParquetFile] = OrderedDict()
@@ -177,7 +178,7 @@ def _list_names(value: str | Sequence[str]) -> Sequence[str]:
 
 
 def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str, str]:
-    """Return the types of the columns, in words; raise an error if one is missing, or does not hold numbers."""
+    """Return the types of the columns as text; raise an error if a column is missing, or does not hold numbers."""
     types = {}
     for name in names:
         if name not in schema.names:
@@ -187,7 +188,7 @@ def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str
         is_number = pa.types.is_integer(value_kind) or pa.types.is_floating(value_kind)
         if not (is_number or pa.types.is_boolean(value_kind)):
             raise DataError(
-                f"the column {name} of {path.name} is of type {kind}, which is no number.",
+                f"the column {name} of {path.name} is of type {kind}, which is not a number.",
                 "Name the columns to read, or write it as numbers, or as a list of fixed size.",
             )
         types[name] = str(kind)
@@ -198,8 +199,8 @@ def _convert_column(column: pa.ChunkedArray, path: Path, name: str) -> np.ndarra
     """Return the values in the column's own type; a null of a float is NaN."""
     if pa.types.is_fixed_size_list(column.type):
         chunks = [chunk.flatten() for chunk in column.chunks]
-        flat = _convert_column(pa.chunked_array(chunks, column.type.value_type), path, name)
-        return flat.reshape(len(column), column.type.list_size)
+        flat_values = _convert_column(pa.chunked_array(chunks, column.type.value_type), path, name)
+        return flat_values.reshape(len(column), column.type.list_size)
     if column.null_count and not pa.types.is_floating(column.type):
         raise DataError(
             f"the column {name} of {path.name} has {column.null_count} null(s), and is of type {column.type}.",

@@ -90,8 +90,8 @@ class Processes:
             values = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         if length:
             dist.broadcast(values, 0)
-        received: bytes = values.numpy().tobytes()
-        return received
+        received_bytes: bytes = values.numpy().tobytes()
+        return received_bytes
 
     def wait(self) -> None:
         """Wait until all processes are here."""

@@ -20,27 +20,27 @@ from pipelines.errors import DataError, TryAgainError
 
 @dataclass(frozen=True)
 class Reading:
-    """What a process reads of an epoch.
+    """The part of an epoch that a process reads.
 
     Attributes:
         source: the channel.
         order: order of the epoch.
         division: what each process and each of its workers reads.
         rank: number of this process.
-        done: number of steps that are done.
+        finished_steps: number of steps of the epoch that the training has made already.
     """
 
     source: Source
     order: EpochOrder
     division: Division
     rank: int
-    done: int
+    finished_steps: int
 
     def iterate(self, number: int) -> Iterator[Batch]:
         """Yield each batch of a worker. The worker 0 makes the next batch, the worker 1 the one after it."""
-        worker = (self.done + number) % self.division.workers
-        spans = self.division.get_spans(self.rank, worker, self.done)
-        sizes = self.division.iterate_batch_sizes(self.rank, worker, self.done)
+        worker = (self.finished_steps + number) % self.division.workers
+        spans = self.division.get_spans(self.rank, worker, self.finished_steps)
+        sizes = self.division.iterate_batch_sizes(self.rank, worker, self.finished_steps)
         return iterate_batches(self.source, self.order, spans, sizes)
 
 
@@ -53,13 +53,13 @@ def read_in_thread(reading: Reading, prefetch: int, *, is_pinned: bool) -> Gener
         return _pin(batch) if batch is not None and is_pinned else batch
 
     with ThreadPoolExecutor(1, "loader") as pool:
-        pending: deque[Future[Batch | None]] = deque(pool.submit(read) for _ in range(prefetch))
+        pending_batches: deque[Future[Batch | None]] = deque(pool.submit(read) for _ in range(prefetch))
         try:
-            while (batch := pending.popleft().result()) is not None:
-                pending.append(pool.submit(read))
+            while (batch := pending_batches.popleft().result()) is not None:
+                pending_batches.append(pool.submit(read))
                 yield batch
         finally:
-            for future in pending:
+            for future in pending_batches:
                 future.cancel()
 
 
@@ -105,7 +105,7 @@ class _Failure:
 
 
 class _ReadingDataset(IterableDataset[Any]):
-    """What a process reads, for torch's workers: torch takes a batch of each of them in turn."""
+    """The part that a process reads, for torch's workers: torch takes a batch of each worker in turn."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading

@@ -72,10 +72,10 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def check_entry(shard: str, name: str) -> None:
-    """Check that an entry is no pickle.
+    """Check that an entry is not a pickle.
 
     Raises:
-        DataError: it may be one. A retry cannot help.
+        DataError: the ending of the entry's name is one of a pickle. A retry cannot help.
     """
     if _get_ending(name) in PICKLES:
         raise DataError(

@@ -22,7 +22,7 @@ HINT = "Write the shard again."
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """Where the samples of a shard are.
+    """The positions of the samples in a shard.
 
     Attributes:
         offsets: where each sample begins, bytes, and where the last one ends.

@@ -239,9 +239,12 @@ def _compare_tensors(checkpoint: ShardedCheckpoint, own_shapes: Mapping[str, lis
     if own_shapes == saved_shapes:
         return
     name = next(key for key in (*own_shapes, *saved_shapes) if own_shapes.get(key) != saved_shapes.get(key))
-    saved, own = (f"shape {shapes[name]}" if name in shapes else "none" for shapes in (saved_shapes, own_shapes))
+    saved_shape, own_shape = (
+        f"shape {shapes[name]}" if name in shapes else "none" for shapes in (saved_shapes, own_shapes)
+    )
     raise DataError(
-        f"the checkpoint {checkpoint.name} is that of another model: {name} has {saved} there, and {own} here.",
+        f"the checkpoint {checkpoint.name} is that of another model: {name} has {saved_shape} there, and {own_shape} "
+        "here.",
         "Use the model with which it was saved, or another checkpoint folder.",
     )
 

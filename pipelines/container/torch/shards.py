@@ -23,7 +23,7 @@ from pipelines.errors import DataError, LeewayError
 BLOCK_BYTES = 4 * 2**20
 """Bytes of a shard that are read at once, if one sample is not larger."""
 DEFAULT_BUFFER = 1_000
-"""Number of samples that are mixed, if the script does not say it."""
+"""Number of samples that are shuffled together, unless the script sets it."""
 
 
 class RawSample(NamedTuple):
@@ -123,10 +123,10 @@ class Shards:
 
     def _read(self, selection: Selection) -> RawSamples:
         samples: list[Any] = [None] * selection.count
-        for number, places in selection.blocks:
-            for place, sample in zip(places, _read_block(self._blocks[number]), strict=True):
-                if place >= 0:
-                    samples[place] = sample
+        for number, positions in selection.blocks:
+            for position, sample in zip(positions, _read_block(self._blocks[number]), strict=True):
+                if position >= 0:
+                    samples[position] = sample
         return RawSamples(samples)
 
 

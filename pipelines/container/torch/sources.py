@@ -36,7 +36,7 @@ class Source(Protocol):
     part_hint: str
     """What to do if there are too few of them."""
     default_buffer: int
-    """Number of samples to mix, if the script does not say it."""
+    """Number of samples that are shuffled together, unless the script sets it."""
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -62,17 +62,17 @@ def iterate_batches(source: Source, order: EpochOrder, spans: Spans, sizes: Iter
         DataError: the data is damaged, or differs from what was found before. A retry cannot help.
     """
     slices: list[Any] = []
-    missing = next(sizes, 0)
+    missing_rows = next(sizes, 0)
     with source.open() as read:
         for selection in (selection for span in spans for selection in order.select(*span)):
             samples, start = read(selection), 0
             while start < selection.count:
-                stop = min(start + missing, selection.count)
+                stop = min(start + missing_rows, selection.count)
                 slices.append(samples.slice(start, stop))
-                missing, start = missing - (stop - start), stop
-                if not missing:
+                missing_rows, start = missing_rows - (stop - start), stop
+                if not missing_rows:
                     yield source.collate(slices)
-                    slices, missing = [], next(sizes, 0)
+                    slices, missing_rows = [], next(sizes, 0)
 
 
 def list_files(folder: Path, suffix: str) -> list[Path]:

@@ -79,12 +79,12 @@ class DataWait:
 
         In each step, the processes wait for each other. So if one of them waits for data, the others seem to be busy.
         """
-        distributed = torch.distributed
-        if not (distributed.is_available() and distributed.is_initialized()):
+        torch_distributed = torch.distributed
+        if not (torch_distributed.is_available() and torch_distributed.is_initialized()):
             return self.share
-        is_on_cpu = "gloo" in str(distributed.get_backend()) or not torch.accelerator.is_available()
+        is_on_cpu = "gloo" in str(torch_distributed.get_backend()) or not torch.accelerator.is_available()
         share = torch.tensor(self.share, device="cpu" if is_on_cpu else torch.accelerator.current_accelerator())
-        distributed.all_reduce(share, distributed.ReduceOp.MAX)
+        torch_distributed.all_reduce(share, torch_distributed.ReduceOp.MAX)
         return float(share)
 
     def report(self, share: float | None = None) -> dict[str, float]:

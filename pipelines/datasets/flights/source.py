@@ -92,7 +92,7 @@ class FlightsSource:
         """Return the first and the last day on which flights were scheduled to depart; None if there is no flight.
 
         Raises:
-            DataError: as `list_partitions` does.
+            DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
         """
         days = pc.min_max(self._flights["date"]).as_py()
         return Days(days["min"], days["max"]) if days["min"] else None

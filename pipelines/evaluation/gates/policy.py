@@ -1,4 +1,4 @@
-"""Define the policy of the gate, which says what a candidate must prove: section `gate.policy` of params.yaml."""
+"""Define the policy of the gate, the conditions that a candidate must meet: section `gate.policy` of params.yaml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Section(Parameters, BaseModel):  # ruff knows only by BaseModel that defaults are copied (RUF012)
+# BaseModel is named because ruff would report mutable defaults otherwise (RUF012); pydantic copies them.
+class Section(Parameters, BaseModel):
     """A section of a policy. Unknown fields are refused, because a misspelt bound would check nothing."""
 
 
@@ -93,7 +94,7 @@ class Serving(Section):
 
 
 class Policy(Section):
-    """What a candidate must prove."""
+    """The conditions that a candidate must meet."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """Largest allowed probability that a check passes wrongly. A bound is compared with a one-sided confidence limit at

@@ -11,7 +11,7 @@ from pipelines.evaluation.gates.verdict import UNDECIDED, Check, combine_outcome
 
 @dataclass(frozen=True)
 class Remedy:
-    """What would decide an undecided verdict."""
+    """The data that would decide an undecided verdict."""
 
     days_needed: int | None
     """Days of holdout that would decide all undecided checks, if the values stay the same; None if no number of days

@@ -65,7 +65,7 @@ def fit_to_range(estimate: Estimate, shares: Sequence[float], alpha: float) -> E
     Near an edge of the range, errors are skewed. So if the interval of one share leaves the range at one end, its other
     end is too close to the share. The interval is then widened to that on the logit scale (Pepe 2003, section 5.2.4).
     """
-    lowest, value = 1.0 - len(shares), estimate.value
+    lowest_value, value = 1.0 - len(shares), estimate.value
     low, high = estimate.low, estimate.high
     if len(shares) == 1 and 0 < value < 1 and not 0 <= low <= high <= 1:
         half_width = compute_quantile(alpha, estimate.degrees_of_freedom) * estimate.se / (value * (1 - value))
@@ -73,4 +73,4 @@ def fit_to_range(estimate: Estimate, shares: Sequence[float], alpha: float) -> E
             min(low, float(expit(logit(value) - half_width))),
             max(high, float(expit(logit(value) + half_width))),
         )
-    return replace(estimate, low=max(low, lowest), high=min(high, 1.0))
+    return replace(estimate, low=max(low, lowest_value), high=min(high, 1.0))

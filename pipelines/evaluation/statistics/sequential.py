@@ -1,4 +1,4 @@
-"""Estimate differences of means in a running test, with intervals that may be looked at any number of times.
+"""Estimate differences of means in a running test, with intervals that are valid however often they are read.
 
 The intervals are asymptotic confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of
 Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look, and

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Position:
-    """Where a batch comes from, for messages: its file, page or table, and the number of its first row."""
+    """The origin of a batch, for messages: its file, page or table, and the number of its first row."""
 
     place: str
     row: int = 1

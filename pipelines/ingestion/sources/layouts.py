@@ -43,19 +43,19 @@ class Layout:
         return [name for name in names if name not in self.columns] if self.extra == "take" else []
 
 
-def check_columns(place: str, required: Sequence[str], names: Sequence[str], hint: str = "") -> None:
+def check_columns(place: str, required_names: Sequence[str], names: Sequence[str], hint: str = "") -> None:
     """Refuse a file that lacks a required column, or has two columns of the same name.
 
     Args:
         place: name of the file, for the message.
-        required: columns that the file must have.
+        required_names: columns that the file must have.
         names: columns that the file has.
         hint: what to do about a missing column; if it is empty, the error lists the columns of the file instead.
 
     Raises:
         DataError: the message names the columns. A retry cannot help.
     """
-    missing_names = [name for name in required if name not in names]
+    missing_names = [name for name in required_names if name not in names]
     if missing_names:
         listing = f"It has: {', '.join(map(repr, names[:30]))}."
         raise DataError(f"{place} lacks the column(s) {', '.join(missing_names)}.", hint or listing)

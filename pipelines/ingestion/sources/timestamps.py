@@ -90,16 +90,16 @@ def _localize(naive: pa.Array, zone: Zone) -> pa.Array:
     if not zone.name:
         index = pc.index(naive.is_valid(), True).as_py()
         raise BadValueError(index, "has no time zone", "Set timezone= to the time zone of the source's clocks.")
-    earliest, latest = (
+    earliest_time, latest_time = (
         pc.assume_timezone(naive, zone.name, ambiguous=choice, nonexistent="earliest")
         for choice in ("earliest", "latest")
     )
-    is_skipped = pc.not_equal(pc.local_timestamp(earliest), naive)
+    is_skipped = pc.not_equal(pc.local_timestamp(earliest_time), naive)
     _refuse_bad_values(is_skipped, f"is not on the clocks of {zone.name} (DST gap)")
     if zone.ambiguous == "refuse":
         hint = 'Set ambiguous="earliest" or "latest".'
-        _refuse_bad_values(pc.not_equal(earliest, latest), f"occurs twice on the clocks of {zone.name}", hint)
-    return (latest if zone.ambiguous == "latest" else earliest).cast(UTC)
+        _refuse_bad_values(pc.not_equal(earliest_time, latest_time), f"occurs twice on the clocks of {zone.name}", hint)
+    return (latest_time if zone.ambiguous == "latest" else earliest_time).cast(UTC)
 
 
 def _refuse_bad_values(is_bad: pa.Array, problem: str, hint: str = "") -> None:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Result:
-    """What a read returned or raised."""
+    """The value that a read returned, or the error that it raised."""
 
     table: str
     value: Any = None
@@ -87,9 +87,11 @@ class CachedLake(Lake):
         """Return a table by month whose rows are read once; every condition selects from those in memory."""
         return _CachedMonthTable(self, name, schema)
 
-    def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
+    def read_rows(self, name: str, row_filter: BooleanExpression) -> pa.Table | None:
         """Return the rows that match, in memory; None if there is no such table."""
-        return self.get_or_read(name, ("rows", repr(where)), lambda: super(CachedLake, self).read_rows(name, where))
+        return self.get_or_read(
+            name, ("rows", repr(row_filter)), lambda: super(CachedLake, self).read_rows(name, row_filter)
+        )
 
     def read_schema(self, name: str) -> pa.Schema:
         """Return the table's columns."""
@@ -148,15 +150,17 @@ class _CachedMonthTable(MonthTable):
         super().__init__(name, schema, lake.catalog)
         self._lake = lake
 
-    def read(self, where: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
+    def read(self, row_filter: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
         """Return the rows that match; no rows if there is no such table."""
         rows: pa.Table = self._lake.get_or_read(self.name, "month table", super().read)
-        if where is not None and rows.num_rows:
-            rows = rows.filter(self._lake.get_or_read(self.name, ("where", repr(where)), lambda: self._bind(where)))
+        if row_filter is not None and rows.num_rows:
+            rows = rows.filter(
+                self._lake.get_or_read(self.name, ("where", repr(row_filter)), lambda: self._bind(row_filter))
+            )
         return rows if tuple(columns) == ALL_COLUMNS else rows.select(list(columns))
 
-    def _bind(self, where: BooleanExpression) -> Any:
+    def _bind(self, row_filter: BooleanExpression) -> Any:
         """Return pyarrow's form of a condition."""
         table = find_table(self.catalog, self.name)
         assert table is not None  # it has rows
-        return expression_to_pyarrow(bind(table.schema(), where, case_sensitive=True))
+        return expression_to_pyarrow(bind(table.schema(), row_filter, case_sensitive=True))

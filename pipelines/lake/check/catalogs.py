@@ -35,7 +35,7 @@ from pipelines.system.error_translation import LOCKED_TEXTS
 
 MIN_NEWER_VERSIONS = 2
 """The catalog is outdated if at least this number of a table's metadata files are newer than the one that it names. One
-newer file is no damage: a writer that was killed before it changed the catalog leaves one."""
+newer file is not damage: a writer that was killed before it changed the catalog leaves one."""
 BUSY_S = 30.0
 """Longest time, seconds, to wait for a database that another process writes."""
 

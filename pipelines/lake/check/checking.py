@@ -22,7 +22,7 @@ from pipelines.system.log import log
 
 @dataclass(frozen=True)
 class Scope:
-    """How much a check reads."""
+    """The scope of a check: whether it reads the content of files, and the files of older snapshots."""
 
     reads_content: bool = True
     """Whether the content of the data files is read. Otherwise, only their presence and size are checked."""

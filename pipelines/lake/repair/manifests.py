@@ -64,9 +64,9 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
     try:
         parent_manifests = _read_parent_manifests(table, snapshot, list(names))
         own_manifests = [_describe_manifest(table, path, snapshot) for path in own_paths]
-        touched_files = {path for _, paths in own_manifests for path in paths}
+        replaced_files = {path for _, paths in own_manifests for path in paths}
         manifests = [manifest for manifest, _ in own_manifests]
-        manifests += _list_kept_manifests(table, parent_manifests, touched_files)
+        manifests += _list_kept_manifests(table, parent_manifests, replaced_files)
         if not own_manifests or not _has_totals(table, manifests, snapshot):
             return None
     except Exception as error:
@@ -167,13 +167,12 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         sequence_number=snapshot.sequence_number,
         min_sequence_number=min(filter(None, sequence_numbers), default=snapshot.sequence_number),
         added_snapshot_id=snapshot.snapshot_id,
-        **{
-            f"{name}_{unit}_count": len(group)
-            if unit == "files"
-            else sum(entry.data_file.record_count for entry in group)
-            for name, group in (("added", added_entries), ("existing", existing_entries), ("deleted", deleted_entries))
-            for unit in ("files", "rows")
-        },
+        added_files_count=len(added_entries),
+        added_rows_count=_count_rows(added_entries),
+        existing_files_count=len(existing_entries),
+        existing_rows_count=_count_rows(existing_entries),
+        deleted_files_count=len(deleted_entries),
+        deleted_rows_count=_count_rows(deleted_entries),
         partitions=construct_partition_summaries(
             table.metadata.specs()[spec_id], table.schema(), [entry.data_file.partition for entry in entries]
         ),
@@ -182,14 +181,24 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
     return manifest, {entry.data_file.file_path for entry in [*existing_entries, *deleted_entries]}
 
 
+def _count_rows(entries: Sequence[ManifestEntry]) -> int:
+    return sum(entry.data_file.record_count for entry in entries)
+
+
 def _list_kept_manifests(
-    table: Table, parent_manifests: Sequence[ManifestFile], touched_files: set[str]
+    table: Table, parent_manifests: Sequence[ManifestFile], replaced_files: set[str]
 ) -> list[ManifestFile]:
-    """List the parent's manifests that have files, none of which the commit kept in a new manifest or deleted."""
+    """List the parent's manifests that have files and that the commit kept: it replaced none of their files.
+
+    Args:
+        table: table of the manifests.
+        parent_manifests: manifests of the parent snapshot.
+        replaced_files: data files that the commit moved to a manifest of its own, or deleted.
+    """
     return [
         manifest
         for manifest in parent_manifests
-        if _has_files(manifest) and not _list_files(table, manifest) & touched_files
+        if _has_files(manifest) and not _list_files(table, manifest) & replaced_files
     ]
 
 
@@ -206,7 +215,7 @@ def _has_totals(table: Table, manifests: Sequence[ManifestFile], snapshot: Snaps
     entries = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
     totals = {
         "total-data-files": str(len(entries)),
-        "total-records": str(sum(entry.data_file.record_count for entry in entries)),
+        "total-records": str(_count_rows(entries)),
     }
     summary = read_summary(snapshot)
     return all(summary.get(name) == number for name, number in totals.items())

@@ -21,7 +21,8 @@ def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table
     Several metadata files can have the same number: pyiceberg 0.12 leaves the metadata file of a commit that failed
     because another process committed first. A file whose manifests and data files all exist is preferred, because
     pyiceberg deletes the manifests of a failed commit. A failed commit that only expired snapshots had written no
-    manifests, so its file is preferred, too. Of the preferred files, the one with the newest snapshot is returned.
+    manifests, so its file is preferred, too. If several files are preferred, the one with the newest snapshot is
+    returned.
 
     Args:
         io: reads the files.

@@ -130,13 +130,13 @@ def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> fro
 
     Return none if the weights of these columns add up to less than `policy.min_weight`.
     """
-    newest = recent_breaches[-1]
+    newest_breach = recent_breaches[-1]
     lasting_columns = frozenset(
-        column for column in newest if _count_breaches(column, recent_breaches) >= policy.at_least
+        column for column in newest_breach if _count_breaches(column, recent_breaches) >= policy.at_least
     )
     return (
         lasting_columns
-        if sum(newest[column].weight for column in lasting_columns) >= policy.min_weight
+        if sum(newest_breach[column].weight for column in lasting_columns) >= policy.min_weight
         else frozenset()
     )
 
@@ -191,13 +191,13 @@ def _explain_chance(window: WindowResult, columns: Collection[str], policy: Poli
 
 def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Policy) -> str:
     """Explain why the breach of a column in the newest window is not an alarm, and what would make it one."""
-    newest = recent_breaches[-1]
+    newest_breach = recent_breaches[-1]
     count = _count_breaches(column, recent_breaches)
-    finding = f"{column}: {_describe_effect(newest[column], policy)}"
+    finding = f"{column}: {_describe_effect(newest_breach[column], policy)}"
     if count < policy.at_least:
         return f"{finding}; in {count} of the last {policy.of_last} windows, and an alarm needs {policy.at_least}"
-    lasting_names = [name for name in newest if _count_breaches(name, recent_breaches) >= policy.at_least]
-    weight = sum(newest[name].weight for name in lasting_names)
+    lasting_names = [name for name in newest_breach if _count_breaches(name, recent_breaches) >= policy.at_least]
+    weight = sum(newest_breach[name].weight for name in lasting_names)
     return (
         f"{finding}; the importance of the columns that last is {weight:.2g}, and an alarm needs {policy.min_weight:g}"
     )

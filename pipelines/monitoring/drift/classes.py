@@ -65,12 +65,12 @@ def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricK
     The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
     with which `find_losses` compares two estimates, depends on the estimates alone. Classes with few rows are left out.
     """
-    hits, predicted, squares = (
+    hits, predicted_rows, squares = (
         np.sum([getattr(days, name) for days in classes], axis=0)
         for name in ("expected_hits", "predicted", "hit_squares")
     )
     estimates: dict[MetricKey, Performance | None] = {
-        (PERFORMANCE, "estimated_accuracy"): _build_mean(hits, predicted, float(squares.sum()), alpha),
+        (PERFORMANCE, "estimated_accuracy"): _build_mean(hits, predicted_rows, float(squares.sum()), alpha),
         (PERFORMANCE, "estimated_macro_auc"): _estimate_macro_auc(classes, alpha),
     }
     for days in classes:

@@ -35,17 +35,19 @@ class Counts:
     def __post_init__(self) -> None:
         """Check the values, and convert them to arrays with one row for each day."""
         bins = np.atleast_2d(np.asarray(self.bins, dtype=np.float64))
-        missing = np.atleast_1d(np.asarray(self.missing, dtype=np.float64))
-        missing = np.zeros(len(bins)) if missing.shape == (1,) and not missing[0] else missing
-        if bins.ndim != 2 or missing.shape != (len(bins),) or len(self.weekdays) not in {0, len(bins)}:
+        missing_counts = np.atleast_1d(np.asarray(self.missing, dtype=np.float64))
+        missing_counts = (
+            np.zeros(len(bins)) if missing_counts.shape == (1,) and not missing_counts[0] else missing_counts
+        )
+        if bins.ndim != 2 or missing_counts.shape != (len(bins),) or len(self.weekdays) not in {0, len(bins)}:
             raise DataError(
-                f"counts of shape {bins.shape} do not fit missing rows of shape {missing.shape}"
+                f"counts of shape {bins.shape} do not fit missing rows of shape {missing_counts.shape}"
                 f" and {len(self.weekdays)} weekdays."
             )
-        if not all(np.isfinite(counts).all() and (counts >= 0).all() for counts in (bins, missing)):
+        if not all(np.isfinite(counts).all() and (counts >= 0).all() for counts in (bins, missing_counts)):
             raise DataError("a count is below 0 or not a number.")
         object.__setattr__(self, "bins", bins)
-        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "missing", missing_counts)
 
     @property
     def total(self) -> Array:

@@ -73,14 +73,14 @@ def compute_fisher_p_value(reference: Array, window: Array) -> float:
     row_sum, column_sum, rows = table[row].sum(), table[:, column].sum(), table.sum()
     if not min(row_sum, column_sum):
         return 1.0
-    if (observed := int(table[row, column])) > MAX_EXACT_ROWS:
+    if (observed_count := int(table[row, column])) > MAX_EXACT_ROWS:
         return 0.0
     cell_rows = np.arange(min(row_sum, column_sum, MAX_EXACT_ROWS))
     ratios = np.log(column_sum - cell_rows) + np.log(row_sum - cell_rows)
     ratios -= np.log(cell_rows + 1) + np.log(rows - column_sum - row_sum + cell_rows + 1)
     log_probability = np.concatenate([[0.0], np.cumsum(ratios)])
     log_probability -= log_probability.max()
-    is_as_extreme = log_probability <= log_probability[observed] + 1e-7
+    is_as_extreme = log_probability <= log_probability[observed_count] + 1e-7
     return float(np.exp(log_probability[is_as_extreme]).sum() / np.exp(log_probability).sum())
 
 

@@ -221,8 +221,8 @@ def _build_performance(
 ) -> Performance:
     value = float(metric(total, scores))
     half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
-    highest = np.inf if metric is compute_log_loss else 1.0
-    low, high = max(value - half_width, 0.0), min(value + half_width, highest)
+    highest_value = np.inf if metric is compute_log_loss else 1.0
+    low, high = max(value - half_width, 0.0), min(value + half_width, highest_value)
     return Performance(value, low, high, error.se, round(float(total.sum())), days=days, row_se=row_se)
 
 

@@ -33,7 +33,7 @@ CAN_EXCEED_1 = ("psi", "log_loss", "mae", "estimated_mae", "estimated_rmse")
 
 
 class Policy(Parameters):
-    """When drift is an alarm. An unknown key is refused, since a misspelt bound would have no effect."""
+    """The conditions of a drift alarm. An unknown key is refused, since a misspelt bound would have no effect."""
 
     false_alarms_per_year: Positive = 0.5
     """Highest expected number of false alarms in a year, on data that does not drift."""

@@ -25,8 +25,8 @@ def reweight(reference: Counts, window: Counts) -> Counts:
         return reference
     is_used = weights > 0
     scaled_weights = (weights * (weights @ reference_rows) / (weights**2 @ reference_rows))[is_used]
-    missing = np.asarray(reference.missing)[is_used] * scaled_weights
-    return Counts(reference.bins[is_used] * scaled_weights[:, np.newaxis], missing, reference.strata[is_used])
+    missing_counts = np.asarray(reference.missing)[is_used] * scaled_weights
+    return Counts(reference.bins[is_used] * scaled_weights[:, np.newaxis], missing_counts, reference.strata[is_used])
 
 
 def _compute_day_weights(
@@ -45,20 +45,20 @@ def _compute_day_weights(
 
 
 def select_same_weeks(
-    reference: Sequence[date], window: Sequence[date], around_weeks: int = 2, min_days: int = 28
+    reference: Sequence[date], window: Sequence[date], margin_weeks: int = 2, min_days: int = 28
 ) -> Array:
     """Select the reference's days to compare with: the same weeks a year before, or else all days.
 
     Args:
         reference: days of the reference.
         window: days of the window.
-        around_weeks: number of weeks that are also selected before and after the window's weeks of a year before.
+        margin_weeks: number of weeks that are also selected before and after the window's weeks of a year before.
         min_days: if fewer days would be selected, all days are selected: the variance of a few days is not reliable.
 
     Returns:
         Whether each day is selected: booleans, shape (days of the reference,).
     """
-    margin = timedelta(weeks=around_weeks)
+    margin = timedelta(weeks=margin_weeks)
     first, last = (min(window) - YEAR - margin, max(window) - YEAR + margin) if window else (date.max, date.min)
     is_selected = np.array([first <= day <= last for day in reference], dtype=bool)
     return is_selected if is_selected.sum() >= min_days else np.ones(len(reference), dtype=bool)

@@ -66,8 +66,12 @@ def count_classes(
     for day, (rows, *numbers) in sums_by_day.items():
         for plan, values in zip(plans, np.split(numbers, ends[:-1]), strict=True):
             counts = tuple(int(value) for value in values[: plan.bins])
-            missing = int(rows) - sum(counts[CLASS_COUNTS:])
-            yield day, plan, Column(plan.name, plan.kind, counts, missing, sums=tuple(map(float, values[plan.bins :])))
+            missing_count = int(rows) - sum(counts[CLASS_COUNTS:])
+            yield (
+                day,
+                plan,
+                Column(plan.name, plan.kind, counts, missing_count, sums=tuple(map(float, values[plan.bins :]))),
+            )
 
 
 def calibrate(classes: Classes, scores: Array) -> Array:

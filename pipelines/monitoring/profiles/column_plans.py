@@ -62,21 +62,32 @@ class ColumnPlan:
     is_readable: bool = True
     """Whether the file has the column with a type other than null."""
 
-    def build_empty(self, rows: int) -> Column:
-        """Build the counts of this column for a number of rows without a value."""
+    def build_empty_column(self, rows: int) -> Column:
+        """Build the counts of this column for `rows` rows, none of which has a value in it."""
         lengths = {"joint": self.bins, "error": 2, "loss": 4, "class": self.bins - CLASS_COUNTS + CLASS_SUMS}
         sums = (0.0,) * lengths.get(self.kind, 0)
-        missing, absent = (0, rows) if self.mismatch else (rows, 0)
+        missing_count, absent_count = (0, rows) if self.mismatch else (rows, 0)
         other_types = (self.mismatch,) if self.mismatch else ()
         return Column(
-            self.name, self.kind, (0,) * self.bins, missing, absent, other_types, center=self.center, sums=sums
+            self.name,
+            self.kind,
+            (0,) * self.bins,
+            missing_count,
+            absent_count,
+            other_types,
+            center=self.center,
+            sums=sums,
         )
 
 
 def plan_columns(reference: Reference, schema: pa.Schema) -> list[ColumnPlan]:
-    """Plan every column of a profile that is counted in the bins of a reference, from a file with this schema.
+    """Plan the columns of the profile of a file.
 
-    All profiles of a reference have the same columns in the same order.
+    All profiles that use the bins of one reference have the same columns in the same order, whatever the file has.
+
+    Args:
+        reference: columns and bins of the profile.
+        schema: schema of the file.
     """
     features = [*_plan_number_columns(reference, schema), *_plan_category_columns(reference, schema)]
     score = _plan_column("score", reference.score, len(reference.score.edges) + 1, schema)
@@ -89,8 +100,8 @@ def plan_columns(reference: Reference, schema: pa.Schema) -> list[ColumnPlan]:
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = ColumnPlan("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable
-    joint = ColumnPlan("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
-    return [*features, score, label, joint, *_plan_class_columns(reference, schema)]
+    joint_plan = ColumnPlan("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
+    return [*features, score, label, joint_plan, *_plan_class_columns(reference, schema)]
 
 
 def _plan_number_columns(reference: Reference, schema: pa.Schema) -> Iterator[ColumnPlan]:
@@ -113,21 +124,25 @@ def _plan_class_columns(reference: Reference, schema: pa.Schema) -> Iterator[Col
 def _plan_column(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> ColumnPlan:
     mismatch = _find_mismatch(column.name, column.family, schema)
     family = "" if mismatch else get_family(schema.field(column.name).type)
-    # A number that had no value in training must not be text now. As numbers, 1 and true are equal; as categories they
-    # are not.
+    # A number column without a value in training has the family null, which text is compatible with.
     is_text = kind != "category" and family == "text"
+    # As numbers, 1 and true are equal. As categories, they differ: their texts are the names of the bins.
     if is_text or (kind == "category" and {family, column.family} == {"number", "bool"}):
         mismatch = str(schema.field(column.name).type)
     center = column.center if isinstance(column, Number) else 0.0
     return ColumnPlan(kind, column.name, bins, center, mismatch, _is_readable(column.name, mismatch, schema))
 
 
-def _find_mismatch(name: str, expected: Family, schema: pa.Schema) -> str:
+def _find_mismatch(name: str, expected_family: Family, schema: pa.Schema) -> str:
     """Return what the file has in place of a column of the expected family; empty if it has the column."""
     if name not in schema.names:
         return NOTHING
     data_type = schema.field(name).type
-    return "" if get_family(data_type) in COMPATIBLE_FAMILIES[expected] and is_countable(data_type) else str(data_type)
+    return (
+        ""
+        if get_family(data_type) in COMPATIBLE_FAMILIES[expected_family] and is_countable(data_type)
+        else str(data_type)
+    )
 
 
 def _is_readable(name: str, mismatch: str, schema: pa.Schema) -> bool:

@@ -87,7 +87,8 @@ def count_days(
         Maps each day to its profile, in the order of the days.
 
     Raises:
-        DataError: as for `count_file`, or the file lacks the column `day_column`. A retry cannot help.
+        DataError: the file does not exist, is not a Parquet file, has columns of equal names, or lacks the column
+            `day_column`. A retry cannot help.
         SpecError: the engine is not installed. A retry cannot help.
     """
     schema, _ = _read_metadata(reference, path)
@@ -114,7 +115,7 @@ def count_days(
 def _build_profile(
     reference: Reference, plans: Sequence[ColumnPlan], rows: int, columns: Mapping[ColumnPlan, Column]
 ) -> Profile:
-    return Profile(reference.digest, rows, tuple(columns.get(plan) or plan.build_empty(rows) for plan in plans))
+    return Profile(reference.digest, rows, tuple(columns.get(plan) or plan.build_empty_column(rows) for plan in plans))
 
 
 def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
@@ -206,7 +207,7 @@ def _build_number_column(plan: ColumnPlan, number: Number, rows: int, values: Ma
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
     counts = tuple(map(int, np.diff([0, *cumulative, known_count])))
-    return replace(plan.build_empty(0), counts=counts, missing=rows - known_count, n=n, **moments)
+    return replace(plan.build_empty_column(0), counts=counts, missing=rows - known_count, n=n, **moments)
 
 
 def _count_categories(
@@ -224,17 +225,17 @@ def _count_categories(
         counts[row["column"]][find_bins[row["column"]](row["value"])] += row["row_count"]
     for day, counts_of_day in counts_by_day.items():
         for (plan, _), counts_of_column in zip(columns, counts_of_day, strict=True):
-            column = replace(plan.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
+            column = replace(plan.build_empty_column(0), counts=tuple(counts_of_column[:MISSING]))
             yield day, plan, replace(column, missing=counts_of_column[MISSING])
 
 
 def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
     """Count the label, and the pairs of score bin and label, if the file has these columns."""
     plan_by_kind = {plan.kind: plan for plan in readable_plans}
-    label, joint = plan_by_kind.get("label"), plan_by_kind.get("joint")
+    label, joint_plan = plan_by_kind.get("label"), plan_by_kind.get("joint")
     if label is None:
         return
-    score = plan_by_kind["score"].name if joint else ""
+    score = plan_by_kind["score"].name if joint_plan else ""
     cells_by_day: dict[Day, list[dict[str, Any]]] = {}
     for cell in _list_rows(
         execute(partial(queries.count_scores_by_label, score=score, label=label.name, day_column=day_column))
@@ -243,9 +244,9 @@ def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
     for day, cells in cells_by_day.items():
         rows = sum(cell["row_count"] for cell in cells)
         counts = tuple(sum(cell["row_count"] for cell in cells if cell["label"] is value) for value in (False, True))
-        yield day, label, replace(label.build_empty(0), counts=counts, missing=rows - sum(counts))
-        if joint:
-            yield day, joint, _build_joint_column(joint, cells, rows)
+        yield day, label, replace(label.build_empty_column(0), counts=counts, missing=rows - sum(counts))
+        if joint_plan:
+            yield day, joint_plan, _build_joint_column(joint_plan, cells, rows)
 
 
 def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
@@ -256,7 +257,7 @@ def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
     score, label = plan_by_kind["score"].name, plan_by_kind["label"].name
     for row in _list_rows(execute(partial(queries.sum_errors, score=score, label=label, day_column=day_column))):
         sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["labelled"])
-        column = replace(error.build_empty(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
+        column = replace(error.build_empty_column(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
         yield row.get(queries.DAY), error, column
 
 
@@ -275,13 +276,13 @@ def _estimate_without_labels(
         yield from count_classes(reference, paths, class_plans, day_column)
 
 
-def _build_joint_column(joint: ColumnPlan, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
+def _build_joint_column(joint_plan: ColumnPlan, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
     counts, sums = [0] * (2 * SCORE_BINS), [0.0] * (2 * SCORE_BINS)
     for cell in cells:
         if cell["label"] is not None and cell["bin"] is not None:
             position = SCORE_BINS * cell["label"] + cell["bin"]
             counts[position], sums[position] = cell["row_count"], cell["total"] or 0.0
-    return replace(joint.build_empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
+    return replace(joint_plan.build_empty_column(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
 
 
 def _list_rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

@@ -73,8 +73,8 @@ def estimate_losses(
     batches = read_batches(paths, reference.names, day_column)
     sums_by_day = add_by_day(batches, lambda batch: _measure_losses(reference, batch), day_column)
     for day, (rows, count, *sums) in sums_by_day.items():
-        missing = int(rows - count)
-        yield day, plan, Column(plan.name, plan.kind, (int(count),), missing, sums=tuple(map(float, sums)))
+        missing_count = int(rows - count)
+        yield day, plan, Column(plan.name, plan.kind, (int(count),), missing_count, sums=tuple(map(float, sums)))
 
 
 def _measure_losses(reference: Reference, rows: pa.Table) -> Array:

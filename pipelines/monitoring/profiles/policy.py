@@ -10,7 +10,7 @@ from pipelines.parameters import Parameters
 
 
 class BinPolicy(Parameters):
-    """How many bins a reference has. Unknown fields are refused."""
+    """The numbers of bins of a reference. Unknown fields are refused."""
 
     bins: Annotated[int, Field(ge=2, le=100)] = 10
     """Number of bins of a numeric column. Each has about the same share of the values in training."""

@@ -42,7 +42,7 @@ class Column:
     absent: int = 0
     """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
     actual_types: tuple[str, ...] = ()
-    """The other types that these partitions have; "nothing" stands for a lacking column. Sorted."""
+    """The other types that the column has in these partitions, sorted; "nothing" if a partition lacks the column."""
     n: int = 0
     """Number of finite values, from which the moments are computed."""
     center: float = 0.0
@@ -122,7 +122,7 @@ class Profile:
         """Add the profiles of two partitions.
 
         Raises:
-            DataError: the profiles were counted over different references. A retry cannot help.
+            DataError: the profiles were counted in the bins of different references. A retry cannot help.
         """
         if self.reference != other.reference:
             digests = f"{self.reference[:12]} and {other.reference[:12]}"
@@ -189,7 +189,8 @@ def sum_profiles(profiles: Iterable[Profile]) -> Profile:
     """Add one or more profiles of different partitions.
 
     Raises:
-        DataError: there is no profile, or the profiles were counted over different references. A retry cannot help.
+        DataError: there is no profile, or the profiles were counted in the bins of different references. A retry cannot
+            help.
     """
     summands = list(profiles)
     if not summands:

@@ -74,8 +74,8 @@ def _measure_number(rows: ibis.Table, column: Number, assume_finite: bool) -> di
     counts = {name: count_if(is_below) for name, is_below in zip(name_edge_counts(column), below, strict=True)}
     sums = {"s1": differences.sum(), "s2": (differences * differences).sum()}
     extremes = {"minimum": values.min(), "maximum": values.max()}
-    known = numbers.count() if assume_finite else count_if(numbers <= _build_literal(math.inf))
-    return {"known": known, "n": known if assume_finite else values.count(), **counts, **sums, **extremes}
+    known_count = numbers.count() if assume_finite else count_if(numbers <= _build_literal(math.inf))
+    return {"known": known_count, "n": known_count if assume_finite else values.count(), **counts, **sums, **extremes}
 
 
 def count_categories(rows: ibis.Table, columns: Sequence[Category], day_column: str = "") -> ibis.Table:
@@ -154,8 +154,8 @@ def _select_day(rows: ibis.Table, day_column: str) -> list[ibis.Value]:
 
 def _replace_infinite_by_null(numbers: ibis.Value) -> ibis.Value:
     """Replace infinite values and NaN by null."""
-    largest = ibis.literal(LARGEST_FLOAT).cast("float64")
-    return numbers.between(-largest, largest).ifelse(numbers, ibis.null("float64"))
+    largest_number = ibis.literal(LARGEST_FLOAT).cast("float64")
+    return numbers.between(-largest_number, largest_number).ifelse(numbers, ibis.null("float64"))
 
 
 def _build_literal(number: float) -> ibis.Value:

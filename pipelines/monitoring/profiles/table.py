@@ -108,7 +108,7 @@ def _replace_profile(version: TableVersion, key: Mapping[str, Any], profile: Pro
     old_rows = [row for row in month_rows if all(row[name] == value for name, value in key.items())]
     if old_rows and _build_profile(old_rows).is_equivalent(profile):
         return False
-    new_rows = [{**row, **key, DATE_COLUMN: month, "at": at} for at, row in enumerate(profile.to_rows())]
+    new_rows = [{**row, **key, DATE_COLUMN: month, "at": position} for position, row in enumerate(profile.to_rows())]
     rows = sorted([row for row in month_rows if row not in old_rows] + new_rows, key=_get_sort_key)
     version.replace_month(month, pa.Table.from_pylist(rows, schema=SCHEMA))
     return True

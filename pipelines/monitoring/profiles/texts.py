@@ -29,5 +29,5 @@ def _normalize_number(text: str) -> str | None:
 
 def _normalize_moment(text: str) -> str | None:
     """Write times alike: Arrow writes 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates need no change."""
-    local = text.removesuffix("Z").removesuffix("+00")
-    return local.rstrip("0").rstrip(".") if "." in local else local
+    local_text = text.removesuffix("Z").removesuffix("+00")
+    return local_text.rstrip("0").rstrip(".") if "." in local_text else local_text

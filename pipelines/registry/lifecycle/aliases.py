@@ -139,13 +139,13 @@ def get_champion(registry: Registry, model: str, state: State) -> ModelVersion |
 
 def _set_aliases(registry: Registry, model: str, state: State, aliases: Sequence[str]) -> None:
     """Set each alias of `aliases` that names another version than the events."""
-    current, _ = get_aliases_and_tags(registry, model)
+    current_aliases, _ = get_aliases_and_tags(registry, model)
     challenger = state.challenger if has_version(registry, model, state.challenger) else ""
     targets = {CHAMPION: state.champion, CHALLENGER: challenger}
     if CHAMPION in aliases:
         _tag_promotion(registry, state, get_champion(registry, model, state))
     for alias in aliases:
-        if current.get(alias, "") != targets[alias]:
+        if current_aliases.get(alias, "") != targets[alias]:
             set_alias(registry, model, alias, targets[alias])
             log.info("%s: alias %s names %s", model, alias, targets[alias] or "nothing")
 

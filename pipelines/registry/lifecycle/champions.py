@@ -14,8 +14,8 @@ def find_champion_as_of(registry: Registry, model: str, moment: dt.date) -> Mode
     """Return the champion that a training as of `moment` would have been compared with; None if there was none.
 
     The possible versions are those that are or were champion, and those that a backfill would have promoted. Versions
-    in `State.rolled_back` are left out. Of the possible versions, the one with the latest as_of before `moment` is
-    returned; if several have this as_of, the newest.
+    in `State.rolled_back` are left out. The possible version with the latest as_of before `moment` is returned; if
+    several have this as_of, the newest.
 
     Raises:
         DataError: one of these versions has no tag `leeway.as_of`. A retry cannot help.

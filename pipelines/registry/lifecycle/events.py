@@ -185,13 +185,13 @@ def compute_state(events: Iterable[Event]) -> State:
     return state
 
 
-def _change_endpoint(served: Mapping[str, tuple[str, ...]], event: Event) -> dict[str, tuple[str, ...]]:
+def _change_endpoint(versions_by_endpoint: Mapping[str, tuple[str, ...]], event: Event) -> dict[str, tuple[str, ...]]:
     """Return the versions that each endpoint served, after a version was deployed or an endpoint was deleted."""
     name = str(event.evidence.get("endpoint", ""))
-    other_endpoints = {endpoint: versions for endpoint, versions in served.items() if endpoint != name}
+    other_endpoints = {endpoint: versions for endpoint, versions in versions_by_endpoint.items() if endpoint != name}
     if event.kind is Kind.UNDEPLOYED:
         return other_endpoints
-    versions = served.get(name, ())
+    versions = versions_by_endpoint.get(name, ())
     earlier = versions[: versions.index(event.version)] if event.version in versions else versions
     return {**other_endpoints, name: (*earlier, event.version)}
 

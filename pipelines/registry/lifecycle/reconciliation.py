@@ -62,12 +62,12 @@ def _recheck_alias(registry: Registry, journal: Journal, model: str, state: Stat
     """Check that neither the alias nor the champion changes within the delay.
 
     Raises:
-        ConflictError: one of them changed. A retry can help.
+        ConflictError: the alias or the champion changed. A retry can help.
     """
     time.sleep(RECHECK_DELAY_S)
-    current = journal.read_state(model)
-    alias = read_champion_alias(registry, model, current)
-    if current.last_change != state.last_change or alias.version != version:
+    current_state = journal.read_state(model)
+    alias = read_champion_alias(registry, model, current_state)
+    if current_state.last_change != state.last_change or alias.version != version:
         raise ConflictError(f"another process is moving alias {CHAMPION} of {model}.", "Try again.")
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.convert import Position, Zone, build_array
 from pipelines.ingestion.sources.database import sql_session
-from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.request import AskFunction, Request
 from pipelines.scaffold.sampling.next_page import LinkFinder
 from pipelines.scaffold.sampling.sample import MAX_ROWS, Sample
 from pipelines.window import Days
@@ -19,7 +19,7 @@ MAX_API_DAYS = 400
 """Largest number of days of an API that a sample reads."""
 
 
-def read_database(request: Request, source: str, ask: Ask) -> Sample:
+def read_database(request: Request, source: str, ask: AskFunction) -> Sample:
     """Read the rows of a table or query.
 
     Raises:

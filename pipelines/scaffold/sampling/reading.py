@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.addresses import is_http
-from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.request import AskFunction, Request
 from pipelines.scaffold.sampling import databases, files
 from pipelines.scaffold.sampling.sample import Sample
 
@@ -16,7 +16,7 @@ MIN_ROWS = 100
 """Smallest number of rows in a sample."""
 
 
-def read_sample(request: Request, ask: Ask) -> Sample:
+def read_sample(request: Request, ask: AskFunction) -> Sample:
     """Read a sample of the request's source.
 
     Raises:
@@ -33,7 +33,7 @@ def read_sample(request: Request, ask: Ask) -> Sample:
     return sample
 
 
-def _read(request: Request, source: str, ask: Ask) -> Sample:
+def _read(request: Request, source: str, ask: AskFunction) -> Sample:
     if files.find_format(source) or Path(source).expanduser().is_dir():
         return files.read_files(source)
     if is_http(source):

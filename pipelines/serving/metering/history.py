@@ -52,19 +52,19 @@ def list_deployed_fleets(events: Iterable[Event]) -> list[DeployedFleet]:
 
 def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
     """Build the fleets of one endpoint from its events `deployed` and `undeployed`, oldest first."""
-    current: DeployedFleet | None = None
+    current_fleet: DeployedFleet | None = None
     for event in events:
-        if current and event.kind is Kind.DEPLOYED and event.evidence["config"] == current.fleet.config:
+        if current_fleet and event.kind is Kind.DEPLOYED and event.evidence["config"] == current_fleet.fleet.config:
             continue
-        if current:
-            yield replace(current, end=event.at, is_replaced=event.kind is Kind.DEPLOYED)
-        current = None
+        if current_fleet:
+            yield replace(current_fleet, end=event.at, is_replaced=event.kind is Kind.DEPLOYED)
+        current_fleet = None
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:
             count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
-            current = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
-    if current:
-        yield current
+            current_fleet = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
+    if current_fleet:
+        yield current_fleet
 
 
 def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> Event | None:

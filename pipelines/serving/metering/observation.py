@@ -34,11 +34,11 @@ class LiveFleet:
     fleet: Fleet
     begin: dt.datetime
     """Creation of the endpoint or of its configuration, whichever is later. The fleet did not begin earlier."""
-    first_count: int
+    initial_count: int
     """Number of instances in the configuration."""
     count: int | None
     """Number of instances now; None while the endpoint is changing."""
-    changed: dt.datetime
+    changed_at: dt.datetime
     """Last change of the endpoint."""
     is_pending: bool
     """Whether the fleet belongs to a deployment in progress."""
@@ -59,7 +59,7 @@ class Observer:
         self.region = str(self._sagemaker.meta.region_name)
 
     def list_live_fleets(self) -> list[LiveFleet]:
-        """List the fleets of the endpoints that Leeway made, with those of deployments in progress.
+        """List the fleets of the endpoints that Leeway created, with those of deployments in progress.
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
@@ -96,12 +96,12 @@ class Observer:
             InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: CloudWatch does not answer. A retry can help.
         """
-        names = INSTANCES_NAMESPACE, "CPUUtilization"
-        last_hour = self._find_last(fleet, names, max(begin, end - dt.timedelta(seconds=MAX_DATAPOINTS * HOUR_S)), end)
+        metric = INSTANCES_NAMESPACE, "CPUUtilization"
+        last_hour = self._find_last(fleet, metric, max(begin, end - dt.timedelta(seconds=MAX_DATAPOINTS * HOUR_S)), end)
         if last_hour is None:
             return None
         hour_end = last_hour + dt.timedelta(seconds=HOUR_S)
-        last_minute = self._find_last(fleet, names, last_hour, hour_end, MINUTE_S)
+        last_minute = self._find_last(fleet, metric, last_hour, hour_end, MINUTE_S)
         # CloudWatch keeps values of single minutes for 15 days only.
         return min(end, last_minute + dt.timedelta(seconds=MINUTE_S) if last_minute else hour_end)
 
@@ -117,8 +117,8 @@ class Observer:
             InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: CloudWatch does not answer. A retry can help.
         """
-        names = NAMESPACE, "ModelLatency"
-        points = self._read_points(fleet, names, begin, end, HOUR_S, ["Sum", "SampleCount"])
+        metric = NAMESPACE, "ModelLatency"
+        points = self._read_points(fleet, metric, begin, end, HOUR_S, ["Sum", "SampleCount"])
         busy_s = sum(point["Sum"] for point in points) / 1e6
         return Usage(requests=int(sum(point["SampleCount"] for point in points)), busy_s=busy_s)
 
@@ -140,7 +140,8 @@ class Observer:
         model = tags.get("leeway:model", "")
         for variant in (item for member in VARIANT_MEMBERS for item in config.get(member, [])):
             if variant.get("ServerlessConfig", {}).get("ProvisionedConcurrency"):
-                log.warning("endpoint %s: its provisioned concurrency is not charged", endpoint["EndpointName"])
+                name = endpoint["EndpointName"]
+                log.warning("endpoint %s: the cost of its provisioned concurrency is not recorded", name)
             fleet = Fleet(
                 region=self.region,
                 endpoint=endpoint["EndpointName"],
@@ -152,19 +153,19 @@ class Observer:
                 project=find_project(tags.get("leeway:project", ""), model),
             )
             begin = max(endpoint["CreationTime"], config["CreationTime"])
-            first_count, count = variant.get("InitialInstanceCount", 0), counts.get(fleet.variant)
-            yield LiveFleet(fleet, begin, first_count, count, endpoint["LastModifiedTime"], is_pending)
+            initial_count, count = variant.get("InitialInstanceCount", 0), counts.get(fleet.variant)
+            yield LiveFleet(fleet, begin, initial_count, count, endpoint["LastModifiedTime"], is_pending)
 
     def _find_last(
-        self, fleet: Fleet, names: tuple[str, str], begin: dt.datetime, end: dt.datetime, period_s: int = HOUR_S
+        self, fleet: Fleet, metric: tuple[str, str], begin: dt.datetime, end: dt.datetime, period_s: int = HOUR_S
     ) -> dt.datetime | None:
-        points = self._read_points(fleet, names, begin, end, period_s, ["SampleCount"])
+        points = self._read_points(fleet, metric, begin, end, period_s, ["SampleCount"])
         return max((point["Timestamp"] for point in points), default=None)
 
     def _read_points(
         self,
         fleet: Fleet,
-        names: tuple[str, str],
+        metric: tuple[str, str],
         begin: dt.datetime,
         end: dt.datetime,
         period_s: int,
@@ -172,8 +173,8 @@ class Observer:
     ) -> list[dict[str, Any]]:
         with translate_aws_errors(SERVICES):
             response = self._cloudwatch.get_metric_statistics(
-                Namespace=names[0],
-                MetricName=names[1],
+                Namespace=metric[0],
+                MetricName=metric[1],
                 Dimensions=[
                     {"Name": "EndpointName", "Value": fleet.endpoint},
                     {"Name": "VariantName", "Value": fleet.variant},

@@ -68,14 +68,14 @@ class UnmeteredPeriodFinder:
     def _make_live_period(self, live: LiveFleet) -> UnmeteredPeriod:
         """Build the period of a fleet that exists: from its last metering until now."""
         last_row = self._last_rows.get(live.fleet.key)
-        begin, count = live.begin, live.first_count
+        begin, count = live.begin, live.initial_count
         if last_row and last_row["end"] >= live.begin:
             begin, count = last_row["end"], last_row["instances"]
         elif metered_ends := [
             row["end"] for key, row in self._last_rows.items() if key[:2] == live.fleet.key[:2] and row["end"] > begin
         ]:  # the endpoint was metered before this fleet served: its configuration may be older than its use
             begin = max(metered_ends)
-        correction = None if live.count is None else Change(live.changed, live.count)
+        correction = None if live.count is None else Change(live.changed_at, live.count)
         return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, is_running=True, correction=correction)
 
     def _find_ended_periods(self) -> Iterator[UnmeteredPeriod]:

@@ -21,7 +21,7 @@ MAX_NAMES = 10
 
 
 class Skew(NamedTuple):
-    """How rows of requests differ from those of the lake."""
+    """The differences between rows of requests and those of the lake."""
 
     rows: int
     """Rows of requests that the lake has."""
@@ -37,7 +37,7 @@ class Skew(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether the features and scores of requests are those of the lake."""
+    """The decision whether the features and scores of requests are those of the lake."""
 
     outcome: Outcome
     reason: str
@@ -56,7 +56,7 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: 
         request_rows: rows of requests, as `pipelines.serving.skew.request_rows` returns them.
         scorer: scores rows of features by the version that scored the requests.
     """
-    expected = _read_expected(lake, dataset, partition, scorer)
+    expected_values = _read_expected_values(lake, dataset, partition, scorer)
     columns = [*dataset.features, SCORE]
     differences = ", ".join(
         f"count(*) FILTER (request.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
@@ -64,7 +64,7 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: 
     )
     condition = " AND ".join(f"request.{name} = expected.{name}" for name in map(_quote_key_column, dataset.key))
     with connect() as connection:
-        connection.register("request", request_rows).register("expected", expected)
+        connection.register("request", request_rows).register("expected", expected_values)
         query = f"SELECT count(*), {differences} FROM request JOIN expected ON {condition}"  # noqa: S608
         counts = connection.sql(query).fetchall()[0]
     return Skew(counts[0], request_rows.num_rows - counts[0], dict(zip(columns, counts[1:], strict=True)))
@@ -74,7 +74,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     """Decide whether too many rows differ.
 
     Args:
-        skew: how the rows differ.
+        skew: differences between the rows.
         max_share: largest share of rows in which a feature or the score may differ, 0 to 1.
         min_rows: with fewer rows, the outcome is `undecided`.
     """
@@ -87,11 +87,11 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     if not large_shares:
         return Verdict("ok", "")
     names = ", ".join(f"{name} ({share:.2%})" for share, name in large_shares[:MAX_NAMES])
-    more = f" and {len(large_shares) - MAX_NAMES} more" if len(large_shares) > MAX_NAMES else ""
-    return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{more}")
+    rest_text = f" and {len(large_shares) - MAX_NAMES} more" if len(large_shares) > MAX_NAMES else ""
+    return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{rest_text}")
 
 
-def _read_expected(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
+def _read_expected_values(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
     """Return key, features and score of each row of the partition in the lake."""
     schema, names = build_request_schema(lake, dataset), list(dataset.features)
     with read_rows(lake, dataset, partition) as (_, batches):

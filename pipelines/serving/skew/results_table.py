@@ -33,7 +33,7 @@ FIELDS = (
 )
 KEY = ("model_name", "model_version", "endpoint", "name")
 """Columns that identify a row of a partition."""
-SORTED_BY = ("partition", "model_version", "endpoint")
+SORT_COLUMNS = ("partition", "model_version", "endpoint")
 
 
 class Origin(NamedTuple):
@@ -76,12 +76,18 @@ def write_skew(
         ConflictError: other writers kept changing the table. A retry can help.
     """
     hours = {HOUR_COLUMN: partition.hour} if isinstance(partition, Hour) else {}
-    place = {DATE_COLUMN: get_date(partition), **hours}
-    common = {**place, **origin._asdict(), "rows": skew.rows, "unmatched": skew.unmatched, "max_share": max_share}
-    common |= verdict._asdict()
+    partition_values = {DATE_COLUMN: get_date(partition), **hours}
+    common_values = {
+        **partition_values,
+        **origin._asdict(),
+        "rows": skew.rows,
+        "unmatched": skew.unmatched,
+        "max_share": max_share,
+    }
+    common_values |= verdict._asdict()
     rows = [
         {
-            **common,
+            **common_values,
             "name": name_row(name),
             "different_rows": count,
             "share": skew.different_shares.get(name),
@@ -90,8 +96,10 @@ def write_skew(
     ]
     schema = pa.schema([(DATE_COLUMN, pa.date32()), *((name, pa.int32()) for name in hours), *FIELDS])
     table = pa.Table.from_pylist(rows, schema=schema)
-    part = origin._asdict()
-    return lake.write_partition(name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part=part).changed
+    origin_values = origin._asdict()
+    return lake.write_partition(
+        name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part=origin_values
+    ).changed
 
 
 def name_row(name: str) -> str:
@@ -118,7 +126,7 @@ def read_history(
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in table.to_pylist() if table else ():
         row["partition"] = make_partition(row, dataset.partition).isoformat()
-        groups.setdefault(tuple(row[name] for name in SORTED_BY), []).append(row)
+        groups.setdefault(tuple(row[name] for name in SORT_COLUMNS), []).append(row)
     return [_build_stored_skew(groups[key]) for key in sorted(groups)]
 
 

@@ -10,7 +10,7 @@ from pipelines.status.documents.message import Document, Message
 
 
 class Use(Message):
-    """What a job used of a resource, over all of its instances."""
+    """The utilization of a resource by a job, over all of its instances."""
 
     mean: float
     """Mean, percent."""
@@ -19,7 +19,7 @@ class Use(Message):
 
 
 class JobUse(Message):
-    """What a job used of its instances, by CloudWatch. Null: CloudWatch has no value."""
+    """The utilization of a job's instances, from CloudWatch. Null: CloudWatch has no value."""
 
     cores: int | None
     """Number of vCPUs of an instance; null if it is not known."""

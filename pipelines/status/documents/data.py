@@ -31,7 +31,7 @@ class PartitionState(Message):
 
 
 class ExpectationFailures(Message):
-    """How often an expectation failed."""
+    """The failures of an expectation."""
 
     expectation: str
     """Type of the expectation."""

@@ -34,7 +34,7 @@ class ScoredDays(Message):
 
 
 class VersionLineage(Message):
-    """What a version was made from, and what it was used for."""
+    """The data and code that a version was trained from, and the days and endpoints that used it."""
 
     version: str
     """Number of the version."""

@@ -76,7 +76,7 @@ class VersionFacts(Message):
 
 
 class GuardAnswer(Message):
-    """What a guard would decide if drift requested a training now."""
+    """The decision of a guard if drift requested a training now."""
 
     guard: str
     """Name of the guard."""

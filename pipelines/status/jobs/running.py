@@ -1,4 +1,4 @@
-"""Write the jobs that run in SageMaker, with what they use, for Leeway's page.
+"""Write the jobs that run in SageMaker, with the utilization of their instances, for Leeway's page.
 
 This is the only document that needs AWS. If SageMaker does not answer, the document has the reason, and the next
 attempt is a minute later.
@@ -26,7 +26,7 @@ from pipelines.system.log import log
 
 FILE = "jobs.json"
 INTERVAL_S, RETRY_S = 15.0, 60.0
-"""Seconds until the jobs are read again, and after an error."""
+"""Seconds until the jobs are read again: after a success, and after an error."""
 MAX_JOBS = 50
 """Largest number of jobs of each kind."""
 CLIENT_CONFIG = {"connect_timeout": 3, "read_timeout": 10, "retries": {"total_max_attempts": 1}}
@@ -46,12 +46,16 @@ class RunningJobsWriter:
         self._due_at, self._problem = 0.0, ""
 
     def write_if_due(self) -> bool:
-        """Read the jobs and write the document, if the last time is long ago; return whether it was written."""
+        """Read the jobs and write the document, unless it was written less than `INTERVAL_S` seconds ago.
+
+        Returns:
+            Whether the document was written.
+        """
         if time.monotonic() < self._due_at:
             return False
         jobs, problem = self._read()
         if problem and problem != self._problem:
-            log.warning("status: the jobs that run are not known: %s", problem)
+            log.warning("status: the running jobs cannot be read: %s", problem)
         self._problem = problem
         self._due_at = time.monotonic() + (RETRY_S if problem else INTERVAL_S)
         document = RunningJobs(written_at=dt.datetime.now(dt.UTC), jobs=jobs, problem=shorten(problem))
@@ -63,17 +67,17 @@ class RunningJobsWriter:
         """Return the jobs, newest first, and why they cannot be read; empty if they can."""
         try:
             clients = [self._create_client(name) for name in ("sagemaker", "cloudwatch")]
-            jobs = list(self._iterate(*clients))
+            jobs = list(self._iterate_jobs(*clients))
         except Exception as error:  # AWS does not answer, denies it, or is not configured
             return [], translate_error(error).message
         return sorted(jobs, key=lambda job: job.created, reverse=True), ""
 
-    def _iterate(self, sagemaker: Any, cloudwatch: Any) -> Iterator[RunningJob]:
+    def _iterate_jobs(self, sagemaker: Any, cloudwatch: Any) -> Iterator[RunningJob]:
         live_tags: dict[str, Mapping[str, str]] = {}
         for kind in KINDS:
             request = {"StatusEquals": "InProgress", "MaxResults": MAX_JOBS, "SortBy": "CreationTime"}
-            answer = getattr(sagemaker, f"list_{kind.lower()}_jobs")(**request, SortOrder="Descending")
-            for summary in answer[f"{kind}JobSummaries"]:
+            response = getattr(sagemaker, f"list_{kind.lower()}_jobs")(**request, SortOrder="Descending")
+            for summary in response[f"{kind}JobSummaries"]:
                 arn = summary[f"{kind}JobArn"]
                 tags = live_tags[arn] = self._tags.get(arn) or read_tags(sagemaker, arn)
                 if DAG_TAG in tags:

@@ -39,17 +39,17 @@ def list_lineages(
         events: events of its timeline.
         as_of_by_version: version to the as_of of its training, as far as it is known.
     """
-    named = {number for event in events for number in (event.version, event.from_version, event.to_version)}
-    versions = sorted({*named, state.champion, state.challenger, *_list_serving(state)} - {""}, key=int)
+    event_versions = {number for event in events for number in (event.version, event.from_version, event.to_version)}
+    versions = sorted({*event_versions, state.champion, state.challenger, *_list_serving(state)} - {""}, key=int)
     registrations = {event.version: event for event in state.events if event.kind is Kind.REGISTERED}
-    scored, services = find_scored_days(data.lake, model, dataset.predictions), list_services(state)
+    scored_days, services = find_scored_days(data.lake, model, dataset.predictions), list_services(state)
     return [
         VersionLineage(
             version=version,
             **_describe_origin(registrations.get(version), as_of_by_version.get(version)),
             report_url=find_report_url(model, version),
             mlflow_url=settings().build_version_url(model, version),
-            scored=scored.get(version),
+            scored=scored_days.get(version),
             services=services.get(version, []),
         )
         for version in versions
@@ -63,8 +63,8 @@ def _list_serving(state: State) -> list[str]:
 
 def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, Any]:
     """Return what the registration of a version says; what it does not say is empty."""
-    recorded = registration.evidence.get(ORIGIN, {}) if registration else {}
-    origin = {name: shorten(str(value)) for name, value in recorded.items()}
+    recorded_origin = registration.evidence.get(ORIGIN, {}) if registration else {}
+    origin = {name: shorten(str(value)) for name, value in recorded_origin.items()}
     training_days, _, holdout_days = origin.get("window", "").replace("..", " to ").partition(" | ")
     table = origin.get("table", "")
     return {

@@ -18,7 +18,7 @@ COLUMNS = ("day", "model_name", "model_version", "rows")
 
 
 def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, ScoredDays]:
-    """Map each version of a model to the days that it scored, by the profiles of these days.
+    """Map each version of a model to the days that it scored, as the profiles of these days record it.
 
     Args:
         lake: lake with the table of profiles, which is read once for all models.
@@ -26,30 +26,30 @@ def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, Scor
         table: table of its predictions.
     """
     return {
-        version: ScoredDays(table=table, **facts)
-        for (name, version), facts in lake.get_or_read(profiles.TABLE, "scored days", lambda: _sum_days(lake)).items()
+        version: ScoredDays(table=table, **sums)
+        for (name, version), sums in lake.get_or_read(profiles.TABLE, "scored days", lambda: _sum_days(lake)).items()
         if name == model
     }
 
 
 def list_services(state: State) -> dict[str, list[Service]]:
-    """Map each version of a model to the times in which endpoints served it, by their ends."""
+    """Map each version of a model to the periods in which endpoints served it, sorted by their ends."""
     services: dict[str, list[Service]] = {}
-    serving: dict[str, tuple[str, dt.datetime]] = {}
+    open_services: dict[str, tuple[str, dt.datetime]] = {}
     for event in state.events:
         if event.kind not in (Kind.DEPLOYED, Kind.UNDEPLOYED):
             continue
         endpoint = str(event.evidence.get("endpoint", ""))
-        version, since = serving.pop(endpoint, ("", event.at))
+        version, begin = open_services.pop(endpoint, ("", event.at))
         if event.kind is Kind.DEPLOYED and event.version == version:  # another configuration of the same version
-            serving[endpoint] = version, since
+            open_services[endpoint] = version, begin
             continue
         if version:
-            services.setdefault(version, []).append(Service(endpoint=endpoint, since=since, until=event.at))
+            services.setdefault(version, []).append(Service(endpoint=endpoint, since=begin, until=event.at))
         if event.kind is Kind.DEPLOYED:
-            serving[endpoint] = event.version, event.at
-    for endpoint, (version, since) in serving.items():
-        services.setdefault(version, []).append(Service(endpoint=endpoint, since=since, until=None))
+            open_services[endpoint] = event.version, event.at
+    for endpoint, (version, begin) in open_services.items():
+        services.setdefault(version, []).append(Service(endpoint=endpoint, since=begin, until=None))
     return services
 
 

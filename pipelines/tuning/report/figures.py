@@ -41,11 +41,11 @@ def draw_history(path: Path, result: TuningResult) -> Path:
             marker, size = ("o", 28) if state == "complete" else ("x", 24)
             label = f"{state} ({len(points)})"
             axis.scatter(numbers, losses, s=size, c=STATE_COLORS[state], marker=marker, label=label, zorder=3)
-    completed = [trial for trial in result.trials if trial.objective is not None]
-    best = list(itertools.accumulate((float(trial.objective or 0) for trial in completed), min))
+    completed_trials = [trial for trial in result.trials if trial.objective is not None]
+    best_objectives = list(itertools.accumulate((float(trial.objective or 0) for trial in completed_trials), min))
     axis.step(
-        [trial.number for trial in completed],
-        best,
+        [trial.number for trial in completed_trials],
+        best_objectives,
         where="post",
         color=CHAMPION_COLOR,
         linewidth=1.8,

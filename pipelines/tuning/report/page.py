@@ -44,14 +44,20 @@ def estimate_importance(result: TuningResult) -> dict[str, float]:
     Returns:
         Hyperparameter to its share, largest first; empty if there are too few completed trials, or all are equal.
     """
-    completed = [trial for trial in result.trials if trial.objective is not None]
+    completed_trials = [trial for trial in result.trials if trial.objective is not None]
     names = list(result.plan.space)
-    if len(completed) < MIN_TRIALS or len({trial.objective for trial in completed}) == 1 or len(names) < 2:
+    if (
+        len(completed_trials) < MIN_TRIALS
+        or len({trial.objective for trial in completed_trials}) == 1
+        or len(names) < 2
+    ):
         return {}
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study()
     options: dict[str, Any] = {"distributions": build_distributions(result.plan.space)}
-    study.add_trials([make_trial(params=trial.parameters, value=trial.objective, **options) for trial in completed])
+    study.add_trials(
+        [make_trial(params=trial.parameters, value=trial.objective, **options) for trial in completed_trials]
+    )
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=result.plan.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -30,7 +30,7 @@ DEFAULT_METRIC = "loss"
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What became of one trial."""
+    """The result of one trial."""
 
     number: int
     state: str
@@ -110,8 +110,8 @@ def collect_results(request: Request, study: optuna.Study) -> TuningResult:
     completed_trials = [trial for trial in trials if trial.objective is not None]
     if not completed_trials:
         raise_no_objective(study)
-    best = min(completed_trials, key=lambda trial: (trial.objective, trial.number))
-    return TuningResult(request.name, request.plan, trials, best)
+    winner = min(completed_trials, key=lambda trial: (trial.objective, trial.number))
+    return TuningResult(request.name, request.plan, trials, winner)
 
 
 def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResult:
@@ -141,14 +141,14 @@ def write_results(folder: Path, result: TuningResult) -> None:
 
 def build_best(result: TuningResult) -> dict[str, Any]:
     """Return the content of best.json: the winner, and how it was found."""
-    best, losses = result.best, result.best.fold_losses
+    winner, losses = result.best, result.best.fold_losses
     return {
         **result.record.model_dump(),
-        "trial": best.number,
+        "trial": winner.number,
         "counts": result.counts,
-        "best_round": best.best_round,
+        "best_round": winner.best_round,
         "num_round": "not fixed: the refit stops early on its validation rows",
-        "folds": best.folds,
+        "folds": winner.folds,
         "folds_stdev": stdev(losses) if len(losses) > 1 else None,
         "seconds": round(sum(trial.seconds for trial in result.trials), 3),
         "cost_usd": round(sum(trial.cost_usd for trial in result.trials), 6),

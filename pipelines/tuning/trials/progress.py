@@ -22,14 +22,18 @@ MINUTES_FROM_S = 120
 
 def describe_progress(study: optuna.Study, plan: PlanSpec, trial: optuna.Trial, result: str) -> str:
     """Describe a trial that has ended: number, values, result, the best so far, and the time that is left."""
-    offset, best = count_warm_trials(study), find_best(study)
-    best_text = f"best {best.value:.5f} of trial {best.number - offset}" if best else "no result yet"
-    seconds = [other.user_attrs.get("seconds", 0.0) for other in list_trials(study) if other.state.is_finished()]
-    left = max(0, plan.count_trials() - len(seconds))
-    left_s = math.ceil(left / plan.parallel) * sum(seconds) / len(seconds)
+    offset, best_trial = count_warm_trials(study), find_best(study)
+    best_text = f"best {best_trial.value:.5f} of trial {best_trial.number - offset}" if best_trial else "no result yet"
+    seconds = [
+        finished_trial.user_attrs.get("seconds", 0.0)
+        for finished_trial in list_trials(study)
+        if finished_trial.state.is_finished()
+    ]
+    trials_left = max(0, plan.count_trials() - len(seconds))
+    left_s = math.ceil(trials_left / plan.parallel) * sum(seconds) / len(seconds)
     left_text = f"{left_s:.0f} s" if left_s < MINUTES_FROM_S else f"{left_s / 60:.0f} min"
     values = format_values(trial.params)
-    return f"trial {trial.number - offset}: {values}: {result}; {best_text}; {left} left, about {left_text}"
+    return f"trial {trial.number - offset}: {values}: {result}; {best_text}; {trials_left} left, about {left_text}"
 
 
 def format_values(values: dict[str, Any]) -> str:

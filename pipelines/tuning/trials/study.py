@@ -28,7 +28,7 @@ from pipelines.tuning.trials.process import LOG_FILE, TrialProcess, start_trial
 from pipelines.tuning.trials.progress import describe_progress, raise_no_objective
 
 POLL_S = 0.05
-"""Seconds between two looks at the logs of the trials."""
+"""Seconds between two reads of the logs of the trials."""
 MAX_STARTS = 3
 """Largest number of starts of a trial that is ended by signals of others."""
 MAX_FAILURES = 3
@@ -88,13 +88,13 @@ class Tuning:
         with SignalRelay() as relay:
             try:
                 while self._start_trials(relay):
-                    for running in list(self.running):
-                        self._watch(running, relay)
+                    for running_trial in list(self.running):
+                        self._watch(running_trial, relay)
                     time.sleep(POLL_S)
             finally:
-                for running in self.running:
-                    running.process.end()
-                    self._save_seconds(running)
+                for running_trial in self.running:
+                    running_trial.process.end()
+                    self._save_seconds(running_trial)
 
     def _start_trials(self, relay: SignalRelay) -> bool:
         """Start as many trials as may run; return whether any runs."""
@@ -131,9 +131,9 @@ class Tuning:
         folder = self.request.folder / "trials" / f"{number:04d}"
         attributes, log_file = trial.user_attrs, folder / LOG_FILE
         if "pruned_at" in attributes:  # the decision was made before a kill
-            running = RunningTrial(trial, TrialProcess(folder), attributes.get("seconds", 0.0), [])
-            self._prune(running, attributes["pruned_at"])
-            return running
+            running_trial = RunningTrial(trial, TrialProcess(folder), attributes.get("seconds", 0.0), [])
+            self._prune(running_trial, attributes["pruned_at"])
+            return running_trial
         seconds = attributes.get("seconds", 0.0)
         if "started_at" in attributes and log_file.exists():  # this process's predecessor was killed
             seconds += max(0.0, log_file.stat().st_mtime - attributes["started_at"])
@@ -147,103 +147,107 @@ class Tuning:
             relay.attach(process.process)
         return RunningTrial(trial, process, seconds, list_rungs(self.request.plan, self.request.num_round))
 
-    def _watch(self, running: RunningTrial, relay: SignalRelay) -> None:
+    def _watch(self, running_trial: RunningTrial, relay: SignalRelay) -> None:
         """Read the log of a trial, judge it, and record its result if it has ended."""
-        exit_code = running.process.poll()
-        if running.state is None:
-            self._judge(running)
+        exit_code = running_trial.process.poll()
+        if running_trial.state is None:
+            self._judge(running_trial)
         if exit_code is None:
-            if running.state is None and running.process.seconds > self.request.plan.max_trial_s:
-                self._fail(running, f"it ran longer than max_trial_s, {self.request.plan.max_trial_s} s")
+            if running_trial.state is None and running_trial.process.seconds > self.request.plan.max_trial_s:
+                self._fail(running_trial, f"it ran longer than max_trial_s, {self.request.plan.max_trial_s} s")
             return
-        if running.state is None:
+        if running_trial.state is None:
             if relay.has_signal and exit_code:
-                self.running.remove(running)
-                self._save_seconds(running)
+                self.running.remove(running_trial)
+                self._save_seconds(running_trial)
                 return
-            if not self._conclude(running, exit_code, relay):
+            if not self._conclude(running_trial, exit_code, relay):
                 return
-        self._record(running)
+        self._record(running_trial)
 
-    def _judge(self, running: RunningTrial) -> None:
+    def _judge(self, running_trial: RunningTrial) -> None:
         """Stop the trial if its objective is undefined, or if the pruner says so after the rounds of a rung."""
-        objective_log = running.process.log
+        objective_log = running_trial.process.log
         undefined_round = objective_log.find_undefined_round()
         if undefined_round is not None:
-            self._fail(running, f"the objective after round {undefined_round} was not a finite number")
+            self._fail(running_trial, f"the objective after round {undefined_round} was not a finite number")
             return
-        while running.pending_rungs and running.pending_rungs[0] <= max(objective_log.rounds, default=0):
-            rung = running.pending_rungs.pop(0)
-            if self._is_poor(running, rung):
-                running.trial.set_user_attr("pruned_at", rung)
-                self._prune(running, rung)
+        while running_trial.pending_rungs and running_trial.pending_rungs[0] <= max(objective_log.rounds, default=0):
+            rung = running_trial.pending_rungs.pop(0)
+            if self._is_poor(running_trial, rung):
+                running_trial.trial.set_user_attr("pruned_at", rung)
+                self._prune(running_trial, rung)
                 return
 
-    def _is_poor(self, running: RunningTrial, rung: int) -> bool:
-        trial = running.trial
+    def _is_poor(self, running_trial: RunningTrial, rung: int) -> bool:
+        trial = running_trial.trial
         # After a kill, the journal may have the report, and not the decision.
         if rung not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
-            trial.report(running.process.log.find_best_until(rung), rung)
+            trial.report(running_trial.process.log.find_best_until(rung), rung)
         return trial.should_prune()
 
-    def _prune(self, running: RunningTrial, rung: int) -> None:
-        running.state, running.reason = TrialState.PRUNED, f"pruned after round {rung}"
-        running.process.terminate()
+    def _prune(self, running_trial: RunningTrial, rung: int) -> None:
+        running_trial.state, running_trial.reason = TrialState.PRUNED, f"pruned after round {rung}"
+        running_trial.process.terminate()
 
-    def _fail(self, running: RunningTrial, reason: str) -> None:
-        running.state, running.reason = TrialState.FAIL, reason
-        running.process.terminate()
+    def _fail(self, running_trial: RunningTrial, reason: str) -> None:
+        running_trial.state, running_trial.reason = TrialState.FAIL, reason
+        running_trial.process.terminate()
 
-    def _conclude(self, running: RunningTrial, exit_code: int, relay: SignalRelay) -> bool:
+    def _conclude(self, running_trial: RunningTrial, exit_code: int, relay: SignalRelay) -> bool:
         """Decide on the result of a trial whose process has ended; return False if it was started again.
 
         Raises:
             StorageError: the disk is full. A retry can help.
         """
-        process, objective = running.process, running.process.log.objective
+        process, objective = running_trial.process, running_trial.process.log.objective
         if exit_code:
             error = explain_failure(self.request.script.path.name, exit_code, process.failure_file, process.read_tail())
             if isinstance(error, StorageError):
                 raise error
-            if isinstance(error, ServiceError) and running.trial.user_attrs["starts"] < MAX_STARTS:
-                self.running.remove(running)
-                self._save_seconds(running)
-                self.running.append(self._start(running.trial, relay))
+            if isinstance(error, ServiceError) and running_trial.trial.user_attrs["starts"] < MAX_STARTS:
+                self.running.remove(running_trial)
+                self._save_seconds(running_trial)
+                self.running.append(self._start(running_trial.trial, relay))
                 return False
-            running.state, running.reason = TrialState.FAIL, error.message
+            running_trial.state, running_trial.reason = TrialState.FAIL, error.message
         elif objective is None:
-            running.state, running.reason = TrialState.FAIL, "its log never showed tuning-objective:NUMBER"
+            running_trial.state, running_trial.reason = TrialState.FAIL, "its log never showed tuning-objective:NUMBER"
         elif not math.isfinite(objective):
-            running.state, running.reason = TrialState.FAIL, f"its objective was {objective}"
+            running_trial.state, running_trial.reason = TrialState.FAIL, f"its objective was {objective}"
         else:
-            running.state = TrialState.COMPLETE
-            for rung in running.pending_rungs:  # it ended early, and still competes with trials that run longer
-                if self._is_poor(running, rung):
+            running_trial.state = TrialState.COMPLETE
+            for rung in running_trial.pending_rungs:  # it ended early, and still competes with trials that run longer
+                if self._is_poor(running_trial, rung):
                     break
         return True
 
-    def _record(self, running: RunningTrial) -> None:
+    def _record(self, running_trial: RunningTrial) -> None:
         """Record the result of a trial in the journal and in MLflow, and log it."""
-        self.running.remove(running)
-        trial, process = running.trial, running.process
-        self._save_seconds(running)
-        trial.set_user_attr("reason", running.reason)
-        if running.state == TrialState.FAIL:
+        self.running.remove(running_trial)
+        trial, process = running_trial.trial, running_trial.process
+        self._save_seconds(running_trial)
+        trial.set_user_attr("reason", running_trial.reason)
+        if running_trial.state == TrialState.FAIL:
             self.failures += 1
         elif folds := process.read_folds():
             trial.set_user_attr("folds", folds)
-        value = process.log.objective if running.state == TrialState.COMPLETE else None
+        value = process.log.objective if running_trial.state == TrialState.COMPLETE else None
         number = trial.number - self.offset
-        self.runs.finish_trial(number, running.state, running.reason, process.log.rounds, value, running.seconds)
+        self.runs.finish_trial(
+            number, running_trial.state, running_trial.reason, process.log.rounds, value, running_trial.seconds
+        )
         self.study.set_user_attr("hours", self._count_hours())
-        self.study.tell(trial, value, state=running.state)  # last: all else of this trial is recorded
+        self.study.tell(trial, value, state=running_trial.state)  # last: all else of this trial is recorded
         process.remove_checkpoints()
-        result = f"{value:.5f}" if value is not None else running.reason
-        log.info("%s", describe_progress(self.study, self.request.plan, trial, f"{result} in {running.seconds:.0f} s"))
+        result = f"{value:.5f}" if value is not None else running_trial.reason
+        log.info(
+            "%s", describe_progress(self.study, self.request.plan, trial, f"{result} in {running_trial.seconds:.0f} s")
+        )
 
-    def _save_seconds(self, running: RunningTrial) -> None:
-        running.trial.set_user_attr("seconds", round(running.seconds, 3))
-        running.trial.set_user_attr("started_at", time.time())
+    def _save_seconds(self, running_trial: RunningTrial) -> None:
+        running_trial.trial.set_user_attr("seconds", round(running_trial.seconds, 3))
+        running_trial.trial.set_user_attr("started_at", time.time())
 
     def _check_failures(self) -> None:
         """Raise the error of a tuning whose first trials all failed."""

@@ -100,8 +100,8 @@ def _format_plain(value: object) -> str:
 
 
 def _format_list(values: list[Any]) -> str:
-    more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
-    return ", ".join(_format_plain(value) for value in values[:MAX_VALUES]) + more
+    rest_text = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
+    return ", ".join(_format_plain(value) for value in values[:MAX_VALUES]) + rest_text
 
 
 def _format_range(kwargs: Mapping[str, Any]) -> str:

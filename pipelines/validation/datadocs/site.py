@@ -79,10 +79,13 @@ def _write_run(run: Run) -> Path:
     folder = _get_folder() / run.dataset
     page, summary_path = folder / f"{run.partition}.html", folder / f"{run.partition}.json"
     earlier_folder = folder / run.partition
-    previous = _read_summary(summary_path)
-    if previous and page.exists() and previous["at"] != run.summarize()["at"]:
+    previous_summary = _read_summary(summary_path)
+    if previous_summary and page.exists() and previous_summary["at"] != run.summarize()["at"]:
         outdated_page = pages.mark_outdated(page.read_text(encoding="utf-8", errors="replace"), page.name)
-        _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated_page)
+        _write(
+            earlier_folder / f"{_format_stamp(previous_summary['at'])}-{previous_summary['verdict']}.html",
+            outdated_page,
+        )
     earlier_pages = sorted(earlier_folder.glob("*.html"), reverse=True)
     for path in earlier_pages[MAX_EARLIER_RUNS:]:
         path.unlink(missing_ok=True)

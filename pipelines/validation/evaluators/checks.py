@@ -107,13 +107,13 @@ class RowCheck:
     ) -> dict[str, Any]:
         """Build the result as Great Expectations 1.24 does in `_format_map_output` for SUMMARY."""
         percent_of_all = _compute_percent(unexpected_count, count)
-        percent_of_judged = (
+        percent_of_values = (
             percent_of_all if self.is_about_missing else _compute_percent(unexpected_count, judged_count)
         )
         result = {
             "element_count": count,
             "unexpected_count": unexpected_count,
-            "unexpected_percent": percent_of_judged,
+            "unexpected_percent": percent_of_values,
             "partial_unexpected_list": examples,
             "partial_unexpected_counts": _count_examples(examples),
         }
@@ -122,7 +122,7 @@ class RowCheck:
                 "missing_count": count - judged_count,
                 "missing_percent": _compute_percent(count - judged_count, count),
                 "unexpected_percent_total": percent_of_all,
-                "unexpected_percent_nonmissing": percent_of_judged,
+                "unexpected_percent_nonmissing": percent_of_values,
             }
         return result
 

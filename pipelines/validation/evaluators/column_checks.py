@@ -166,7 +166,7 @@ def _make_set_check(
 def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
     """Return the number of distinct values that meet the condition, and the `MAX_DISTINCT` smallest of them."""
     count = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
-    smallest = (
+    smallest_values = (
         rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if count else []
     )
-    return count, [to_json_value(row[0]) for row in smallest]
+    return count, [to_json_value(row[0]) for row in smallest_values]

@@ -44,14 +44,15 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         if rows.table == rows.published:
             return True, {"observed_value": f"{rows.count} rows; they are the published version"}
-        published = rows.count_published_rows().get(rows.partition, 0)
-        if not published:
+        published_rows = rows.count_published_rows().get(rows.partition, 0)
+        if not published_rows:
             return True, {"observed_value": f"{rows.count} rows; the {get_unit(rows.partition)} is not published yet"}
-        quarantined = _count_quarantined_rows(rows, published, args)
-        row_counts = {"details": {"published": published, "quarantined": quarantined}}
-        quarantine_text = f" and {quarantined} in quarantine" if quarantined else ""
-        observed = f"{rows.count} rows; the published version has {published}{quarantine_text}"
-        return rows.count >= args.min_ratio * (published + quarantined), {"observed_value": observed} | row_counts
+        quarantined_rows = _count_quarantined_rows(rows, published_rows, args)
+        details = {"published": published_rows, "quarantined": quarantined_rows}
+        quarantine_text = f" and {quarantined_rows} in quarantine" if quarantined_rows else ""
+        observed_text = f"{rows.count} rows; the published version has {published_rows}{quarantine_text}"
+        is_enough = rows.count >= args.min_ratio * (published_rows + quarantined_rows)
+        return is_enough, {"observed_value": observed_text, "details": details}
 
     return TableCheck([], compute_result)
 
@@ -85,15 +86,18 @@ def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> Table
         days = _choose_days(rows)
         if not days:
             return True, {"observed_value": f"{rows.count} rows; no day around it is published to compare with"}
-        compared_with = {"details": {"compared_with": [str(day) for day in days]}}
+        details = {"compared_with": [str(day) for day in days]}
         counts = _count_by_time(rows, VIEW, args).get(get_date(rows.partition), {})
         history = _count_history(rows, args, days)
         # If the same rows are published already (because a person allowed it, or as the first day), they pass again.
         if _are_equal(counts, history.get(get_date(rows.partition), {})):
-            return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
+            observed_text = f"{rows.count} rows, spread as in the published version"
+            return True, {"observed_value": observed_text, "details": details}
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
-        observed = next((_describe_early_end(key, end, rows.count, len(days), args) for key, end in early_ends), "")
-        return not observed, {"observed_value": observed or f"{rows.count} rows up to the usual end"} | compared_with
+        problems = (_describe_early_end(key, end, rows.count, len(days), args) for key, end in early_ends)
+        problem = next(problems, "")
+        observed_text = problem or f"{rows.count} rows up to the usual end"
+        return not problem, {"observed_value": observed_text, "details": details}
 
     return TableCheck([], compute_result)
 
@@ -132,8 +136,8 @@ def _count_by_time(
     series = [quote_identifier(name) for name in args.series if name in types]
     has_time = types.get(args.column) == "TIMESTAMP WITH TIME ZONE"
     columns = ", ".join([quote_identifier(DATE_COLUMN), _build_bin_sql(args) if has_time else "0", *series])
-    where = f"{quote_identifier(DATE_COLUMN)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
-    query = f"SELECT {columns}, count(*) FROM {view} WHERE {where if days else 'TRUE'} GROUP BY ALL"  # noqa: S608
+    condition = f"{quote_identifier(DATE_COLUMN)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
+    query = f"SELECT {columns}, count(*) FROM {view} WHERE {condition if days else 'TRUE'} GROUP BY ALL"  # noqa: S608
     counts: dict[dt.date, Counts] = defaultdict(lambda: defaultdict(lambda: np.zeros(BINS, np.int64)))
     for day, time_bin, *values, row_count in rows.connection.execute(query).fetchall():
         for key in {(), tuple(values)}:

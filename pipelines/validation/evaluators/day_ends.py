@@ -16,13 +16,13 @@ SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
 """Shares of the known days' rows. For each share, the rows of the judged day are counted from the time of day after
 which this share of the known days' rows come."""
 FULL_WEEK = 7
-"""Number of known days for which `min_ratio` is used as it is. Fewer days may all be working days, while the judged day
-is a Sunday."""
+"""Smallest number of known days with which `min_ratio` applies. Fewer days may all be working days, while the judged
+day is a Sunday."""
 FIRST_WEEK_RATIO = 0.1
-"""The ratio that is used instead if there are fewer known days than `FULL_WEEK`, and `min_ratio` is larger."""
+"""Largest ratio that applies if there are fewer known days than `FULL_WEEK`."""
 DAYS_PER_IGNORED_DAY = 14
-"""One known day in this number of days is ignored, those with the fewest rows first. A person may have published them
-although they are short."""
+"""Number of known days for each day that is ignored. The days with the fewest rows are ignored: a person may have
+published a day although its end is missing."""
 MAX_P_VALUE = 0.01
 """An early end has a smaller p-value: the probability that a usual day has so few rows by chance."""
 
@@ -54,13 +54,13 @@ def find_early_end(
         return None
     if len(known_counts) < FULL_WEEK:
         min_ratio = min(min_ratio, FIRST_WEEK_RATIO)
-    rows_from = _count_to_end(counts)
-    known_rows_from = np.array([_count_to_end(day_counts) for day_counts in known_counts])
-    known_total = known_rows_from.sum(axis=0)
+    rows_to_end = _count_to_end(counts)
+    known_rows_to_end = np.array([_count_to_end(day_counts) for day_counts in known_counts])
+    known_total = known_rows_to_end.sum(axis=0)
     for share in SHARES:
         first_bin = int(np.argmax(known_total <= share * known_total[0]))
-        usual_rows = int(np.sort(known_rows_from[:, first_bin])[len(known_counts) // DAYS_PER_IGNORED_DAY])
-        rows = int(rows_from[max(first_bin - tolerance_bins, 0)])
+        usual_rows = int(np.sort(known_rows_to_end[:, first_bin])[len(known_counts) // DAYS_PER_IGNORED_DAY])
+        rows = int(rows_to_end[max(first_bin - tolerance_bins, 0)])
         if rows < min_ratio * usual_rows and _compute_poisson_p_value(rows, usual_rows) < MAX_P_VALUE:
             return EarlyEnd(first_bin, rows, usual_rows)
     return None

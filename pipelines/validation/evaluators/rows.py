@@ -132,14 +132,14 @@ class Rows:
 
 
 @contextmanager
-def open_rows(lake: Lake, table: str, partition: Partition, published: str) -> Iterator[Rows]:
+def open_rows(lake: Lake, table: str, partition: Partition, published_table: str) -> Iterator[Rows]:
     """Open one partition of a table; close it after the block.
 
     Args:
         lake: lake with the table.
         table: table whose rows are judged.
         partition: the partition.
-        published: table whose partitions near the day serve as history.
+        published_table: table whose partitions near the day serve as history.
 
     Raises:
         DataError: the lake has no such table. A retry cannot help.
@@ -151,7 +151,7 @@ def open_rows(lake: Lake, table: str, partition: Partition, published: str) -> I
     ):
         # DuckDB 2.0 would keep the content of the files in memory.
         connection.execute("SET enable_external_file_cache = false")
-        rows = Rows(connection, lake.read_schema(table), lake, partition, published, folder, table)
+        rows = Rows(connection, lake.read_schema(table), lake, partition, published_table, folder, table)
         try:
             yield rows
         finally:

@@ -38,7 +38,7 @@ def make_column_count_check(args: arguments.ExactCount, rows: Rows) -> TableChec
 def make_existing_column_check(args: arguments.ExistingColumn, rows: Rows) -> TableCheck:
     """Make the check that a column exists. If a position is given, the column must be there."""
     names = rows.schema.names
-    if args.column_index:  # Great Expectations takes 0 for no index
+    if args.column_index:  # Great Expectations ignores an index of 0
         exists = names[args.column_index : args.column_index + 1 or None] == [args.column]
     else:
         exists = args.column in names
@@ -71,9 +71,10 @@ def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck
 
 
 def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck:
-    """Make the check that the number of rows is in line with earlier weeks, or with earlier months for a month.
+    """Make the check that the number of rows is close to the median of earlier partitions.
 
-    The check passes if fewer than `min_history` of these weeks or months are published.
+    For a month, these are the months before it; for a day, the same weekday of the weeks before it. The check passes if
+    fewer than `min_history` of them are published.
     """
     is_month = isinstance(rows.partition, Month)
     earlier_partitions = [
@@ -85,15 +86,15 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
         history = {"history": {str(partition): row_counts[partition] for partition in sorted(row_counts)}}
         if len(row_counts) < args.min_history:
             unit = "months" if is_month else "weeks"
-            published = f"{len(row_counts)} of the last {args.weeks} {unit} are published"
-            observed = f"{rows.count} rows; {published}: too few to judge by"
-            return True, {"observed_value": observed, "details": history}
+            history_text = f"{len(row_counts)} of the last {args.weeks} {unit} are published"
+            observed_text = f"{rows.count} rows; {history_text}: too few to judge by"
+            return True, {"observed_value": observed_text, "details": history}
         typical_count = median(row_counts.values())
-        usual = "month" if is_month else f"{get_date(rows.partition):%A}"
+        unit_name = "month" if is_month else f"{get_date(rows.partition):%A}"
         ratio = rows.count / typical_count
-        observed = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {usual} has"
+        observed_text = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {unit_name} has"
         details = history | {"typical": typical_count, "ratio": round(ratio, 4)}
-        return args.min_ratio <= ratio <= args.max_ratio, {"observed_value": observed, "details": details}
+        return args.min_ratio <= ratio <= args.max_ratio, {"observed_value": observed_text, "details": details}
 
     return TableCheck([], compute_result)
 
@@ -108,9 +109,9 @@ def make_freshness_check(args: arguments.FreshnessArguments, rows: Rows) -> Tabl
         if values[0] is None:
             return False, {"observed_value": f"no value in {args.column}"}
         age_hours = (partition_end.timestamp() - values[0]) / 3600
-        newest = dt.datetime.fromtimestamp(values[0], dt.UTC).isoformat()
-        observed = f"newest {newest}, {max(age_hours, 0):.1f} h before the end of {rows.partition}"
+        newest_time = dt.datetime.fromtimestamp(values[0], dt.UTC).isoformat()
+        observed_text = f"newest {newest_time}, {max(age_hours, 0):.1f} h before the end of {rows.partition}"
         details = {"age_hours": round(age_hours, 4)}
-        return age_hours <= args.max_age_hours, {"observed_value": observed, "details": details}
+        return age_hours <= args.max_age_hours, {"observed_value": observed_text, "details": details}
 
     return TableCheck([f"epoch(max({rows.build_value_sql(args.column)}))"], compute_result)

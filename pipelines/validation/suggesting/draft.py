@@ -202,15 +202,17 @@ def _draft_text(column: ColumnSummary) -> Iterator[Expectation]:
         yield _draft_pattern_or_length(column, *column.lengths)
 
 
-def _draft_pattern_or_length(column: ColumnSummary, shortest: int, longest: int) -> Expectation:
-    lengths = f"{shortest} to {longest}" if shortest != longest else f"{shortest}"
+def _draft_pattern_or_length(column: ColumnSummary, shortest_length: int, longest_length: int) -> Expectation:
+    lengths = f"{shortest_length} to {longest_length}" if shortest_length != longest_length else f"{shortest_length}"
     why = f"About {column.distinct_count:,} values of {lengths} characters"
     if not column.shape:
-        max_length = longest if shortest == longest else 2 * longest
-        min_length = shortest if shortest == longest else min(shortest, 1)
+        max_length = longest_length if shortest_length == longest_length else 2 * longest_length
+        min_length = shortest_length if shortest_length == longest_length else min(shortest_length, 1)
         kwargs = {"column": column.name, "min_value": min_length, "max_value": max_length}
         return _build_expectation("column_value_lengths_to_be_between", "warning", f"{why}.", **kwargs)
-    quantifier = f"{{{shortest}}}" if shortest == longest else f"{{{shortest},{longest}}}"
+    quantifier = (
+        f"{{{shortest_length}}}" if shortest_length == longest_length else f"{{{shortest_length},{longest_length}}}"
+    )
     regex, why = f"^{column.shape}{quantifier}$", f"{why}, all of {column.shape}."
     return _build_expectation("column_values_to_match_regex", "warning", why, column=column.name, regex=regex)
 

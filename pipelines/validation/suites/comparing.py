@@ -14,7 +14,11 @@ from pipelines.validation.suites.results import ExpectationResult
 COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9
 """Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
-SUMMED = ("expect_column_mean_to_be_between", "expect_column_stdev_to_be_between", "expect_column_sum_to_be_between")
+SUM_EXPECTATIONS = (
+    "expect_column_mean_to_be_between",
+    "expect_column_stdev_to_be_between",
+    "expect_column_sum_to_be_between",
+)
 """Expectations whose observed value comes from a sum. Large values may cancel, but their rounding errors stay."""
 
 MAX_SQUARABLE = 1e150
@@ -25,7 +29,7 @@ MAX_SQUARABLE = 1e150
 class Difference:
     """One expectation for which the two engines have different answers."""
 
-    what: str
+    aspect: str
     """What differs: success, a count, the observed value, or the unexpected rows."""
     duckdb_result: ExpectationResult
     gx_result: ExpectationResult
@@ -35,11 +39,15 @@ class Difference:
         expectation = self.duckdb_result.expectation
         column = f" of {expectation.column}" if expectation.column else ""
         answers = [_describe_answer(result) for result in (self.duckdb_result, self.gx_result)]
-        return f"{expectation.type}{column} ({self.what}): DuckDB {answers[0]}; Great Expectations {answers[1]}"
+        return f"{expectation.type}{column} ({self.aspect}): DuckDB {answers[0]}; Great Expectations {answers[1]}"
 
     def to_json_values(self) -> dict[str, Any]:
         """Return both complete answers as JSON values."""
-        return {"what": self.what, "duckdb": self.duckdb_result.to_json_values(), "gx": self.gx_result.to_json_values()}
+        return {
+            "what": self.aspect,
+            "duckdb": self.duckdb_result.to_json_values(),
+            "gx": self.gx_result.to_json_values(),
+        }
 
 
 def compare_results(pairs: Sequence[tuple[ExpectationResult, ExpectationResult]], rows: Rows) -> list[Difference]:
@@ -50,9 +58,9 @@ def compare_results(pairs: Sequence[tuple[ExpectationResult, ExpectationResult]]
         rows: rows that both judged.
     """
     return [
-        Difference(what, duckdb_result, gx_result)
+        Difference(aspect, duckdb_result, gx_result)
         for duckdb_result, gx_result in pairs
-        if (what := _find_difference(duckdb_result, gx_result, rows))
+        if (aspect := _find_difference(duckdb_result, gx_result, rows))
     ]
 
 
@@ -76,12 +84,12 @@ def _find_difference(duckdb_result: ExpectationResult, gx_result: ExpectationRes
 def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
     """Compute the largest absolute difference between two observed values that rounding explains.
 
-    The result is 0 if the observed value is no sum, or if the column has an infinite value or no values. The result is
-    infinite if the squares of the values exceed the range of a float: then the standard deviation of Great Expectations
-    is infinite.
+    The result is 0 if the observed value is not a sum, or if the column has an infinite value or no values. The result
+    is infinite if the squares of the values exceed the range of a float: then the standard deviation of Great
+    Expectations is infinite.
     """
     expectation = result.expectation
-    if expectation.type not in SUMMED or result.error:
+    if expectation.type not in SUM_EXPECTATIONS or result.error:
         return 0.0
     value = rows.build_value_sql(expectation.column)
     count, largest_value = rows.query(f"count({value}), max(abs({value}::DOUBLE))")[0]

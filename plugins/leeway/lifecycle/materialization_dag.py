@@ -27,7 +27,7 @@ replaces an earlier one, and of one day the last publication counts.
 
 
 def create_materialization_dag(*, model: str, dataset: str, rows_from: str, start: dt.datetime) -> DAG:
-    """Create the DAG MODEL_materialize. An event of the asset DAYS_OF starts it when a day is published.
+    """Create the DAG MODEL_materialize. An event of the asset ROWS_FROM starts it when a day is published.
 
     Args:
         model: registered model whose server reads the values.

@@ -35,7 +35,7 @@ REQUESTS_DOC = "The scores have no profile: drift is decided on the requests, wh
 def create_scoring_dag(
     *, model: str, dataset: str, rows_from: str, start: dt.datetime, has_profiles: bool = True
 ) -> DAG:
-    """Create the DAG MODEL_score. An event of the asset DAYS_OF starts it when a day is published.
+    """Create the DAG MODEL_score. An event of the asset ROWS_FROM starts it when a day is published.
 
     Args:
         model: registered model.

@@ -27,7 +27,7 @@ them, `collect` reads the requests for the day's rows that the endpoint captured
 Without requests, `collect` and the tasks after it are skipped, and the log says why.
 * **Skew** is an error of serving: of a client, a lookup or `materialize`. The asset `{model}_skew` gets an event,
 people are notified, and no training is started. With `on_skew: fail` in section `skew`, the task fails instead.
-* **Too few rows** (`min_rows`) decide nothing, and the task succeeds.
+* **With too few rows** (`min_rows`), nothing is decided, and the task succeeds.
 * **Which versions**: the one that served at the beginning of the requests' days, and those that were deployed, or
 rolled back, on these days. Trigger the DAG with `version` for another one.
 * **Days that were published before**: trigger the DAG with the day as logical date. If their requests came on other
@@ -52,7 +52,7 @@ REQUEST_DAYS = {"first_day": "{{ params.first_day }}", "last_day": "{{ params.la
 def create_serving_monitor_dag(
     *, model: str, dataset: str, rows_from: str, start: dt.datetime, has_profiles: bool
 ) -> DAG:
-    """Create the DAG MODEL_serving_monitor. An event of the asset DAYS_OF starts it when a day is published.
+    """Create the DAG MODEL_serving_monitor. An event of the asset ROWS_FROM starts it when a day is published.
 
     Args:
         model: registered model that the endpoint serves.

@@ -83,7 +83,7 @@ def create_preprocess_task(model: str, guard: GuardOperator) -> DvcReproOperator
 
 
 def build_inputs(preprocess: DvcReproOperator) -> dict[str, Any]:
-    """Return the arguments `channels` and `code` of a task that runs the training script. The holdout is no channel."""
+    """Return the arguments `channels` and `code` of a task that trains. The holdout is not a channel."""
     workspace = preprocess.output["workspace"]
     channels = {name: f"{workspace}/data/features/{name}" for name in ("train", "validation")}
     return {"channels": channels, "code": workspace}

@@ -21,19 +21,19 @@ SEND_TIMEOUT_S = 10.0
 ([core] task_success_overtime)."""
 
 
-def make_message(context: Context, failed: bool) -> Message | None:
+def make_message(context: Context, has_failed: bool) -> Message | None:
     """Return the message about a task that ended; None if nobody needs one, for example if a task of a backfill failed.
 
     Args:
         context: Airflow's context of the task.
-        failed: whether the task failed.
+        has_failed: whether the task failed.
     """
     ti, step = context["ti"], getattr(context["task"], "step", "")
     is_backfill = context["dag_run"].run_type == "backfill"
-    needs_result = _needs_result(step, failed)
+    needs_result = _needs_result(step, has_failed)
     result: Any = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if needs_result else None
     message = build_step_message(step, result or {}, is_backfill=is_backfill, log_url=ti.log_url)
-    if message or not failed or is_backfill:
+    if message or not has_failed or is_backfill:
         return message
     error = context.get("exception")
     return build_failure_message(
@@ -75,9 +75,9 @@ def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _needs_result(step: str, failed: bool) -> bool:
+def _needs_result(step: str, has_failed: bool) -> bool:
     """Return whether the message is built from the step's result. Among failed tasks, only a guard has a result."""
-    return step == "guard" if failed else step in MESSAGE_BUILDERS
+    return step == "guard" if has_failed else step in MESSAGE_BUILDERS
 
 
 def _find_connection(conn_id: str) -> Connection | None:

@@ -47,8 +47,8 @@ def build_lifecycle_callbacks(
         slack_conn_id: connection of Slack's incoming webhook.
     """
     end_notifier, failure_notifier = (
-        LifecycleNotifier(mail_conn_id=mail_conn_id, slack_conn_id=slack_conn_id, failed=failed)
-        for failed in (False, True)
+        LifecycleNotifier(mail_conn_id=mail_conn_id, slack_conn_id=slack_conn_id, failed=has_failed)
+        for has_failed in (False, True)
     )
     return {
         "on_success_callback": end_notifier,

@@ -135,8 +135,8 @@ def _build_showback_message(result: Result) -> Message | None:
 def _build_guard_message(decision: Result) -> Message | None:
     if decision["outcome"] != "held_back":
         return None
-    until = decision["until"] or "a person acts, or new data arrive"
-    facts = {"model": decision["model_name"], "as of": decision["as_of"], "guard": decision["guard"], "until": until}
+    end_text = decision["until"] or "a person acts, or new data arrive"
+    facts = {"model": decision["model_name"], "as of": decision["as_of"], "guard": decision["guard"], "until": end_text}
     return Message.create(f"{decision['model_name']}: a retraining is held back", facts, decision["reason"].split("; "))
 
 

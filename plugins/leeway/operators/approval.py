@@ -88,12 +88,12 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
 
     def _record(self, verdict: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
         actor = (event.get("responded_by_user") or {}).get("name") or "nobody answered"
-        approved = event["chosen_options"][0] == self.APPROVE
+        is_approved = event["chosen_options"][0] == self.APPROVE
         spec = {
             "model": verdict["model_name"],
             "version": verdict["version"],
             "verdict": verdict["verdict"],
-            "decision": "approve" if approved else "reject",
+            "decision": "approve" if is_approved else "reject",
             "why": (event.get("params_input") or {}).get("why", ""),
         }
         return StepHook(self.log, self.python, {"LEEWAY_ACTOR": actor}).run("decide", spec)

@@ -8,7 +8,7 @@ from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.asset_events import prepare_event, register_asset
-from leeway.operators.step import StepOperator, drop_unset
+from leeway.operators.step import StepOperator, drop_empty_field
 
 
 class BackfillOperator(StepOperator):
@@ -58,7 +58,7 @@ class BackfillOperator(StepOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `allow_shrink` if it is not set: then params.yaml decides."""
-        return drop_unset(super().build_spec(), "allow_shrink")
+        return drop_empty_field(super().build_spec(), "allow_shrink")
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""

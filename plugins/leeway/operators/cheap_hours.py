@@ -152,9 +152,9 @@ class CheapHoursSensor(BaseSensorOperator):
         """Refuse a latest start in the past; a later try of the task, which may have waited until then, starts."""
         late_s = -wait.compute_rest_s()
         if late_s > 0 and try_number <= 1:
-            passed = f"{wait.start.latest:%Y-%m-%d %H:%M} UTC, passed {late_s / 60:.0f} min ago"
+            start_text = f"{wait.start.latest:%Y-%m-%d %H:%M} UTC, passed {late_s / 60:.0f} min ago"
             hint = "Give a later deadline, or a shorter duration_s." if self.deadline else "Give a later latest_start."
-            raise AirflowFailException(f"the latest start of {self.task_id}, {passed}. {hint}")
+            raise AirflowFailException(f"the latest start of {self.task_id}, {start_text}. {hint}")
 
 
 def _parse_number(name: str, value: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leeway.operators.step import StepOperator, drop_unset
+from leeway.operators.step import StepOperator, drop_empty_field
 
 
 class CheckLakeOperator(StepOperator):
@@ -39,4 +39,4 @@ class CheckLakeOperator(StepOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `backup` if it is empty."""
-        return drop_unset(super().build_spec(), "backup")
+        return drop_empty_field(super().build_spec(), "backup")

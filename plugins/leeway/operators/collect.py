@@ -9,7 +9,7 @@ from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import StepOperator, drop_unset, skip_if_nothing_done
+from leeway.operators.step import StepOperator, drop_empty_field, skip_if_nothing_done
 from pipelines.serving.endpoint_resources import build_capture_uri
 
 VERSION_PLACE = "{version}"
@@ -80,7 +80,7 @@ class CollectOperator(StepOperator):
         """
         spec = super().build_spec()
         for name in ("version", "first_day", "last_day"):
-            spec = drop_unset(spec, name)
+            spec = drop_empty_field(spec, name)
         if self.captured:
             return spec
         if bucket := os.environ.get("LEEWAY_BUCKET"):

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from leeway.hooks.step import metrics
 from leeway.links.drift import DriftLink
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
+from leeway.operators.step import IN_BACKFILL, StepOperator, drop_empty_field
 
 EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "drifted_columns", "page")
 """Fields of the result that go into the event's extra, besides `as_of` and `reason`."""
@@ -81,7 +81,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `retrain_in_backfill` if it is empty: then params.yaml decides."""
-        return drop_unset(super().build_spec(), "retrain_in_backfill")
+        return drop_empty_field(super().build_spec(), "retrain_in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Run the step once; the sensor is done if no profile is missing."""
@@ -112,8 +112,8 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             return self._decide(context, result)
         remaining_s = since + self.timeout - time.time()
         if remaining_s <= 0:
-            missing = ", ".join(result["missing"])
-            problem = f"no profile of {missing} by version {result['version']} after {self.timeout:.0f} s"
+            missing_days = ", ".join(result["missing"])
+            problem = f"no profile of {missing_days} by version {result['version']} after {self.timeout:.0f} s"
             raise AirflowSensorTimeout(f"{problem}: check that these days were scored.")
         delay = timedelta(seconds=min(self.poke_interval, remaining_s))
         self.log.info("%s: checking again in %s", result["reasons"][0], delay)

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.definitions.context import Context
 
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import StepOperator, drop_unset
+from leeway.operators.step import StepOperator, drop_empty_field
 
 
 class ListVersionsOperator(StepOperator):
@@ -53,7 +53,7 @@ class ListVersionsOperator(StepOperator):
         """Return the step's spec, without fields that are empty."""
         spec = super().build_spec()
         for name in ("version", "first_day", "last_day"):
-            spec = drop_unset(spec, name)
+            spec = drop_empty_field(spec, name)
         return spec
 
     def execute(self, context: Context) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import StepOperator, drop_unset
+from leeway.operators.step import StepOperator, drop_empty_field
 
 
 class MaterializeOperator(StepOperator):
@@ -43,4 +43,4 @@ class MaterializeOperator(StepOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `partition` if it is empty."""
-        return drop_unset(super().build_spec(), "partition")
+        return drop_empty_field(super().build_spec(), "partition")

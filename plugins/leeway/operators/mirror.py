@@ -77,17 +77,17 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
             ) from None
         package = self._find_package()
         if package is None:
-            arn, changed = self._create_package(context), True
+            arn, is_changed = self._create_package(context), True
         else:
-            arn, changed = package["ModelPackageArn"], package["ModelApprovalStatus"] != self.model_approval.value
-        if package and changed:
+            arn, is_changed = package["ModelPackageArn"], package["ModelApprovalStatus"] != self.model_approval.value
+        if package and is_changed:
             self.hook.conn.update_model_package(
                 ModelPackageArn=arn,
                 ModelApprovalStatus=self.model_approval.value,
                 CustomerMetadataProperties={VERSION_KEY: self._version_id},  # moto drops it if an update lacks it
             )
-        self.log.info("%s: %s, %s", arn, self.model_approval.value, "changed" if changed else "unchanged")
-        return {"model_package_arn": arn, "model_approval": self.model_approval.value, "changed": changed}
+        self.log.info("%s: %s, %s", arn, self.model_approval.value, "changed" if is_changed else "unchanged")
+        return {"model_package_arn": arn, "model_approval": self.model_approval.value, "changed": is_changed}
 
     def _find_package(self) -> dict[str, Any] | None:
         """Return the package of this version; None if there is no such package, or no group."""

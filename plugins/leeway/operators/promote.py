@@ -8,7 +8,7 @@ from airflow.sdk import Asset, TriggerRule
 from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.champion_events import prepare_champion_event, register_champion_asset
-from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
+from leeway.operators.step import IN_BACKFILL, StepOperator, drop_empty_field
 
 
 class PromoteOperator(StepOperator):
@@ -62,7 +62,7 @@ class PromoteOperator(StepOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `promote_in_backfill` if it is empty: then params.yaml decides."""
-        return drop_unset(super().build_spec(), "promote_in_backfill")
+        return drop_empty_field(super().build_spec(), "promote_in_backfill")
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""

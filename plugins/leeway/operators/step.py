@@ -76,8 +76,8 @@ class StepOperator(ResultOutputMixin, BaseOperator):
             self._hook.stop()
 
 
-def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the spec without the field `name` if it is empty, or "None": Jinja renders a null param to this text."""
+def drop_empty_field(spec: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the spec; without the field `name` if its value is empty, or "None", which Jinja renders for null."""
     return {key: value for key, value in spec.items() if key != name or value not in ("", "None")}
 
 

@@ -11,15 +11,17 @@ from leeway.operators.step import StepOperator
 class IdleSweepOperator(StepOperator):
     """Find what runs in SageMaker although nobody uses it, and say what it costs; stop it where that is allowed.
 
-    By default nothing is stopped. What has the tag `leeway:keep`, endpoints that Leeway did not create, and what has
-    no metric of its use are never stopped. Before each stop the task looks again: what was used meanwhile stays.
+    By default nothing is stopped. Resources with the tag `leeway:keep`, endpoints that Leeway did not create, and
+    resources without a metric of their use are never stopped. Before each stop, the task checks again whether the
+    resource is still idle.
     The log has a line for each resource, with its cost of a month (docs/how-to/stop-what-is-idle.md). Idempotent.
 
     Args:
-        kinds: kinds to look at (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (endpoints
-            that Leeway made), `processing` (processing jobs). A list, or a text with commas.
+        kinds: kinds to check (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (endpoints
+            that Leeway created), `processing` (processing jobs). A list, or a text with commas.
         idle_minutes: minutes without a use after which a resource is idle; at least 1 (templated).
-        cpu_percent: CPU from which on a notebook instance or a processing job is used, percent of one core (templated).
+        cpu_percent: CPU utilization from which a notebook instance or a processing job counts as used, percent of one
+            core (templated).
         stop: kinds whose idle resources are stopped (templated). A notebook instance keeps its disk. A Studio app keeps
             its files, and loses its memory. An endpoint is deleted. A processing job loses what it did.
         aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own

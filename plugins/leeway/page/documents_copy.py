@@ -99,7 +99,7 @@ def unpack(content: bytes, folder: Path) -> None:
     """Replace the documents in a folder by those of a zip file; the list of models, which names the others, is last.
 
     Raises:
-        ValueError: the zip file is too large, lacks the list of models, or has a file that is no document, or whose
+        ValueError: the zip file is too large, lacks the list of models, or has a file that is not a document, or whose
             JSON is damaged. Nothing was changed.
         zipfile.BadZipFile: it is damaged. Nothing was changed.
     """

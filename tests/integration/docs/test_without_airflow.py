@@ -99,7 +99,7 @@ def test_the_commands_of_the_page_work(name: str, run_lines: Callable[[str], Any
 
     promoted = run_lines(f"{setting}\n{promote}")
     assert promoted.code == 0, promoted.err[-3_000:]
-    assert promoted.out.splitlines()[-1] == "orders: version 1 is champion: it passed, after none"
+    assert promoted.out.splitlines()[-1] == "orders: version 1 is champion: it passed; it replaces no champion"
     registered = json.loads((data / "registered/verdict.json").read_text())
     assert (registered["version"], json.loads((data / "verdict.json").read_text())) == ("1", verdict)
     case.make(ALL_DAYS).to_csv(file, index=False)

@@ -209,7 +209,7 @@ def test_wrong_requests_are_refused(drydock: Any) -> None:
             Record=build_record("JFK", "2013-01-01T00:00:00Z"),
             TargetStores=["OnlineStore", "OfflineStore"],
         )
-    # What drydock does not have is no success.
+    # What drydock does not have is not a success.
     with pytest.raises(ClientError):
         runtime.list_records(FeatureGroupName="refusing")
 

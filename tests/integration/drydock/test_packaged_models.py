@@ -93,7 +93,7 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
     check_bad_requests(drydock, model)
     table = pd.DataFrame(scores, columns=expected.columns) if isinstance(expected, pd.DataFrame) else np.array(scores)
     assert np.array_equal(np.asarray(table), np.asarray(expected, dtype=float)), "to the last bit"
-    with pytest.raises(ClientError, match="row 1 has columns that are no features of the model: color") as error:
+    with pytest.raises(ClientError, match="row 1 has columns that are not features of the model: color") as error:
         invoke([{**records[0], "color": "red"}])
     assert error.value.response["OriginalStatusCode"] == 400
     today = dt.datetime.now(dt.UTC).date()

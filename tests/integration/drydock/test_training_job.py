@@ -151,7 +151,7 @@ sys.exit("something else")
 """
     reason = drydock.run_job("failure-file", script)["FailureReason"]
     assert "no label column" in reason and "something else" not in reason
-    # The negative control: an exit code of 0 is no failure, whatever the file says.
+    # The negative control: an exit code of 0 is not a failure, whatever the file says.
     completed_job = drydock.run_job("failure-file-but-0", script.replace('sys.exit("something else")', ""))
     assert completed_job["TrainingJobStatus"] == "Completed" and "FailureReason" not in completed_job
 

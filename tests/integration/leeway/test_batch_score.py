@@ -365,7 +365,7 @@ def test_worker_waits_for_the_job_when_the_task_is_not_deferrable(drydock, proje
 
 
 REFUSED = {
-    "bound that is no number": (
+    "bound that is not a number": (
         {"transform_above_rows": "many"},
         "transform_above_rows of the task score is not a whole number",
     ),

@@ -463,7 +463,7 @@ def test_person_tunes_and_the_winner_is_trained_and_judged(airflow, drydock_serv
     assert "folds" not in job["HyperParameters"], "the refit trains on the whole window"
     refit = json.loads((Path(run.xcoms["evaluate"]["evaluation"]) / "tuning.json").read_text())
     assert refit["tuning"] == tune["record"] and refit["changed"] == []
-    assert "2 trials were tried (random)" in refit["text"] and "its refit on the whole window has" in refit["text"]
+    assert "2 trials ran (random)" in refit["text"] and "its refit on the whole window has" in refit["text"]
     verdict = json.loads(Path(run.xcoms["gate"]["verdict"]).read_text())
     assert verdict["facts"]["tuning"] == refit["text"], "the gate's report shows the best of 2 beside its refit"
     assert run.xcoms["guard"]["trigger"] == "manual" and run.states["record_outcome"] == "success"

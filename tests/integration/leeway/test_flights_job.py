@@ -115,7 +115,9 @@ def test_a_channel_with_fewer_objects_than_hosts_is_refused(
     fields = {**flights_fields, "image_uri": "image", "sharded_channels": ["train"]}
     with pytest.raises(AirflowFailException, match="the channel train has 1 objects, which are divided among 2"):
         make_spot_task(**fields, instance_count=2).execute(context)
-    with pytest.raises(AirflowFailException, match=r"sharded_channels of .* has no channel: other\."):
+    with pytest.raises(
+        AirflowFailException, match=r"sharded_channels of .* names channels that the task does not have: other\."
+    ):
         make_spot_task(**{**fields, "sharded_channels": ["other"]}).execute(context)
     deferral = start(make_spot_task(**fields), context)  # one host has all objects
     channels = drydock.describe_job(deferral.trigger.wait.job_name)["InputDataConfig"]

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.operators.sweep_idle import IdleSweepOperator
 
 from pipelines.errors import InvalidError, SpecError
-from pipelines.idle.every_kind import build_kinds
+from pipelines.idle.all_kinds import build_kinds
 from pipelines.idle.notebooks import AppKind, NotebookKind
 from pipelines.idle.processing_jobs import ProcessingKind
 from pipelines.idle.sweep import sweep

@@ -99,7 +99,9 @@ def test_training_is_charged_without_its_use_if_cloudwatch_fails(
     assert row["cost_usd"] > 0
     assert {row[column] for column in COLUMNS} == {None}, "not known, which is not 0"
     lines = [
-        line for line in capsys.readouterr().out.splitlines() if "the use of the job's instances is not known" in line
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if "the utilization of the job's instances cannot be read" in line
     ]
     assert len(lines) == 1 and code in lines[0]
 

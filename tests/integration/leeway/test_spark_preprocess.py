@@ -289,7 +289,7 @@ def test_worker_waits_for_the_job_when_the_task_is_not_deferrable(drydock, proje
 
 REFUSED = {
     "no image": ({"image_uri": ""}, "give image_uri= to the task preprocess"),
-    "validation_days that is no number": (
+    "validation_days that is not a number": (
         {"validation_days": "zero"},
         "validation_days of the task preprocess is not a whole number: 'zero'",
     ),

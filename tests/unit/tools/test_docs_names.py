@@ -67,7 +67,7 @@ def locate(path: str) -> Path:
 
 
 def is_outside_repository(path: str) -> bool:
-    """Return whether a path is no file of the repository.
+    """Return whether a path is not a file of the repository.
 
     Such paths are a file in LEEWAY_HOME/docs, the file of Terraform's plan, the name of a secret on AWS, or a file of
     the project that the tutorial makes.

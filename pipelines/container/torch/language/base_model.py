@@ -55,9 +55,9 @@ def check_folder(folder: Path) -> None:
             )
         raise DataError("the base model has no weights: the channel model has no *.safetensors.", FORMAT)
     if (folder / INDEX_FILE).is_file():
-        missing = sorted(set(_read_json(folder / INDEX_FILE).get("weight_map", {}).values()) - weights)
-        if missing:
-            raise DataError(f"the base model is incomplete: the channel model lacks {missing[0]}.")
+        missing_names = sorted(set(_read_json(folder / INDEX_FILE).get("weight_map", {}).values()) - weights)
+        if missing_names:
+            raise DataError(f"the base model is incomplete: the channel model lacks {missing_names[0]}.")
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

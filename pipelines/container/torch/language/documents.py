@@ -1,6 +1,7 @@
-"""Read the documents of a fine-tuning from JSON lines, and turn them into tokens.
+"""Read the documents of a fine-tuning from JSON lines, and tokenize them.
 
-A line is {"text": ...}, or {"prompt": ..., "completion": ...}, whose loss counts on the completion only.
+A line is {"text": ...}, or {"prompt": ..., "completion": ...}. The loss of a prompt with a completion is computed on
+the completion only.
 
 This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
 """
@@ -21,8 +22,8 @@ from pipelines.errors import DataError
 
 PATTERNS = ("*.jsonl", "*.json")
 """Names of the files that are read."""
-LINES = 1_000
-"""Number of lines that are turned into tokens together."""
+BATCH_LINES = 1_000
+"""Number of lines that are tokenized together."""
 FORMAT = 'Each line must be {"text": "..."} or {"prompt": "...", "completion": "..."}.'
 
 
@@ -51,19 +52,20 @@ class Corpus:
     Attributes:
         documents: the documents, in the order of the files' names and of their lines.
         split_count: number of texts that were longer than a sequence, and were split.
-        cut_count: number of completions whose end was cut off, for the same reason.
+        truncated_count: number of completions that were truncated, for the same reason.
         empty_count: number of documents without a token to predict, which are left out.
     """
 
     documents: Sequence[Document]
     split_count: int
-    cut_count: int
+    truncated_count: int
     empty_count: int
 
     def describe(self) -> str:
         """Return a line about the documents, for the log."""
         token_count = sum(len(document.tokens) for document in self.documents)
-        long_text = f"longer than a sequence: {self.split_count} texts (split), {self.cut_count} completions (cut)"
+        counts = f"{self.split_count} texts (split), {self.truncated_count} completions (truncated)"
+        long_text = f"longer than a sequence: {counts}"
         return f"{len(self.documents)} documents, {token_count} tokens; {long_text}; left out: {self.empty_count}"
 
     def compute_digest(self) -> str:
@@ -78,8 +80,8 @@ class Corpus:
 def read_corpus(folder: Path, tokenizer: Any, sequence_length: int) -> Corpus:
     """Read the documents of a channel.
 
-    A text that is longer than a sequence is split into pieces. Of a prompt with a completion, the end is cut off. A
-    document without a token to predict is left out.
+    A text that is longer than a sequence is split into pieces. A prompt with a completion is truncated. A document
+    without a token to predict is left out.
 
     Args:
         folder: folder of the channel, with *.jsonl or *.json.
@@ -87,22 +89,22 @@ def read_corpus(folder: Path, tokenizer: Any, sequence_length: int) -> Corpus:
         sequence_length: largest number of tokens of a document.
 
     Raises:
-        DataError: there is no document, or a line is not as it should be. A retry cannot help.
+        DataError: there is no document, or a line does not have the fields of a document. A retry cannot help.
     """
     documents: list[Document] = []
-    split_count = cut_count = empty_count = 0
+    split_count = truncated_count = empty_count = 0
     lines = _read_lines(folder)
-    while batch := list(islice(lines, LINES)):
+    while batch := list(islice(lines, BATCH_LINES)):
         for document in _tokenize(batch, tokenizer):
             is_long = len(document.tokens) > sequence_length
             split_count += is_long and not document.prompt_length
-            cut_count += is_long and document.prompt_length > 0
+            truncated_count += is_long and document.prompt_length > 0
             pieces = [piece for piece in _divide(document, sequence_length) if piece.target_count]
             empty_count += not pieces
             documents += pieces
     if not documents:
         raise DataError(f"the channel {folder.name} has no document with a token to predict.", FORMAT)
-    return Corpus(documents, split_count, cut_count, empty_count)
+    return Corpus(documents, split_count, truncated_count, empty_count)
 
 
 def _divide(document: Document, length: int) -> Iterator[Document]:
@@ -145,10 +147,10 @@ def _tokenize(lines: Sequence[dict[str, str]], tokenizer: Any) -> Iterator[Docum
     """Yield the document of each line. Its last token is that for the end of a text."""
     end = tokenizer.eos_token_id
     # A prompt begins as a text does, perhaps with a token for the start; a completion continues it.
-    heads = tokenizer([line.get("text", line.get("prompt", "")) for line in lines])["input_ids"]
-    tails = tokenizer([line.get("completion", "") for line in lines], add_special_tokens=False)["input_ids"]
-    for line, head, tail in zip(lines, heads, tails, strict=True):
-        if head and head[-1] == end:  # some tokenizers append it themselves
-            head.pop()
-        tokens = torch.tensor([*head, *tail, end], dtype=torch.int32)
-        yield Document(tokens, len(head) if "prompt" in line else 0)
+    prompts = tokenizer([line.get("text", line.get("prompt", "")) for line in lines])["input_ids"]
+    completions = tokenizer([line.get("completion", "") for line in lines], add_special_tokens=False)["input_ids"]
+    for line, prompt, completion in zip(lines, prompts, completions, strict=True):
+        if prompt and prompt[-1] == end:  # some tokenizers append it themselves
+            prompt.pop()
+        tokens = torch.tensor([*prompt, *completion, end], dtype=torch.int32)
+        yield Document(tokens, len(prompt) if "prompt" in line else 0)

@@ -58,17 +58,17 @@ def pack(lengths: Sequence[int], capacity: int) -> list[list[int]]:
         place = bisect_left(free_counts, lengths[index])
         if place == len(free_counts):
             sequences.append([index])
-            number, free = len(sequences) - 1, capacity
+            number, free_tokens = len(sequences) - 1, capacity
         else:
-            free = free_counts[place]
-            number = open_sequences[free].pop()
+            free_tokens = free_counts[place]
+            number = open_sequences[free_tokens].pop()
             sequences[number].append(index)
-            if not open_sequences[free]:
-                del open_sequences[free], free_counts[place]
-        free -= lengths[index]
-        if free not in open_sequences:
-            insort(free_counts, free)
-        open_sequences.setdefault(free, []).append(number)
+            if not open_sequences[free_tokens]:
+                del open_sequences[free_tokens], free_counts[place]
+        free_tokens -= lengths[index]
+        if free_tokens not in open_sequences:
+            insort(free_counts, free_tokens)
+        open_sequences.setdefault(free_tokens, []).append(number)
     return sequences
 
 
@@ -97,7 +97,7 @@ def build_batch(sequences: Sequence[Sequence[Document]], length: int, padding: i
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which sequences each step computes. It depends on no number of processes.
+    """The sequences of each step. They do not depend on the number of processes.
 
     Attributes:
         sequence_count: number of sequences.
@@ -127,8 +127,8 @@ class Schedule:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         order = torch.randperm(self.sequence_count, generator=generator)
         first = number * self.batch_size
-        chosen: list[int] = order[first : first + self.batch_size].tolist()
-        return chosen
+        chosen_sequences: list[int] = order[first : first + self.batch_size].tolist()
+        return chosen_sequences
 
 
 def divide(chosen: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:
@@ -164,10 +164,10 @@ def check_separation(compute_logits: Callable[[Batch], torch.Tensor], vocabulary
         DataError: the model does not keep them apart. A retry cannot help.
     """
     generator = torch.Generator().manual_seed(0)
-    first, other, second = torch.randint(vocabulary, (3, 8), generator=generator, dtype=torch.int32)
+    first, other_tokens, second = torch.randint(vocabulary, (3, 8), generator=generator, dtype=torch.int32)
     outputs = []
     with torch.no_grad():
-        for tokens in (first, other):
+        for tokens in (first, other_tokens):
             batch = build_batch([[Document(tokens), Document(second)]], 16, 0).to(device)
             outputs.append(compute_logits(batch)[0, 8:].float())
     difference = float((outputs[0] - outputs[1]).abs().max())

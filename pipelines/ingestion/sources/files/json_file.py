@@ -81,9 +81,9 @@ def _translate_error(error: str, place: str, row: int) -> DataError:
     """Translate pyarrow's error, which counts lines within a block, into an error with the line in the file."""
     match = ROW_PATTERN.search(error)
     text = ROW_PATTERN.sub("", error).removeprefix("JSON parse error: ").strip().rstrip(".")
-    where = f"line {row + int(match[1])}" if match else f"after line {row - 1}"
+    line_text = f"line {row + int(match[1])}" if match else f"after line {row - 1}"
     if mismatch := COLUMN_PATTERN.search(text):
         text = f"column {mismatch[1]}: got a {mismatch[3]}, expected a {mismatch[2]}"
     if "unexpected field" in text:
-        return DataError(f"{place}: {where}: a column that the first lines do not have.", "Declare it in columns=.")
-    return DataError(f"{place}: {where}: {text[:300]}.", "It must be complete JSON, with one object on each line.")
+        return DataError(f"{place}: {line_text}: a column that the first lines do not have.", "Declare it in columns=.")
+    return DataError(f"{place}: {line_text}: {text[:300]}.", "It must be complete JSON, with one object on each line.")

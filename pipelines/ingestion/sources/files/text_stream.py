@@ -72,25 +72,25 @@ class Utf8Stream:
         return head
 
     def _read_piece(self, size: int) -> bytes:
-        while raw := bytes(self._stream.read(size)):
-            self._check_not_utf16(raw)
-            text = raw if self._passes_through else self._decode(raw)
-            self._position += len(raw)
+        while raw_bytes := bytes(self._stream.read(size)):
+            self._check_not_utf16(raw_bytes)
+            text = raw_bytes if self._passes_through else self._decode(raw_bytes)
+            self._position += len(raw_bytes)
             if text:
                 return text
-        return b"" if self._passes_through else self._decode(b"", final=True)
+        return b"" if self._passes_through else self._decode(b"", is_final=True)
 
-    def _check_not_utf16(self, raw: bytes) -> None:
-        is_utf16 = not self._position and raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    def _check_not_utf16(self, raw_bytes: bytes) -> None:
+        is_utf16 = not self._position and raw_bytes[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         if is_utf16 and "16" not in self._encoding:
             raise DataError(
                 f"{self._place} is not {self._encoding}: it begins with the byte order mark of UTF-16.",
                 'Set encoding="utf-16".',
             )
 
-    def _decode(self, raw: bytes, final: bool = False) -> bytes:
+    def _decode(self, raw_bytes: bytes, is_final: bool = False) -> bytes:
         try:
-            return self._decoder.decode(raw, final).encode()
+            return self._decoder.decode(raw_bytes, is_final).encode()
         except UnicodeDecodeError as error:
             byte = error.object[error.start : error.start + 1].hex()
             raise DataError(

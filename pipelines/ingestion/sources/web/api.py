@@ -206,8 +206,10 @@ class HttpChanges(_HttpRows):
         last_cursor: pa.Scalar | None = None
         for batch in reader:
             cursors = batch[self.cursor]
-            previous = pa.array([last_cursor.as_py() if last_cursor else None, *cursors[:-1].to_pylist()], cursors.type)
-            if cursors.null_count or pc.any(pc.less(cursors, previous)).as_py():
+            previous_cursors = pa.array(
+                [last_cursor.as_py() if last_cursor else None, *cursors[:-1].to_pylist()], cursors.type
+            )
+            if cursors.null_count or pc.any(pc.less(cursors, previous_cursors)).as_py():
                 raise DataError(
                     f"{redact(self.url)}: the rows do not come in the order of {self.cursor}.",
                     "Ask the API to sort by it, with a parameter.",

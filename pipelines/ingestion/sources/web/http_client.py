@@ -34,11 +34,11 @@ _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
 
 # These two errors do not leave this module.
 class _TransientError(Exception):
-    """The request may succeed when it is retried. `after_s` is how long to wait, seconds, if the server says so."""
+    """The request may succeed in a retry. `retry_after_s` is the wait before it that the server demands, seconds."""
 
-    def __init__(self, problem: str, after_s: float | None = None) -> None:
+    def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
         super().__init__(problem)
-        self.problem, self.after_s = problem, after_s
+        self.problem, self.retry_after_s = problem, retry_after_s
 
 
 class _NotFoundError(Exception):
@@ -154,10 +154,10 @@ def _check_status(response: requests.Response, place: str) -> None:
     raise DataError(f"{place} answers {code}.", "The request is wrong: check its parameters.")
 
 
-def _build_transient_error(problem: str, after_s: float | None = None) -> Exception:
-    if after_s is not None and after_s > MAX_WAIT_S:
-        return ServiceError(f"{problem}, and asks to wait {after_s:.0f} s.", "Run it again after that.")
-    return _TransientError(problem, after_s)
+def _build_transient_error(problem: str, retry_after_s: float | None = None) -> Exception:
+    if retry_after_s is not None and retry_after_s > MAX_WAIT_S:
+        return ServiceError(f"{problem}, and asks to wait {retry_after_s:.0f} s.", "Run it again after that.")
+    return _TransientError(problem, retry_after_s)
 
 
 def _parse_retry_after(text: str) -> float | None:
@@ -173,8 +173,8 @@ def _parse_retry_after(text: str) -> float | None:
 def _choose_wait(state: RetryCallState) -> float:
     """Return the seconds to wait before the next attempt: the server's number, or else a random and growing one."""
     error = state.outcome.exception() if state.outcome else None
-    after_s = getattr(error, "after_s", None)
-    return _backoff(state) if after_s is None else float(after_s)
+    retry_after_s = getattr(error, "retry_after_s", None)
+    return _backoff(state) if retry_after_s is None else float(retry_after_s)
 
 
 def _give_up(state: RetryCallState) -> None:
@@ -197,7 +197,7 @@ def _translate_error(error: requests.exceptions.RequestException, place: str) ->
     if isinstance(error, exceptions.Timeout):
         return _build_transient_error(f"{place} does not answer in time")
     if isinstance(error, (exceptions.ChunkedEncodingError, exceptions.ContentDecodingError)):
-        return _build_transient_error(f"{place} stops in the middle")
+        return _build_transient_error(f"{place} stops in the middle of its response")
     return _build_transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
 
 

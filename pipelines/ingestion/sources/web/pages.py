@@ -38,7 +38,7 @@ class Page:
 
 
 class Pages(Protocol):
-    """How the pages of an API are requested, one after another."""
+    """The way in which the pages of an API are requested, one after another."""
 
     def get_first_request(self) -> PageRequest:
         """Return the request for the first page."""

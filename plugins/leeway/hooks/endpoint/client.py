@@ -48,7 +48,7 @@ class EndpointClient:
         return self._call(lambda: endpoint_resources.describe_endpoint(self._sagemaker, self.name))
 
     def read_own_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
-        """Return the values of the tags of an endpoint that Leeway made, by key.
+        """Return the values of the tags of an endpoint that Leeway created, by key.
 
         Raises:
             AirflowFailException: Leeway did not make the endpoint. A retry cannot help.

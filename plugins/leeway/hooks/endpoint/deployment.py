@@ -229,17 +229,17 @@ class Deployment:
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
         causes = failures.find_causing_alarms(reason, alarms, self.client.list_raised_alarms())
-        why = failures.describe_rollback(reason, causes, alarms)
+        reason_text = failures.describe_rollback(reason, causes, alarms)
         for line in self.client.read_log_end():
             self.log.warning("endpoint %s: %s", name, line)
-        self._record("deployment_failed", why, causes)
+        self._record("deployment_failed", reason_text, causes)
         is_serving = endpoint["EndpointStatus"] == "InService"
         if is_serving:
             self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self._discard(endpoint if is_serving else None)
         endpoint_state = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
         version = f"version {release.version} of {release.model}"
-        text = f"{version} was not deployed to endpoint {name}, and {endpoint_state}: {why}"
+        text = f"{version} was not deployed to endpoint {name}, and {endpoint_state}: {reason_text}"
         return failures.make_deployment_error(text, reason)
 
     def _discard(self, endpoint: Endpoint | None) -> None:

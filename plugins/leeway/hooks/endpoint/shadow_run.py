@@ -216,14 +216,14 @@ class ShadowRun:
 
     def _build_shadow_wait(self, config_name: str, base_name: str, record: ShadowRecord) -> ShadowWait:
         template, policy = self.wait_template, self.shadow.policy
-        until = dt.datetime.fromisoformat(record.since) + dt.timedelta(minutes=policy["shadow_minutes"])
+        end = dt.datetime.fromisoformat(record.since) + dt.timedelta(minutes=policy["shadow_minutes"])
         return ShadowWait(
             endpoint=self.client.name,
             config_name=config_name,
             base_name=base_name,
             variant=self.shadow.variant,
             since=record.since,
-            until=until.isoformat(),
+            until=end.isoformat(),
             requests=policy["shadow_requests"],
             check_interval_s=template.check_interval_s,
             **asdict(template.connection),

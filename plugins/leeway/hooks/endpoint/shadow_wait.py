@@ -23,7 +23,7 @@ MAX_PERIOD_S = 86_400
 
 
 class ShadowEvent(TypedDict):
-    """How a wait ended."""
+    """The end of a wait for a shadow: its cause, and the configuration of the shadow."""
 
     cause: Literal["over", "changed", "error"]
     """over: the time has passed, or there were enough requests; changed: the endpoint does not serve the shadow's

@@ -18,7 +18,7 @@ DEPLOYMENT_TAG = "leeway:deployment"
 
 
 class DeploymentEvent(TypedDict):
-    """How a wait ended."""
+    """The end of a wait for a deployment: its cause, and the configuration that was deployed."""
 
     cause: Literal["ended", "deadline", "no_answer", "error", "refused"]
     """ended: the endpoint is not being changed any more, or does not exist; deadline: it still is, after

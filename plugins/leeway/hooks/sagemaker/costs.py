@@ -1,4 +1,4 @@
-"""Check the budgets before a job starts (step `budget`), and charge jobs that ended (step `charge`), with their use."""
+"""Check the budgets before a job starts (step `budget`), and charge jobs that ended (step `charge`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipelines.costs.usage.job_metrics import read_usage
 from pipelines.serving.endpoint_resources import compute_waits_s
 
 USAGE_CONFIG = {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 2}}
-"""Configuration of the client that reads the use of a job's instances."""
+"""Configuration of the client that reads the utilization of a job's instances."""
 MAX_ERROR_CHARS = 300
 
 
@@ -126,10 +126,11 @@ class Costs:
 
 
 def read_job_usage(connection: AwsConnection, job: Mapping[str, Any], log: Logger) -> dict[str, dict[str, float]]:
-    """Read what an ended job used of its instances; a failure is only logged, since the job must be charged.
+    """Read the utilization of an ended job's instances. A failure is only logged, since the job must be charged.
 
     Args:
-        connection: connection to AWS. Here a request is given up early: the figures are not worth a long wait.
+        connection: connection to AWS. The timeouts of `USAGE_CONFIG` replace its own, so that the task does not wait
+            long for figures that it can do without.
         job: SageMaker's description of the job.
         log: log of the task.
 
@@ -141,7 +142,9 @@ def read_job_usage(connection: AwsConnection, job: Mapping[str, Any], log: Logge
         hook = replace(connection, botocore_config=config).create_hook(partial(AwsBaseHook, client_type="cloudwatch"))
         return read_usage(hook.conn, job)
     except Exception as error:
-        log.warning("the use of the job's instances is not known: %s", " ".join(str(error).split())[:MAX_ERROR_CHARS])
+        log.warning(
+            "the utilization of the job's instances cannot be read: %s", " ".join(str(error).split())[:MAX_ERROR_CHARS]
+        )
         return {}
 
 

@@ -23,7 +23,7 @@ LATE_STOP_S = 60.0
 trigger of the old try 30 s to stop the job.)"""
 EXIT_MESSAGE = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
 """Form of the ExitMessage that `pipelines.container.processing` writes: the exit code of the step, and its error."""
-TRY_AGAIN_EXIT_CODE = 75
+RETRY_EXIT_CODE = 75
 """Exit code of a step that failed but may succeed in a retry; see `pipelines.errors`."""
 KILLED_PATTERN = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)
 """Part of the FailureReason of a job whose process was killed, for example because it used too much memory."""
@@ -55,7 +55,7 @@ def make_job_error(job: Mapping[str, Any], event: WaitEvent) -> AirflowException
 def _make_error_of_failed_job(job: Mapping[str, Any], name: str) -> AirflowException:
     if match := EXIT_MESSAGE.match(str(job.get("ExitMessage", ""))):
         text = f"{name} failed: {match[2]}"
-        return AirflowException(text) if int(match[1]) == TRY_AGAIN_EXIT_CODE else AirflowFailException(text)
+        return AirflowException(text) if int(match[1]) == RETRY_EXIT_CODE else AirflowFailException(text)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
     is_permanent = reason.startswith(PERMANENT_PREFIXES) and not KILLED_PATTERN.search(reason)
     return (AirflowFailException if is_permanent else AirflowException)(f"{name} failed: {reason}")

@@ -110,11 +110,11 @@ def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
     """List each change of the machine between two attempts: `from`, `to`, the earlier `job`, and why it ended."""
     return [
         {
-            "from": get_machine_label(before),
-            "to": get_machine_label(after),
-            "reason": str(before.get("FailureReason") or before.get("SecondaryStatus", "")),
-            "job": str(before["TrainingJobName"]),
+            "from": get_machine_label(attempt),
+            "to": get_machine_label(next_attempt),
+            "reason": str(attempt.get("FailureReason") or attempt.get("SecondaryStatus", "")),
+            "job": str(attempt["TrainingJobName"]),
         }
-        for before, after in pairwise(attempts)
-        if get_machine_label(before) != get_machine_label(after)
+        for attempt, next_attempt in pairwise(attempts)
+        if get_machine_label(attempt) != get_machine_label(next_attempt)
     ]

@@ -174,8 +174,8 @@ def check_shape(request: Mapping[str, Any], shape: Shape) -> None:
         report.generate_report().splitlines() if report.has_errors() else list(_find_problems(request, shape, ""))
     )
     if problems:
-        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-        raise AirflowFailException(f"SageMaker would refuse the request: {'; '.join(problems[:5])}{more}.")
+        rest_text = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise AirflowFailException(f"SageMaker would refuse the request: {'; '.join(problems[:5])}{rest_text}.")
 
 
 def _find_problems(value: Any, shape: Any, path: str) -> Iterator[str]:

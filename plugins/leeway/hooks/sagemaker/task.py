@@ -29,7 +29,7 @@ PAYER_VARIABLES = {"team": "LEEWAY_TEAM", "environment": "LEEWAY_ENVIRONMENT", "
 
 
 class Wait(Protocol):
-    """What a task waits for: a job, or the deployment of an endpoint."""
+    """The wait of a task: for a job, or for the deployment of an endpoint."""
 
     @property
     def max_duration_s(self) -> int:

@@ -108,9 +108,10 @@ class S3Uploader:
 
         Args:
             project: folder of the project.
-            entry_point: script, relative to the project; a path below pipelines/ may be that of Leeway's installation.
-            listing: text file with the paths of more files, which `pipelines.code_files.locate_bundle` reads; a path
-                like `entry_point`.
+            entry_point: path of the script, relative to the project. If the project has no copy of Leeway's code, a
+                path below pipelines/ is one of the installed Leeway.
+            listing: path, as `entry_point`, of a text file with the paths of more files, in the format that
+                `pipelines.code_files.locate_bundle` reads.
 
         Returns:
             The s3:// address.

@@ -27,7 +27,7 @@ Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error", 
 
 
 class WaitEvent(TypedDict):
-    """How a wait ended."""
+    """The end of a wait for a job: its cause, the job and a message."""
 
     cause: Cause
     """ended: the job ended, and the wait did not stop it. budget, overrun, deadline: the wait stopped the job, because

@@ -170,8 +170,14 @@ class _JobMonitor:
             key = (state["Status"], state["StartTime"])
             if key not in self._logged_states:
                 self._logged_states.add(key)
-                since = state["StartTime"].astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
-                values = (self.wait.kind, self.wait.job_name, state["Status"], since, state.get("StatusMessage", ""))
+                start_text = state["StartTime"].astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+                values = (
+                    self.wait.kind,
+                    self.wait.job_name,
+                    state["Status"],
+                    start_text,
+                    state.get("StatusMessage", ""),
+                )
                 self.log.info("%s job %s: %s since %s UTC. %s", *values)
 
     def _build_end_event(self, job: Mapping[str, Any]) -> WaitEvent:

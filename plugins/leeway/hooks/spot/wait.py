@@ -26,7 +26,7 @@ PRODUCT = "Linux/UNIX"
 
 
 class StartEvent(TypedDict):
-    """How a wait ended, or what a check found."""
+    """The end of a wait for a cheap start, or the result of one check."""
 
     cause: Literal["start", "wait", "no_history", "error"]
     """start: the run starts. wait: it waits; only of a single check. no_history: EC2 lists no price of the type.
@@ -62,8 +62,8 @@ class StartWait(AwsWait):
     @property
     def start(self) -> Start:
         """The run, as the decision needs it."""
-        latest = dt.datetime.fromisoformat(self.latest_start)
-        return Start(latest, self.duration_s, self.criterion, self.quantile)
+        latest_start = dt.datetime.fromisoformat(self.latest_start)
+        return Start(latest_start, self.duration_s, self.criterion, self.quantile)
 
     @property
     def ec2_type(self) -> str:

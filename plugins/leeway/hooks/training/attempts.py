@@ -149,12 +149,12 @@ class TrainingAttempts(Attempts):
         """Return the record of the job. What the log cannot give is left out, with a warning."""
         name = str(job["TrainingJobName"])
         try:
-            restored = list_restored_checkpoints(self.logs.conn, name)
-            return to_training_record(job, restored, find_data_wait_share(self.logs.conn, name))
+            restored_checkpoints = list_restored_checkpoints(self.logs.conn, name)
+            return to_training_record(job, restored_checkpoints, find_data_wait_share(self.logs.conn, name))
         except (ClientError, BotoCoreError) as error:
             self.log.warning(
-                "the job's log cannot be read, so the time that interruptions lost, and the share of the time that it "
-                "waited for data, are not known: %s",
+                "the job's log cannot be read, so its record lacks the time that interruptions lost, and the share of "
+                "the time that it waited for data: %s",
                 format_error_line(error),
             )
             return to_training_record(job, [])

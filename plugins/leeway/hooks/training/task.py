@@ -38,8 +38,8 @@ class TrainingTask(ScriptTask):
         """Return those of section `train`, replaced by those of the tuning, and then by those of the operator."""
         fields = self.fields
         settings = build_distribution_settings(fields.distribution, self._list_machines()[0].instance_type)
-        section, tuned = self.load_section("train").get("hyperparameters", {}), self._get_tuned_hyperparameters()
-        return {**section, **tuned, **(fields.hyperparameters or {}), **settings}
+        values, tuned_values = self.load_section("train").get("hyperparameters", {}), self._get_tuned_hyperparameters()
+        return {**values, **tuned_values, **(fields.hyperparameters or {}), **settings}
 
     def check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
         """Check the request before anything is uploaded; see `ScriptTask.check_request`."""
@@ -55,7 +55,9 @@ class TrainingTask(ScriptTask):
         names = list(self.fields.sharded_channels or [])
         unknown_names = ", ".join(str(name) for name in names if name not in self.fields.channels)
         if unknown_names:
-            raise AirflowFailException(f"sharded_channels of {self.task_label} has no channel: {unknown_names}.")
+            raise AirflowFailException(
+                f"sharded_channels of {self.task_label} names channels that the task does not have: {unknown_names}."
+            )
         return names
 
     def _list_machines(self) -> list[Machine]:
@@ -70,6 +72,6 @@ class TrainingTask(ScriptTask):
         values = (self.fields.tuning or {}).get("hyperparameters", {})
         if self.fields.tuning and not values:
             raise AirflowFailException(
-                f"tuning of {self.task_label} has no hyperparameters: give the field record of a TuningOperator."
+                f'tuning of {self.task_label} has no hyperparameters: pass `.output["record"]` of a TuningOperator.'
             )
         return dict(values)

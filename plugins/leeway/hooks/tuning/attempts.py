@@ -83,8 +83,10 @@ class TuningAttempts(Attempts):
         prices = self.costs.require_budget([self.template.machine], trials)
         name, request = self.jobs.build_name(number), self.template.build_request(earlier_jobs, number)
         if earlier_jobs:
-            finished = sum(map(count_finished_trials, earlier_jobs))
-            self.log.info("%d trials of %s are kept; %d are left", finished, get_job_name(earlier_jobs[-1]), trials)
+            finished_count = sum(map(count_finished_trials, earlier_jobs))
+            self.log.info(
+                "%d trials of %s are kept; %d are left", finished_count, get_job_name(earlier_jobs[-1]), trials
+            )
         definition = request["TrainingJobDefinition"]
         # The environment does not count as an input, so that a try with another trace finds this job, too.
         definition["Environment"] = build_job_environment(name) | definition.get("Environment", {})
@@ -142,18 +144,18 @@ class TuningAttempts(Attempts):
         costs = {entry["name"]: float(entry["cost_usd"]) for entry in charge["jobs"]}
         searches = [get_job_name(attempt) for attempt in attempts if self.template.has_same_search(attempt)]
         trials = [trial for trial in all_trials if trial.has_ended and trial.tuning_job in searches]
-        best = find_best(trials)
-        if best is None:
+        winner = find_best(trials)
+        if winner is None:
             raise make_error_without_winner(job, trials)
-        tuning = self._record(job, trials, best, costs)
+        tuning = self._record(job, trials, winner, costs)
         states = [get_job_status(trial.job) for trial in trials]
         return {
             "tuning_job": get_job_name(job),
             "tuning_job_arn": job["HyperParameterTuningJobArn"],
             "status": get_job_status(job),
-            "training_job": best.name,
+            "training_job": winner.name,
             "hyperparameters": tuning["record"]["hyperparameters"],
-            "objective": best.objective,
+            "objective": winner.objective,
             "trials": len(trials),
             "stopped": states.count("Stopped"),
             "failed": states.count("Failed"),
@@ -163,7 +165,9 @@ class TuningAttempts(Attempts):
             "run_id": tuning["run_id"],
         }
 
-    def _record(self, job: Job, trials: Sequence[Trial], best: Trial, costs_usd: Mapping[str, float]) -> dict[str, Any]:
+    def _record(
+        self, job: Job, trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
+    ) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
         logs, space = self.wait_template.connection.create_hook(AwsLogsHook).conn, self.template.plan.space
         rounds = read_rounds(logs, trials, self.template.metric_regex, self.log)
@@ -174,7 +178,7 @@ class TuningAttempts(Attempts):
                 trial.build_record(space, costs_usd.get(trial.name, 0.0), rounds.get(trial.name, {}))
                 for trial in trials
             ],
-            "best": best.name,
-            **read_folds(self.s3.get_conn(), best, self.log),
+            "best": winner.name,
+            **read_folds(self.s3.get_conn(), winner, self.log),
         }
         return self.costs.step_hook.run("record_tuning", spec)

@@ -46,13 +46,13 @@ def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial]) -
 
 def _make_error_of_failed_job(job: Mapping[str, Any], name: str, trials: Sequence[Trial]) -> AirflowException:
     """Return the error with the reason of the first trial that failed; a retry helps if that was not the script's."""
-    failed = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
+    failed_trial = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
-    if failed is None:
+    if failed_trial is None:
         return AirflowFailException(
             f"{name} failed: no line of a trial's log has the objective. The training script must log "
             f"{METRIC_NAME}:NUMBER, as metric_regex finds it. SageMaker says: {reason}"
         )
-    trial_reason = " ".join(str(failed.job.get("FailureReason", "")).split())
+    trial_reason = " ".join(str(failed_trial.job.get("FailureReason", "")).split())
     error_class = AirflowFailException if trial_reason.startswith(PERMANENT_PREFIXES) else AirflowException
-    return error_class(f"{name} failed: trial {failed.name}: {trial_reason or reason}")
+    return error_class(f"{name} failed: trial {failed_trial.name}: {trial_reason or reason}")

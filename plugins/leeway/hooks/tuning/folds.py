@@ -13,13 +13,13 @@ from leeway.hooks.tuning.trials import Trial
 
 FOLDS_FILE = "folds.json"
 MAX_BYTES = 64 * 1024**2
-"""Largest size of an archive that is read. That of a trial has a few small files."""
+"""Largest size of an archive that is read. The archive of a trial has a few small files."""
 
 
 def read_folds(client: Any, trial: Trial, log: Logger) -> dict[str, Any]:
     """Return `metric` and `folds_spread` of a trial, for the step `record_tuning`; empty if there is no folds.json.
 
-    They are only shown in reports, so an error is logged, and the result is empty.
+    The values are only shown in reports. So an error is only logged, and the result is empty.
 
     Args:
         client: boto3 client of S3.
@@ -33,7 +33,7 @@ def read_folds(client: Any, trial: Trial, log: Logger) -> dict[str, Any]:
         folds = json.loads(content) if content else {}
         return {"metric": folds["metric"], "folds_spread": [fold["loss"] for fold in folds["folds"]]} if folds else {}
     except Exception as error:
-        log.warning("the losses of %s on its folds are not known: %s", trial.name, format_error_line(error)[:300])
+        log.warning("the losses of %s on its folds cannot be read: %s", trial.name, format_error_line(error)[:300])
         return {}
 
 

@@ -26,7 +26,7 @@ SEARCH = (
 )
 """Parts of HyperParameterTuningJobConfig that decide what the trials are; the limits are not among them."""
 INPUTS = ("AlgorithmSpecification", "InputDataConfig")
-"""Parts of TrainingJobDefinition, beside the hyperparameters, that decide the objective of a trial."""
+"""Parts of TrainingJobDefinition, apart from the hyperparameters, that decide the objective of a trial."""
 
 
 class TuningJobs(NamedJobs):
@@ -83,13 +83,13 @@ class TuningTemplate:
         request = self.build_request()
         definition, own_definition = job.get("TrainingJobDefinition", {}), request["TrainingJobDefinition"]
         # SageMaker adds settings of its own, such as _tuning_objective_metric.
-        static = {
+        static_values = {
             name: value
             for name, value in definition.get("StaticHyperParameters", {}).items()
             if not name.startswith("_")
         }
         return (
-            static == own_definition["StaticHyperParameters"]
+            static_values == own_definition["StaticHyperParameters"]
             and all(contains(definition.get(name), own_definition[name]) for name in INPUTS)
             and _get_instance_count(definition) == _get_instance_count(own_definition)
             and _select_search(job) == _select_search(request)
@@ -114,8 +114,8 @@ class TuningTemplate:
         """Return WarmStartConfig; empty if the search starts from no tuning job, or its strategy does not learn."""
         if self.plan.strategy not in LEARNING_STRATEGIES:
             return {}
-        own = [get_job_name(job) for job in earlier_jobs if count_finished_trials(job)]
-        names = [*self.parents, *own][-MAX_PARENTS:]
+        own_jobs = [get_job_name(job) for job in earlier_jobs if count_finished_trials(job)]
+        names = [*self.parents, *own_jobs][-MAX_PARENTS:]
         if not names:
             return {}
         kind = "TransferLearning" if self.parents else "IdenticalDataAndAlgorithm"

@@ -82,7 +82,7 @@ def thin_rounds(rounds: Mapping[int, float], limit: int) -> Rounds:
 
 
 def _parse_objective(pattern: re.Pattern[str], line: str) -> float | None:
-    """Return the objective in a line; None if it has none, or one that is no finite number."""
+    """Return the objective in a line; None if it has none, or one that is not a finite number."""
     match = pattern.search(line)
     try:
         value = float(match[1]) if match else math.nan

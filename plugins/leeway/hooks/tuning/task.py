@@ -51,12 +51,12 @@ class TuningTask(ScriptTask):
             AirflowFailException: the plan is not valid. A retry cannot help.
         """
         if self._plan is None:
-            own = {name: value for name, value in (self.fields.plan or {}).items() if value not in UNSET}
+            own_values = {name: value for name, value in (self.fields.plan or {}).items() if value not in UNSET}
             section = {
                 name: value for name, value in self.load_section("tune").items() if name in PlanSpec.model_fields
             }
             # SageMaker starts from tuning jobs, which the field `warm_start` names.
-            values = {**section, **own, "warm_start": ""}
+            values = {**section, **own_values, "warm_start": ""}
             if "space" not in values:
                 raise AirflowFailException(
                     f"{self.task_label} has no space to search: write section tune, with the key space, into the "
@@ -70,15 +70,15 @@ class TuningTask(ScriptTask):
 
     def build_hyperparameters(self) -> dict[str, Any]:
         """Return those of section `train` and of the operator without the searched ones, and those of the folds."""
-        own, plan = dict(self.fields.hyperparameters or {}), self.plan
-        if searched := sorted(own.keys() & plan.space.keys()):
+        own_values, plan = dict(self.fields.hyperparameters or {}), self.plan
+        if searched_names := sorted(own_values.keys() & plan.space.keys()):
             raise AirflowFailException(
-                f"hyperparameters of {self.task_label} has {', '.join(searched)}, for which the plan searches a value: "
-                "remove it from one of the two."
+                f"hyperparameters of {self.task_label} has {', '.join(searched_names)}, for which the plan searches a "
+                "value: remove it from one of the two."
             )
         section = self.load_section("train").get("hyperparameters", {})
-        fixed = {name: value for name, value in section.items() if name not in plan.space}
-        return {**fixed, **own, "folds": plan.folds, "fold_days": plan.fold_days}
+        fixed_values = {name: value for name, value in section.items() if name not in plan.space}
+        return {**fixed_values, **own_values, "folds": plan.folds, "fold_days": plan.fold_days}
 
     def check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
         """Check the request before anything is uploaded; see `ScriptTask.check_request`."""

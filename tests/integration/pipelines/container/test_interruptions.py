@@ -230,7 +230,7 @@ def test_a_stop_before_the_first_round_leaves_nothing(make_job: Callable[[str], 
         time.sleep(generator.random() * 2)
         interrupt(process, signal.SIGTERM)
         assert not (job.base / "model").exists()
-        assert not (job.base / "output/failure").exists(), "an interruption is no failure of the script"
+        assert not (job.base / "output/failure").exists(), "an interruption is not a failure of the script"
 
 
 def test_a_second_signal_changes_nothing(make_job: Callable[[str], Job]) -> None:

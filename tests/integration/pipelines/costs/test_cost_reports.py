@@ -113,9 +113,9 @@ def test_key_figures_have_values_targets_and_reasons(ledgers: list[dict[str, Any
         (("report", "--month", "9999-01"), "is in the future"),
         (("report", "--by", "colour"), "unknown key colour"),
         (("commitment",), "the discount of the savings plan is not known"),
-        (("commitment", "--discount", "30"), "--discount 30 is no share"),
-        (("commitment", "--discount", "nan"), "--discount nan is no share"),
-        (("commitment", "--discount", "0.3", "--fall", "-1"), "--fall -1 is no share"),
+        (("commitment", "--discount", "30"), "--discount 30 is not a share"),
+        (("commitment", "--discount", "nan"), "--discount nan is not a share"),
+        (("commitment", "--discount", "0.3", "--fall", "-1"), "--fall -1 is not a share"),
     ],
 )
 def test_wrong_options_give_one_line(home: Path, arguments: tuple[str, ...], text: str) -> None:

@@ -166,7 +166,7 @@ def test_row_says_for_whom_a_job_ran_and_how_often_it_resumed(home: Path, monkey
     charge.run(make_spec(make_job("j-3", restored=[]), model="flights"))
     rows = {row["name"]: tuple(row[name] for name in names) for row in Ledger.open().read_rows()}
     assert rows["j-1"] == ("a", "prod", "ada", "d", "high", 1, 0)
-    assert rows["j-2"] == ("b", "", "", "flights", "", 1, 0), "a schedule is no person"
+    assert rows["j-2"] == ("b", "", "", "flights", "", 1, 0), "a schedule is not a person"
     assert rows["j-3"] == ("b", "", "bob", "flights", "", 0, 0)
 
 

@@ -84,9 +84,7 @@ def test_the_gate_shows_the_tuning_beside_its_refit(data: Path) -> None:
     write_json(data / "training/tuning.json", {"tuning": {**record, "metric": "logloss"}})
     log_loss = evaluate().metrics["log_loss"]
     text = gating.run(gating.GateSpec()).facts["tuning"]
-    assert text.startswith(
-        "50 trials were tried (random); the winner's mean logloss was 0.4210 (best of 50: optimistic)"
-    )
+    assert text.startswith("50 trials ran (random); the winner's mean logloss was 0.4210 (best of 50: optimistic)")
     assert text.endswith(f"and {log_loss:.4f} on the holdout") and "its refit on the whole window has 0." in text
 
 

@@ -144,11 +144,11 @@ def test_hosts_with_other_base_models_fail(make_job: Any, base_model: Path, tmp_
 
 
 def test_long_documents_are_divided(make_job: Any, tmp_path: Path) -> None:
-    """A text is split into pieces, the end of a completion is cut off; the log says how many."""
+    """A text is split into pieces, a completion is truncated; the log says how many."""
     folder = tmp_path / "documents"
     folder.mkdir()
     text = "The cat sees the dog home. " * 20
     lines = [{"text": text}, {"prompt": "The cat", "completion": text}, {"prompt": text, "completion": "home"}]
     (folder / "a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     log = make_job("job", train=folder).run()
-    assert "longer than a sequence: 1 texts (split), 2 completions (cut); left out: 1;" in log
+    assert "longer than a sequence: 1 texts (split), 2 completions (truncated); left out: 1;" in log

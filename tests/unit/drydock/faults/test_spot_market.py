@@ -40,7 +40,7 @@ def test_latest_capacity_rule_counts(make_job: Make, spot: TrainingJob, job: Tra
     assert market.has_capacity(spot)
     market.set_capacity("*", available=False)
     assert not market.has_capacity(spot) and not market.has_capacity(other) and market.has_capacity(job)
-    market.set_capacity("*", available=False, for_s=0)
+    market.set_capacity("*", available=False, duration_s=0)
     assert not market.has_capacity(spot) and market.has_capacity(other), "a rule that has ended has no effect"
     assert [rule["instance_type"] for rule in market.describe()["capacity"]] == ["ml.m5.*"]
 

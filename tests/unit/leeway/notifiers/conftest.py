@@ -28,7 +28,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     },
     "promote": {
         "model_name": "flights", "version": "3", "previous": "2", "changed": True, "promoted": True,
-        "reason": "it passed, after 2",
+        "reason": "it passed; it replaces version 2",
     },
     "skew": {
         "model_name": "flights", "versions": ["2", "3"], "partition": "2013-04-07", "endpoint": "flights",

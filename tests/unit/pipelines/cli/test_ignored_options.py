@@ -64,7 +64,7 @@ Path = tuple[frozenset[str], bool]
 
 
 def list_paths(statements: Sequence[ast.stmt]) -> list[Path]:
-    """Return the paths through statements that raise no error. A loop is run once; an error handler is no path."""
+    """Return the paths through statements that raise no error. A loop is run once; an error handler is not a path."""
     paths: list[Path] = [(frozenset(), False)]
     for statement in statements:
         open_paths = [path for path in paths if not path[1]]
@@ -126,7 +126,7 @@ COMBINATION_TEXTS = (
 """Messages about options that exclude each other, or that lack another option."""
 DAY_METAVARS = ("YYYY-MM-DD", "DATE", "YYYY-MM")
 PLAUSIBLE = "1"
-"""A value of every option that is no day: a number, a share, a text or a path."""
+"""A value of every option that is not a day: a number, a share, a text or a path."""
 
 
 def list_commands(group: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -40,7 +40,7 @@ def test_resumed_training_has_read_twice(clock: Clock) -> None:
     killed = DataWait()
     clock.run(killed, 1, 5)
     state = json.loads(json.dumps(killed.state_dict()))
-    clock.now_s += 100  # the time until the restart is no time of the training
+    clock.now_s += 100  # the time until the restart is not a time of the training
     resumed = DataWait()
     clock.now_s += 1
     resumed.end_reading()

@@ -161,7 +161,7 @@ def test_json_answers_have_model_version_and_the_id_of_the_request(trained: tupl
         ({"carrier": 5}, "row 2, column carrier: '5' is not a string"),
         ({"carrier": "\ud800"}, "row 2, column carrier: .* is not a string"),
         ({"distance": 1e300}, r"row 2, column distance: 1e\+300 is too large for the model"),
-        ({"speed": 5}, "row 2 has columns that are no features of the model: speed"),
+        ({"speed": 5}, "row 2 has columns that are not features of the model: speed"),
         ({"distance": float("nan")}, "NaN is not JSON: send null"),
     ],
 )
@@ -175,7 +175,7 @@ def test_wrong_value_names_row_and_column(model: Any, change: dict[str, Any], me
     ("body", "content_type", "status_code", "message"),
     [
         ('{"hour": 1}', JSON, 400, "row 1 lacks the columns distance, carrier"),
-        ('{"hour": 1, "hour": 2}', JSON, 400, "column hour is there more than once"),
+        ('{"hour": 1, "hour": 2}', JSON, 400, "column hour occurs more than once"),
         ("[", JSON, 400, "the body is not application/json"),
         ("[" * 100_000, JSON, 400, "the body is not application/json"),
         ("[1]", JSON, 400, "row 1 is not an object"),

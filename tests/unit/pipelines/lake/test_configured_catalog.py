@@ -14,7 +14,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "an unknown scheme": ({"type": "sql", "uri": "foo://lake:s3cret@x/y", "warehouse": WAREHOUSE}, "URI"),
     "an unknown driver": ({"uri": POSTGRES.replace("psycopg", "nodriver"), "warehouse": WAREHOUSE}, "URI"),
     "no driver installed": ({"type": "sql", "uri": "mysql://lake:s3cret@h/d", "warehouse": WAREHOUSE}, "URI"),
-    "a port that is no number": ({"uri": POSTGRES.replace("5432", "5432x"), "warehouse": WAREHOUSE}, "URI"),
+    "a port that is not a number": ({"uri": POSTGRES.replace("5432", "5432x"), "warehouse": WAREHOUSE}, "URI"),
     "an unknown type": ({"type": "nonsense", "uri": "http://h"}, "TYPE"),
     "a type that cannot be inferred": ({"uri": "ftp://lake:s3cret@h"}, "TYPE"),
     "no warehouse": ({"type": "sql", "uri": POSTGRES}, "WAREHOUSE is not set"),

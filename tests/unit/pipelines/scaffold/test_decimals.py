@@ -37,5 +37,5 @@ def test_numbers_with_decimal_commas_are_numbers() -> None:
     table = pa.table({"price": [f"{number},25" for number in range(40)] + ["NA"], "zip": ["01,5"] * 41})
     price, code = infer_columns(table, decimal_point=",")
     assert (price.kind, price.values[1].as_py(), price.missing_count) == ("number", 1.25, 1)
-    assert code.kind == "constant" and pa.types.is_string(code.type), "a code with a leading zero is no number"
+    assert code.kind == "constant" and pa.types.is_string(code.type), "a code with a leading zero is not a number"
     assert infer_columns(table)[0].kind == "id", "what it was before, and what it is in a file with points"

@@ -142,7 +142,7 @@ def test_a_column_that_a_feature_reads_is_required(client: Any, rows: Any) -> No
         (b"[]", JSON, 400, "the request has no rows"),
         (b"5", JSON, 400, "row 1 is not an object"),
         (b"\xff\xfe", CSV, 400, "the body is not text/csv"),
-        (b"a,a\n1,2\n", CSV, 400, "column a is there more than once"),
+        (b"a,a\n1,2\n", CSV, 400, "column a occurs more than once"),
         (b"PAR1", PARQUET, 400, "the body is not application/vnd.apache.parquet"),
         (b"x", ARROW, 400, "the body is not application/vnd.apache.arrow.stream"),
         (b"[1]", LINES, 415, "content type application/jsonlines is not supported: send one of application/json, text"),

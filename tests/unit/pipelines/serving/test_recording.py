@@ -37,5 +37,5 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         list(read_recorded_rows(tmp_path))
     for text in ("[]\n", "{}\n", "no JSON\n"):
         (tmp_path / "a.jsonl").write_text(text)
-        with pytest.raises(DataError, match="line 1 is no recorded row"):
+        with pytest.raises(DataError, match="line 1 is not a recorded row"):
             list(read_recorded_rows(tmp_path))

@@ -30,7 +30,7 @@ def test_which_hyperparameters_changed(values: dict[str, object], changes: list[
 
 def test_the_refit_is_beside_the_best_of_many() -> None:
     assert RECORD.describe(0.4251, 0.43, []) == (
-        "50 trials were tried (hyperband); the winner's mean logloss on 3 folds was 0.4210 (best of 50: optimistic); "
+        "50 trials ran (hyperband); the winner's mean logloss on 3 folds was 0.4210 (best of 50: optimistic); "
         "its refit on the whole window has 0.4251 on validation and 0.4300 on the holdout"
     )
     assert RECORD.describe(None, None, []).endswith("(best of 50: optimistic)")
@@ -38,4 +38,6 @@ def test_the_refit_is_beside_the_best_of_many() -> None:
 
 def test_a_stale_record_says_what_changed() -> None:
     text = RECORD.describe(None, 0.43, ["eta"])
-    assert text.endswith("this training is not its refit: eta changed since; this training has 0.4300 on the holdout")
+    assert text.endswith(
+        "this training is not the winner's refit: eta changed since the tuning; this training has 0.4300 on the holdout"
+    )

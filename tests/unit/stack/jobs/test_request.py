@@ -23,7 +23,7 @@ def test_refuses_a_wrong_request(arguments, message):
 
 
 def test_sorts_the_moments_and_removes_duplicates():
-    request = Request.validate(date(2013, 1, 1), date(2013, 1, 3), [date(2013, 4, 1), date(2013, 3, 1)] * 2, False)
+    request = Request.create(date(2013, 1, 1), date(2013, 1, 3), [date(2013, 4, 1), date(2013, 3, 1)] * 2, False)
     assert request.as_of == [date(2013, 3, 1), date(2013, 4, 1)]
     assert len(request.days) == 3
 
@@ -37,5 +37,5 @@ def test_sorts_the_moments_and_removes_duplicates():
     ],
 )
 def test_months_are_those_whose_weather_the_flights_need(start, end, months):
-    request = Request.validate(date(*start), date(*end), [], False)
+    request = Request.create(date(*start), date(*end), [], False)
     assert request.months == [date(2013, month, 1) for month in months]

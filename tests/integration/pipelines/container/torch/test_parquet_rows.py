@@ -78,7 +78,7 @@ def test_null_where_there_can_be_none_is_one_line(tmp_path, columns, text, worke
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"x": "text"}, r"the column text of part-0\.parquet is of type string, which is no number"),
+        ({"x": "text"}, r"the column text of part-0\.parquet is of type string, which is not a number"),
         ({"x": ["x", "z"]}, r"part-0\.parquet has no column z\. It has id, x, y, text"),
         (None, "the column text of"),
     ],

@@ -52,7 +52,7 @@ def test_an_incomplete_response_is_requested_again(
     lake.write_partition("raw", DAY, source.read(DAY))
     content = "id\n" + "1\n" * 3_000_000
     site.set_responses(create_response(content, is_half=True))
-    with pytest.raises(ServiceError, match="stops in the middle, 5 times") as error:
+    with pytest.raises(ServiceError, match="stops in the middle of its response, 5 times") as error:
         lake.write_partition("raw", DAY, source.read(DAY))
     assert error.value.exit_code == 75 and "secret" not in str(error.value) and len(pauses) == 4
     assert lake.read_partition("raw", DAY)["id"].to_pylist() == [7]

@@ -23,7 +23,7 @@ def make_fleet(config: str = "a", endpoint: str = "boats") -> Fleet:
 
 
 def make_live(config: str = "a", begin: float = 0, count: int | None = 1, **fields: Any) -> LiveFleet:
-    values = {"first_count": 1, "changed": at(begin), "is_pending": False, **fields}
+    values = {"initial_count": 1, "changed_at": at(begin), "is_pending": False, **fields}
     return LiveFleet(make_fleet(config), at(begin), count=count, **values)
 
 
@@ -56,7 +56,7 @@ def find(
 
 
 def test_a_fleet_is_charged_since_it_was_created_and_then_since_it_was_metered() -> None:
-    assert find(make_live(begin=2, first_count=3)) == [("a", 2, 10, 3, True)]
+    assert find(make_live(begin=2, initial_count=3)) == [("a", 2, 10, 3, True)]
     assert find(make_live(begin=2), rows=(make_row(end=4, instances=2),)) == [("a", 4, 10, 2, True)]
     closed = make_row(end=4, running=False)
     assert find(make_live(begin=6), rows=(closed,)) == [("a", 6, 10, 1, True)], "deployed again"

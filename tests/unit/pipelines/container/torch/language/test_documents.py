@@ -43,14 +43,14 @@ def test_tokens_and_targets(tmp_path: Path, adds_end: bool) -> None:
 
 
 def test_long_documents(tmp_path: Path) -> None:
-    """A text is split, the end of a completion is cut off, and what has no target is left out."""
+    """A text is split, a completion is truncated, and what has no target is left out."""
     words = "a bb ccc dddd eeeee ffffff ggggggg"
     lines = [{"text": words}, {"prompt": "a", "completion": words}, {"prompt": words, "completion": "a"}]
     corpus = read_corpus(write(tmp_path, *lines, {"text": "a"}), WordTokenizer(), 4)
     assert [document.tokens.tolist() for document in corpus.documents] == [
         *([START, 11, 12, 13], [14, 15, 16, 17], [START, 11, 11, 12], [START, 11, END])
     ]
-    assert (corpus.split_count, corpus.cut_count, corpus.empty_count) == (1, 2, 1)
+    assert (corpus.split_count, corpus.truncated_count, corpus.empty_count) == (1, 2, 1)
 
 
 def test_digest_depends_on_tokens_and_prompts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Build the kinds of resources that a sweep looks at."""
+"""Build the kinds of resources that a sweep checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def build_kinds(endpoints: Endpoints, names: Sequence[KindName], cpu_percent: fl
     Args:
         endpoints: the endpoints of the region, with the clients of AWS.
         names: the kinds.
-        cpu_percent: CPU from which on notebook instances and processing jobs are used, percent of one core.
+        cpu_percent: CPU utilization from which a notebook instance or a processing job counts as used, percent of one
+            core.
     """
     sagemaker, cloudwatch = endpoints.sagemaker, endpoints.cloudwatch
     kinds: dict[KindName, Kind] = {
