@@ -385,7 +385,7 @@ export interface VersionFacts {
   mlflow_url: string;
 }
 /**
- * What a version was made from, and what it was used for.
+ * The data and code that a version was trained from, and the days and endpoints that used it.
  */
 export interface VersionLineage {
   /**
@@ -513,7 +513,7 @@ export interface Service {
   until: string | null;
 }
 /**
- * What a guard would decide if drift requested a training now.
+ * The decision of a guard if drift requested a training now.
  */
 export interface GuardAnswer {
   /**
@@ -630,7 +630,7 @@ export interface PartitionState {
   url: string;
 }
 /**
- * How often an expectation failed.
+ * The failures of an expectation.
  */
 export interface ExpectationFailures {
   /**
@@ -789,7 +789,7 @@ export interface JobCost {
   use?: JobUse | null;
 }
 /**
- * What a job used of its instances, by CloudWatch. Null: CloudWatch has no value.
+ * The utilization of a job's instances, from CloudWatch. Null: CloudWatch has no value.
  */
 export interface JobUse {
   /**
@@ -818,7 +818,7 @@ export interface JobUse {
   gpu_memory: Use | null;
 }
 /**
- * What a job used of a resource, over all of its instances.
+ * The utilization of a resource by a job, over all of its instances.
  */
 export interface Use {
   /**
