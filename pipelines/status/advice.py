@@ -11,6 +11,7 @@ from pipelines.costs.endpoints.ledger import get_fleet, get_key
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.report import sum_rows
 from pipelines.costs.usage.data_waits import list_data_wait_advice
+from pipelines.costs.usage.gpu_use import list_gpu_advice
 from pipelines.costs.usage.right_sizing import list_size_advice
 from pipelines.planning.checkpoints import compute_worthwhile_save_s
 
@@ -45,7 +46,7 @@ def list_advice(
         rows = [row for row in recent if (row["model"] or "") == model]
         spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
         sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
-    sentences += [*list_size_advice(jobs, now), *list_data_wait_advice(jobs, now)]
+    sentences += [*list_size_advice(jobs, now), *list_gpu_advice(jobs, now), *list_data_wait_advice(jobs, now)]
     return [*sentences, *_list_idle_endpoints(endpoint_rows, fleets)]
 
 

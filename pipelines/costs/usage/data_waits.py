@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.costs.charges import format_usd
 from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
 from pipelines.costs.usage.report import compute_mean
-from pipelines.costs.usage.right_sizing import DAYS, MIN_USD, RUNS, describe_jobs, group_by_task
+from pipelines.costs.usage.task_jobs import DAYS, MIN_USD, RUNS, describe_days, describe_jobs, group_by_task
 from pipelines.instances.catalogue import find_size
 
 MIN_SHARE = 0.2
@@ -52,8 +52,8 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
         return
     yield (
         f"{describe_jobs(newest, len(known_rows))} waited for data in {share:.0%} of the time "
-        f"({known_rows[0]['created']:%Y-%m-%d} to {newest['created']:%Y-%m-%d}), which cost about "
-        f"{format_usd(waited_usd)}: {_advise_on_cause(known_rows)}."
+        f"({describe_days([*known_rows, newest])}), which cost about {format_usd(waited_usd)}: "
+        f"{_advise_on_cause(known_rows)}."
     )
 
 

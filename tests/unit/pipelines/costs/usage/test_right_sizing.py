@@ -6,6 +6,7 @@ import json
 import pytest
 
 from pipelines.costs.prices import PRICES_VARIABLE
+from pipelines.costs.usage import other_types
 from pipelines.costs.usage.columns import COLUMNS
 from pipelines.costs.usage.right_sizing import list_size_advice
 
@@ -42,23 +43,36 @@ def advise(*changes, **fields):
 def test_smaller_type_is_named_with_its_evidence_and_what_it_saves():
     assert advise() == [
         "The last 5 training jobs of model m on ml.m5.2xlarge used at most 10% of its 8 vCPUs and 15% of its memory "
-        "(2026-11-15 to 2026-11-19): ml.m5.large would do, and would have cost about 0.3753 USD less, if the jobs take "
-        "as long there."
+        "(2026-11-15 to 2026-11-19): ml.m5.large (2 vCPUs, 8 GiB) would do, and would have cost about 0.3753 USD less, "
+        "if the jobs take as long there."
     ]
 
 
 @pytest.mark.parametrize(
     ("peaks", "name"),
     [
-        ({"cpu_peak": 161.0}, "ml.m5.xlarge"),  # more than 80 % of the two vCPUs of ml.m5.large
-        ({"memory_peak": 21.0}, "ml.m5.xlarge"),  # 84 % of the memory of ml.m5.large
-        ({"cpu_peak": 321.0}, ""),
-        ({"memory_peak": 41.0}, ""),
+        ({"cpu_peak": 161.0}, "ml.c5.xlarge"),  # more than 80 % of the two vCPUs of ml.m5.large
+        ({"memory_peak": 21.0}, "ml.r5.large"),  # 84 % of the memory of ml.m5.large
+        ({"cpu_peak": 161.0, "memory_peak": 21.0}, "ml.m5.xlarge"),  # and more than the memory of ml.c5.xlarge
+        ({"cpu_peak": 321.0}, "ml.c5.2xlarge"),
+        ({"memory_peak": 41.0}, "ml.r5.xlarge"),
+        ({"cpu_peak": 321.0, "memory_peak": 41.0}, ""),
+        ({"cpu_peak": 641.0}, ""),
+        ({"memory_peak": 81.0}, ""),
     ],
 )
 def test_one_of_the_jobs_decides_by_its_peak(peaks, name):
     sentences = advise(peaks)
-    assert [name in sentence for sentence in sentences] == ([True] if name else [])
+    assert [f"{name} (" in sentence for sentence in sentences] == ([True] if name else [])
+
+
+def test_saving_of_a_year_needs_a_week_of_jobs():
+    (sentence,) = advise(count=30)
+    # 0.0751 USD a job, and a job a day: 0.0751 * 365.
+    assert "0.3753 USD less, or 27.39 USD a year with 30 jobs in 30 days, if the jobs" in sentence
+    assert "a year" not in advise(count=6)[0]
+    (sentence,) = advise(count=200)
+    assert "27.09 USD a year with 89 jobs in 90 days" in sentence, "only the last 90 days tell how often it runs"
 
 
 @pytest.mark.parametrize(
@@ -95,12 +109,24 @@ def test_larger_type_is_named_if_one_job_nearly_filled_the_memory():
     full = {"memory_peak": 96.4, "status": "Failed"}
     assert advise(full) == [
         "A training job of model m on ml.m5.2xlarge used 96% of its memory (m-train-4, 2026-11-19); a job that needs "
-        "more than it has is killed: ml.m5.4xlarge has 2 times as much."
+        "more than it has is killed: ml.r5.2xlarge (8 vCPUs, 64 GiB) has more."
     ]
     assert advise(full, count=1) == [sentence.replace("m-train-4", "m-train-0") for sentence in advise(full)]
     assert advise({"memory_peak": 90.0}) == [], "the control"
-    (sentence,) = advise(full, instance_type="ml.m5.24xlarge")
+    (sentence,) = advise(full, instance_type="ml.g5.2xlarge")
+    assert sentence.endswith("ml.g5.4xlarge (16 vCPUs, 64 GiB, 1 x A10G with 22 GiB) has more."), "no slower GPU"
+    (sentence,) = advise(full, instance_type="ml.r5.24xlarge")
     assert sentence.endswith("take an instance type with more.")
+
+
+def test_types_of_another_processor_use_or_speed_are_left_out(monkeypatch):
+    names = ("ml.m7g.large", "ml.t3.large", "ml.m4.large", "ml.m5.xlarge", "ml.g5.xlarge")
+    monkeypatch.setattr(other_types, "list_prices", lambda region: {"ml.m5.2xlarge": 0.46, **dict.fromkeys(names, 0.1)})
+    assert "ml.m5.xlarge (" in advise()[0]
+    monkeypatch.setattr(
+        other_types, "list_prices", lambda region: {"ml.m5.2xlarge": 0.46, "ml.c5.xlarge": 0.1, "ml.m5.xlarge": 0.2}
+    )
+    assert "ml.c5.xlarge (" in advise()[0], "the control"
 
 
 def test_tasks_and_kinds_of_jobs_are_told_apart():
@@ -119,6 +145,6 @@ def test_types_of_a_table_of_prices_of_the_user_are_known(tmp_path, monkeypatch)
     table.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv(PRICES_VARIABLE, str(table))
     (sentence,) = advise(region="mars-north-1")
-    assert "ml.m5.xlarge would do, and would have cost about 0.2500 USD less" in sentence
+    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) would do, and would have cost about 0.2500 USD less" in sentence
     monkeypatch.setenv(PRICES_VARIABLE, "api")
     assert len(advise()) == 1, "AWS is not requested"

@@ -1,0 +1,110 @@
+"""Test when jobs are named because they leave most of their GPUs unused."""
+
+import datetime as dt
+
+import pytest
+
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
+from pipelines.costs.usage.gpu_use import list_gpu_advice
+
+NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
+LITTLE = {"gpu_mean": 60.0, "gpu_peak": 300.0, "cpu_peak": 400.0, "memory_peak": 8.0, "gpu_memory_peak": 120.0}
+"""What a job used: 15 % of 4 GPUs in the mean; at its peak 4 vCPUs, 15 GiB of memory, and 30 % of the GPUs' memory."""
+
+
+def make_jobs(*changes, count=5, **fields):
+    """Return rows of the ledger, a job a day up to yesterday; the last ones have changes of their own."""
+    rows = [
+        {
+            "name": f"m-train-{number}",
+            "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-{number}",
+            **{"region": "us-east-1", "model": "m", "dag_id": "m_train", "task_id": "train"},
+            **{"instance_type": "ml.g5.12xlarge", "instance_count": 1, "status": "Completed", "cost_usd": 7.0},
+            "training_s": 3_600,
+            "created": NOW - dt.timedelta(count - number),
+            **dict.fromkeys(COLUMNS),
+            DATA_WAIT_COLUMN: None,
+            **LITTLE,
+            **fields,
+        }
+        for number in range(count)
+    ]
+    return [
+        *rows[: count - len(changes)],
+        *({**row, **change} for row, change in zip(rows[::-1], changes, strict=False)),
+    ]
+
+
+def advise(*changes, **fields):
+    return list_gpu_advice(make_jobs(*changes, **fields), NOW)
+
+
+def test_jobs_that_use_few_gpus_are_named_with_their_evidence_and_a_type_that_would_do():
+    assert advise() == [
+        "The last 5 training jobs of model m on ml.g5.12xlarge used 15% of its 4 GPUs in the mean (2026-11-15 to "
+        "2026-11-19); the rest cost about 29.75 USD: ml.g4dn.2xlarge (8 vCPUs, 32 GiB, 1 x T4 with 16 GiB) would do by "
+        "these figures, at 13% of the price; or larger batches may use more of its 4 GPUs."
+    ]
+
+
+def test_rest_of_a_year_is_named_after_a_week():
+    assert "29.75 USD, or 2,171.75 USD a year with 20 jobs in 20 days: " in advise(count=20)[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gpu_memory_peak": 330.0},  # 82 % of the memory of each GPU
+        {"gpu_memory_peak": None},
+        {"memory_peak": None},
+        {"cpu_peak": None},
+        {"cpu_peak": 5_200.0},
+    ],
+)
+def test_no_type_is_named_that_lacks_what_one_job_needed(change):
+    (sentence,) = advise(change)
+    assert sentence.endswith("cost about 29.75 USD: larger batches may use more of its 4 GPUs.")
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"gpu_mean": 90.0}, "ml.g4dn.12xlarge"),  # 0.9 of a GPU is more than 80 % of one
+        ({"gpu_memory_peak": 240.0}, "ml.g5.2xlarge"),  # 13.4 GiB of each GPU are more than 80 % of a T4's 16
+        ({"memory_peak": 14.0}, "ml.g4dn.4xlarge"),  # 27 GiB are more than 80 % of 32
+    ],
+)
+def test_what_the_jobs_needed_decides_which_type_is_named(change, name):
+    changes = [change] * 5 if "gpu_mean" in change else [change]
+    assert f": {name} (" in advise(*changes)[0]
+
+
+def test_one_gpu_has_its_own_words():
+    (sentence,) = advise(instance_type="ml.g5.xlarge", gpu_mean=30.0, gpu_memory_peak=95.0, cpu_peak=100.0)
+    assert "used 30% of its GPU in the mean" in sentence and sentence.endswith(
+        "larger batches may use more of its GPU."
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"gpu_mean": None}, {"gpu_mean": 200.0}, {"status": "Failed"}, {"instance_type": "ml.g5.2xlarge"}],
+)
+def test_one_job_without_evidence_is_enough_to_say_nothing(change):
+    assert advise(change) == []
+    assert advise({"gpu_mean": 199.0}), "the control"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"count": 4},
+        {"created": NOW - dt.timedelta(91)},
+        {"instance_type": "ml.m5.2xlarge"},
+        {"instance_type": "ml.x9.2xlarge"},
+        {"cost_usd": 0.0001},
+        {DATA_WAIT_COLUMN: 0.3},  # data_waits names the cause
+    ],
+)
+def test_nothing_is_said_about_few_old_cheap_or_waiting_jobs_or_without_gpus(fields):
+    assert advise(**fields) == []
