@@ -13,7 +13,7 @@ from drydock.tuning.records import TuningRecord
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.05
-"""Seconds between two looks at the trials of the tuning jobs that run."""
+"""Seconds between two checks of the trials of the tuning jobs that run."""
 
 
 class TuningJobs:
@@ -28,7 +28,7 @@ class TuningJobs:
         self._resources, self._training_jobs = Resources(store, "tuning-job"), training_jobs
         self._lock = threading.Lock()
         self._jobs: defaultdict[Owner, dict[str, TuningJob]] = defaultdict(dict)
-        self._stop_requested, self._changed = threading.Event(), threading.Event()
+        self._stop_event, self._change_event = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="tuning", daemon=True)
         for owner, text in self._resources.iterate():
             self._add(owner, TuningRecord.load(text))
@@ -38,9 +38,9 @@ class TuningJobs:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop starting and stopping trials. The next server continues."""
-        self._stop_requested.set()
-        self._changed.set()
+        """Stop the thread. A server that is started later continues the tuning jobs."""
+        self._stop_event.set()
+        self._change_event.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -55,7 +55,7 @@ class TuningJobs:
                 return False
             self._resources.write(owner, record.name, record.dump())
             self._add(owner, record)
-        self._changed.set()
+        self._change_event.set()
         return True
 
     def delete(self, owner: Owner, name: str) -> None:
@@ -75,22 +75,22 @@ class TuningJobs:
         self._jobs[owner][record.name] = TuningJob(owner, record, self._resources, self._training_jobs)
 
     def _run(self) -> None:
-        while not self._stop_requested.is_set():
-            self._changed.clear()
-            if self._stop_requested.is_set():  # set before `_changed`, which has just been cleared
+        while not self._stop_event.is_set():
+            self._change_event.clear()
+            if self._stop_event.is_set():  # set before `_change_event`, which has just been cleared
                 return
             jobs = [job for jobs in list(self._jobs.values()) for job in list(jobs.values())]
             running_jobs = [job for job in jobs if not job.status.is_final]
             for job in running_jobs:
-                if not self._stop_requested.is_set():
+                if not self._stop_event.is_set():
                     _advance(job)
-            self._changed.wait(CHECK_S if running_jobs else None)
+            self._change_event.wait(CHECK_S if running_jobs else None)
 
 
 def _advance(job: TuningJob) -> None:
     try:
         job.advance()
-    except sqlite3.Error as error:  # the disk is full: the next look tries again
+    except sqlite3.Error as error:  # the disk is full: the next check tries again
         log.error("tuning job %s: cannot be stored: %s", job.name, error)
     except Exception as error:  # clients would wait forever for a job without an end
         log.exception("tuning job %s: internal error", job.name)

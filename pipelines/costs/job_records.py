@@ -19,8 +19,8 @@ KINDS = ("Training", "Processing", "Transform")
 LONGEST_TRAINING_S = 28 * 86_400
 """SageMaker's limit of MaxRuntimeInSeconds of a training job, seconds: 28 days."""
 TUNING_KIND = "HyperParameterTuning"
-"""Kind of a tuning job. It is not billed itself, but the training jobs that it starts."""
-RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
+"""Kind of a tuning job. SageMaker bills the training jobs that it starts, not the tuning job."""
+RESTORE_LINE = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
 CHOICE_VARIABLE = "LEEWAY_CHOICE"
@@ -36,13 +36,13 @@ MetricDefinitions, because SageMaker refuses them for some images."""
 
 
 def to_training_record(
-    job: Mapping[str, Any], restored: Sequence[Mapping[str, str]], data_wait_share: float | None = None
+    job: Mapping[str, Any], restored_checkpoints: Sequence[Mapping[str, str]], data_wait_share: float | None = None
 ) -> dict[str, Any]:
     """Convert an ended training job to a record for the step `charge`.
 
     Args:
         job: response of DescribeTrainingJob.
-        restored: the result of `list_restored_checkpoints` for the job.
+        restored_checkpoints: the result of `list_restored_checkpoints` for the job.
         data_wait_share: the result of `find_data_wait_share` for the job.
     """
     resources = job["ResourceConfig"]
@@ -67,7 +67,7 @@ def to_training_record(
             }
             for entry in job.get("SecondaryStatusTransitions", [])
         ],
-        "restored": list(restored),
+        "restored": list(restored_checkpoints),
         "failure_reason": job.get("FailureReason", ""),
         "data_wait_share": data_wait_share,
         **{name: read_choice(job).get(name) for name in CHOICE_FIELDS},
@@ -75,7 +75,7 @@ def to_training_record(
 
 
 def read_choice(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of how the instance type of a described training job was chosen; empty if it was named."""
+    """Return the record of how the instance type of a described training job was chosen; empty if the task named it."""
     try:
         record = json.loads(job.get("Environment", {}).get(CHOICE_VARIABLE) or "{}")
     except ValueError:
@@ -148,7 +148,7 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
     return [
         {"at": _format_ms(event["timestamp"]), "saved_at": match[1] or ""}
         for event in events
-        if (match := RESTORED.search(event["message"]))
+        if (match := RESTORE_LINE.search(event["message"]))
     ]
 
 

@@ -1,4 +1,4 @@
-"""Say for whom a job ran: team, environment, person and dataset, besides the project that pays."""
+"""Find the payer of a job: team, environment, person and dataset, besides the project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.settings import settings
 
 
 class Payer(BaseModel):
-    """For whom a job ran. What is empty is not known."""
+    """The payer of a job. An empty field is not known."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -36,10 +36,10 @@ PAYER_COLUMNS = tuple(Payer.model_fields)
 def add_settings(payer: P) -> P:
     """Return the payer with team, environment and person from the settings, where it has none.
 
-    Without a person in the settings, it is the person who started the DAG run. A schedule is no person.
+    Without a person in the settings, it is the person who started the DAG run. A schedule is not a person.
     """
     values = settings()
-    actor = "" if "/" in values.actor else values.actor  # of a run that nobody started it is DAG/RUN
+    actor = "" if "/" in values.actor else values.actor  # a run that no person started has DAG/RUN as its actor
     defaults = {"team": values.team, "environment": values.environment, "user": values.user or actor}
     return payer.model_copy(update={name: getattr(payer, name) or value for name, value in defaults.items()})
 

@@ -47,7 +47,7 @@ def parse_month(text: str, now: dt.datetime) -> str:
         now: the current moment, with time zone.
 
     Raises:
-        SpecError: the text is no month, or the month is in the future. A retry cannot help.
+        SpecError: the text is not a month, or the month is in the future. A retry cannot help.
     """
     if text and not re.fullmatch(r"[1-9]\d{3}-(0[1-9]|1[0-2])", text):
         raise SpecError(f"--month {text[:60]!r} is not a month.", "Write it as YYYY-MM.")

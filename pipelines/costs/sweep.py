@@ -29,7 +29,7 @@ DAG_TAG = "leeway:dag"
 
 @dataclass(frozen=True)
 class Clients:
-    """The boto3 clients of the services that know something of a job."""
+    """The boto3 clients of the services that have data about a job."""
 
     sagemaker: Any
     logs: Any
@@ -106,9 +106,9 @@ def _describe_job(clients: Clients, kind: str, summary: Mapping[str, Any]) -> Jo
     usage = _read_usage(clients.cloudwatch, job, name)
     if kind != "Training":
         return Job(**job_records.to_on_demand_record(job), **usage)
-    restored = job_records.list_restored_checkpoints(clients.logs, name)
+    restored_checkpoints = job_records.list_restored_checkpoints(clients.logs, name)
     data_wait_share = job_records.find_data_wait_share(clients.logs, name)
-    return Job(**job_records.to_training_record(job, restored, data_wait_share), **usage)
+    return Job(**job_records.to_training_record(job, restored_checkpoints, data_wait_share), **usage)
 
 
 def _read_usage(cloudwatch: Any, job: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _read_usage(cloudwatch: Any, job: Mapping[str, Any], name: str) -> dict[str,
     try:
         return {"usage": read_usage(cloudwatch, job)}
     except Exception as error:  # a job must be charged whatever CloudWatch answers
-        log.warning("the use of the instances of %s is not known: %s", name, " ".join(str(error).split()))
+        log.warning("the use of the instances of %s cannot be read: %s", name, " ".join(str(error).split()))
         return {}
 
 

@@ -15,7 +15,7 @@ RESERVE_GB = 2.0
 """Memory of a device that CUDA, its libraries and the gaps of the allocator take, GB. A guess: measure it."""
 MAX_BATCH = 65_536
 """Largest batch that is tried."""
-SHARING_DEVICES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+DEVICE_COUNTS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Numbers of devices that are tried."""
 LORA_RANK = 16
 """Rank of LoRA that is tried."""
@@ -86,10 +86,10 @@ def find_serving_batch(size: DecoderSize, sequence: int, serving: Serving, devic
 def list_training_changes(
     size: DecoderSize, sequence: int, batch: int, setup: Setup, available_gb: float
 ) -> list[Change]:
-    """Return what would make a training fit: each single change that is enough, and changes that are together.
+    """Return what would make a training fit: each single change that is enough, and combinations that are.
 
     Fewer sequences at once with more accumulation, gradient checkpointing, and sharing (ZeRO) give the same model.
-    8-bit Adam and LoRA train otherwise. Empty if the training fits, or if nothing is enough.
+    8-bit Adam and LoRA change how the model is trained. Empty if the training fits, or if nothing is enough.
     """
     steps: list[Step] = []
     if batch > 1:
@@ -101,34 +101,35 @@ def list_training_changes(
         for stage in range(setup.stage + 1, 4)
         if setup.devices > 1
     ]
-    sharing += [(f"FSDP on {count} devices", {"stage": 3, "devices": count}) for count in _list_more(setup.devices)]
-    other: list[Step] = [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
-    other += [] if setup.rank else [(f"LoRA of rank {LORA_RANK}", {"rank": LORA_RANK})]
+    counts = _list_larger_counts(setup.devices)
+    sharing += [(f"FSDP on {count} devices", {"stage": 3, "devices": count}) for count in counts]
+    other_steps: list[Step] = [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
+    other_steps += [] if setup.rank else [(f"LoRA of rank {LORA_RANK}", {"rank": LORA_RANK})]
 
     def measure(values: dict[str, Any]) -> float:
         fields = {name: value for name, value in values.items() if name != "batch"}
         return _train(size, sequence, values.get("batch", batch), replace(setup, **fields))
 
-    return _choose_changes([[*steps, *sharing], [*steps, *other]], measure, available_gb)
+    return _choose_changes([[*steps, *sharing], [*steps, *other_steps]], measure, available_gb)
 
 
 def list_serving_changes(
     size: DecoderSize, sequence: int, batch: int, serving: Serving, available_gb: float
 ) -> list[Change]:
-    """Return what would make an inference fit: each single change that is enough, and changes that are together.
+    """Return what would make an inference fit: each single change that is enough, and combinations that are.
 
     Empty if it fits, or if nothing is enough.
     """
     steps: list[Step] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
-    smaller: list[Step] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
-    smaller += [
+    smaller_steps: list[Step] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
+    smaller_steps += [
         (f"weights of {name}", {"precision": name})
         for name in ("int8", "int4")
         if BYTES[serving.precision] > BYTES[name]
     ]
     sharing: list[Step] = [
         (f"{count} devices that share the model", {"devices": count})
-        for count in _list_more(serving.devices)
+        for count in _list_larger_counts(serving.devices)
         if size.heads % count == 0
     ]
 
@@ -136,7 +137,7 @@ def list_serving_changes(
         fields = {name: value for name, value in values.items() if name != "batch"}
         return _serve(size, sequence, values.get("batch", batch), replace(serving, **fields))
 
-    return _choose_changes([[*steps, *sharing], [*steps, *smaller]], measure, available_gb)
+    return _choose_changes([[*steps, *sharing], [*steps, *smaller_steps]], measure, available_gb)
 
 
 def _train(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
@@ -147,8 +148,8 @@ def _serve(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> fl
     return estimate_inference(size, sequence, batch, serving).total / 1e9
 
 
-def _list_more(devices: int) -> list[int]:
-    return [count for count in SHARING_DEVICES if count > devices]
+def _list_larger_counts(devices: int) -> list[int]:
+    return [count for count in DEVICE_COUNTS if count > devices]
 
 
 def _choose_changes(
@@ -157,19 +158,20 @@ def _choose_changes(
     """Return the single changes that are enough, and what is enough together along each path."""
     if measure({}) <= available_gb:
         return []
-    singles: dict[str, tuple[dict[str, Any], Change]] = {}
+    single_changes: dict[str, tuple[dict[str, Any], Change]] = {}
     for text, values in [step for path in paths for step in path]:
         change = Change(text, measure(values))
-        is_repeated = any(known.keys() == values.keys() for known, _ in singles.values())  # more devices than enough
+        # More devices than enough change the same fields as enough of them.
+        is_repeated = any(fields.keys() == values.keys() for fields, _ in single_changes.values())
         if change.needed_gb <= available_gb and not is_repeated:
-            singles.setdefault(text, (values, change))
-    combinations = [_combine(path, measure, available_gb, set(singles)) for path in paths]
-    changes = [*(change for _, change in singles.values()), *combinations]
+            single_changes.setdefault(text, (values, change))
+    combinations = [_combine(path, measure, available_gb, set(single_changes)) for path in paths]
+    changes = [*(change for _, change in single_changes.values()), *combinations]
     return list(dict.fromkeys(change for change in changes if change))
 
 
 def _combine(
-    path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, singles: set[str]
+    path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, single_changes: set[str]
 ) -> Change | None:
     """Add up the changes of a path that save memory until they are enough.
 
@@ -183,5 +185,5 @@ def _combine(
         values |= step
         texts |= dict.fromkeys(step, text)
         if (needed_gb := measure(values)) <= available_gb:
-            return None if text in singles else Change(", and ".join(dict.fromkeys(texts.values())), needed_gb)
+            return None if text in single_changes else Change(", and ".join(dict.fromkeys(texts.values())), needed_gb)
     return None

@@ -25,7 +25,7 @@ MIN_SAVING = 0.01
 
 @dataclass(frozen=True)
 class Start:
-    """What is known of a run that has to start.
+    """A run that has to start.
 
     Args:
         latest: latest start, UTC.

@@ -26,7 +26,7 @@ MAX_INTERVALS = 50.0
 
 @dataclass(frozen=True)
 class InterruptedRun:
-    """What a training takes with checkpoints and interruptions, seconds of running instances.
+    """The time of a training with checkpoints and interruptions, seconds of running instances.
 
     Attributes:
         work_s: time of the training without checkpoints and interruptions.
@@ -51,27 +51,29 @@ class InterruptedRun:
         return (self.saving_s + self.lost_s) / self.work_s
 
 
-def compute_checkpoint_bytes(trained: float, setup: Setup | None = None) -> float:
+def compute_checkpoint_bytes(trained_parameters: float, setup: Setup | None = None) -> float:
     """Return the bytes of a checkpoint: weights, their fp32 copy, and the optimizer's states, without gradients.
 
     Source: Rajbhandari et al. 2020, section 3.1, without the 2 bytes of gradients: 14 bytes for each parameter with
     Adam in mixed precision. Frozen weights are not saved.
 
     Args:
-        trained: number of parameters that are trained.
+        trained_parameters: number of parameters that are trained.
         setup: how they are trained; by default with Adam in mixed precision.
 
     Raises:
         SpecError: the number is not positive. A retry cannot help.
     """
     setup = setup or Setup()
-    require_positive("trained", trained, MAX_PARAMETERS)
+    require_positive("trained_parameters", trained_parameters, MAX_PARAMETERS)
     weight, _, copy = STATES[setup.precision]
-    return trained * (weight + copy + OPTIMIZERS[setup.optimizer])
+    return trained_parameters * (weight + copy + OPTIMIZERS[setup.optimizer])
 
 
 def estimate_save_s(checkpoint_bytes: float, write_gb_s: float) -> float:
-    """Return the seconds of a save: bytes / throughput. If the training goes on meanwhile, only its stop counts.
+    """Return the seconds of a save: bytes / throughput.
+
+    If the training continues during the save, only the time of its pause counts.
 
     Args:
         checkpoint_bytes: bytes of all parts of a checkpoint.
@@ -117,12 +119,12 @@ def compute_mean_time_s(interruptions_per_h: float, instances: int = 1) -> float
 
 
 def compute_young_interval_s(save_s: float, mean_time_s: float) -> float:
-    """Return the optimum of the work between two saves, to first order: `sqrt(2 save mean)`.
+    """Return the optimal work between two saves, seconds, to first order: `sqrt(2 save mean)`.
 
     Source: Young 1974 (A first order approximation to the optimum checkpoint interval).
 
     Args:
-        save_s: seconds that the training stands still for a save.
+        save_s: seconds that the training pauses for a save.
         mean_time_s: mean time between interruptions, seconds.
 
     Raises:
@@ -133,13 +135,13 @@ def compute_young_interval_s(save_s: float, mean_time_s: float) -> float:
 
 
 def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
-    """Return the optimum of the work between two saves: `sqrt(2 d M) (1 + sqrt(x) / 3 + x / 9) - d`, `x = d / (2 M)`.
+    """Return the optimal work between two saves: `sqrt(2 d M) (1 + sqrt(x) / 3 + x / 9) - d`, `x = d / (2 M)`.
 
     Source: Daly 2006 (A higher order estimate of the optimum checkpoint interval for restart dumps), equation 37, for a
     save `d` that is shorter than twice the mean time `M` between interruptions.
 
     Args:
-        save_s: seconds that the training stands still for a save.
+        save_s: seconds that the training pauses for a save.
         mean_time_s: mean time between interruptions, seconds.
 
     Raises:
@@ -183,7 +185,7 @@ def estimate_interrupted_run(
     Args:
         work_s: seconds of the training without checkpoints and interruptions.
         interval_s: work `t` between two saves.
-        save_s: seconds `d` that the training stands still for a save.
+        save_s: seconds `d` that the training pauses for a save.
         mean_time_s: mean time `M` between interruptions, seconds.
         restart_s: seconds `R` of a restart on new instances: download, and reading of the checkpoint.
 

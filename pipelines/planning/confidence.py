@@ -45,7 +45,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Band:
-    """What a number may be.
+    """The range of a number.
 
     Attributes:
         lowest: smallest value of all combinations of the limits.

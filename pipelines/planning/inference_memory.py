@@ -17,7 +17,7 @@ GATED_VALUES = 3
 
 @dataclass(frozen=True)
 class Serving:
-    """How a model answers.
+    """The settings of an inference that decide its memory.
 
     Attributes:
         precision: precision of the weights, one of `BYTES`.

@@ -37,7 +37,7 @@ LOSS_COPIES = 3
 
 @dataclass(frozen=True)
 class Setup:
-    """How a model is trained.
+    """The settings of a training that decide its memory.
 
     Attributes:
         precision: precision of the weights that are trained, one of `STATES`.

@@ -16,7 +16,7 @@ MAX_USD = 1e12
 
 @dataclass(frozen=True)
 class OwnMachine:
-    """What a machine of one's own costs.
+    """The costs of a machine of one's own.
 
     Attributes:
         price_usd: price of the machine with network and installation.

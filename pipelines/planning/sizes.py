@@ -110,7 +110,7 @@ def require_positive(name: str, value: float, most: float = MAX_NUMBER) -> None:
     """Check that a quantity is a positive, finite number, and not larger than `most`.
 
     Raises:
-        SpecError: it is not. A retry cannot help.
+        SpecError: the value is not allowed. A retry cannot help.
     """
     if not 0 < value < math.inf:
         raise SpecError(f"{name} must be a positive number, not {value}.")
@@ -121,7 +121,7 @@ def require_not_negative(name: str, value: float, most: float = MAX_NUMBER) -> N
     """Check that a quantity is a finite number of at least 0, and not larger than `most`.
 
     Raises:
-        SpecError: it is not. A retry cannot help.
+        SpecError: the value is not allowed. A retry cannot help.
     """
     if not 0 <= value < math.inf:
         raise SpecError(f"{name} must be a number of at least 0, not {value}.")
@@ -132,7 +132,7 @@ def require_at_least_one(name: str, value: float, most: float = MAX_NUMBER) -> N
     """Check that a quantity is a number of at least 1, and not larger than `most`.
 
     Raises:
-        SpecError: it is not. A retry cannot help.
+        SpecError: the value is not allowed. A retry cannot help.
     """
     require_positive(name, value, most)
     if value < 1:
@@ -143,7 +143,7 @@ def require_share(name: str, value: float, *, is_zero_allowed: bool = True) -> N
     """Check that a quantity is a share: a number from 0 to 1.
 
     Raises:
-        SpecError: it is not, or it is 0 although 0 is not allowed. A retry cannot help.
+        SpecError: the quantity is out of this range, or 0 although 0 is not allowed. A retry cannot help.
     """
     if is_zero_allowed:
         require_not_negative(name, value)
@@ -157,7 +157,7 @@ def require_choice(name: str, value: object, choices: object) -> None:
     """Check that a value is one of the choices.
 
     Raises:
-        SpecError: it is not. A retry cannot help.
+        SpecError: the value is not allowed. A retry cannot help.
     """
     known = list(choices)  # type: ignore[call-overload]
     if value not in known:

@@ -47,12 +47,12 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Interruptions:
-    """What interrupts a training on spot, and what the training does against it.
+    """The rate of interruptions on spot, and the training's checkpoints and restarts.
 
     Attributes:
         per_h: interruptions of an instance in an hour.
         interval_s: work between two saves.
-        save_s: seconds that the training stands still for a save.
+        save_s: seconds that the training pauses for a save.
         restart_s: seconds of a restart on new instances, which are charged.
         wait_s: seconds until there are new instances, which are not charged.
     """
@@ -66,7 +66,7 @@ class Interruptions:
 
 @dataclass(frozen=True)
 class SpotCost:
-    """What a training takes and costs on spot.
+    """The time and the cost of a training on spot.
 
     Attributes:
         run: time of the instances, by part.
@@ -91,7 +91,7 @@ def estimate_step_of_training(
     """Return the time of a step on a cluster: its operations at the utilization, and the all-reduce among instances.
 
     The utilization is that of one instance: with that of the whole cluster, the network would count twice. Inside of an
-    instance, the interconnect of the devices is taken to be part of the utilization.
+    instance, the interconnect of the devices is assumed to be part of the utilization.
 
     Args:
         step_flops: operations of a step on all devices.

@@ -31,7 +31,7 @@ class CheckpointsRequest:
         "precision": ("params",),
         "optimizer": ("params",),
     }
-    save_s: Annotated[float | None, typer.Option(help="Seconds that the training stands still for a save.")] = None
+    save_s: Annotated[float | None, typer.Option(help="Seconds that the training pauses for a save.")] = None
     params: Annotated[float | None, typer.Option(help="Parameters that are trained, in place of --save-s.")] = None
     write_gb_s: Annotated[float | None, typer.Option(help="Throughput of the saves, GB/s, with --params.")] = None
     precision: Annotated[str, typer.Option(help="With --params: fp32, mixed or bf16.")] = "mixed"

@@ -132,7 +132,7 @@ def _require_possible(requests: float, requests_per_s: float) -> None:
 
 
 def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, prices: pricing.Prices) -> None:
-    """Add from what on a real-time endpoint is not dearer than each other mode."""
+    """Add the load from which a real-time endpoint costs no more than each other mode."""
     break_evens = {
         "requests": ("serverless", pricing.find_serverless_break_even(instances, traffic.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),

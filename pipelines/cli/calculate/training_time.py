@@ -94,7 +94,7 @@ class TimeRequest:
     spot_usd_per_h: Annotated[float | None, typer.Option(help="The same on spot; needs a rate.")] = None
     rate: RateOption = ""
     month_share: MonthShareOption = ""
-    save_s: Annotated[float, typer.Option(help="Seconds that the training stands still for a save.")] = 60
+    save_s: Annotated[float, typer.Option(help="Seconds that the training pauses for a save.")] = 60
     write_gb_s: Annotated[
         float | None, typer.Option(help="In place of it the throughput of the saves, GB/s: weights and Adam's states.")
     ] = None
@@ -111,7 +111,7 @@ class _Training:
     Attributes:
         steps: number of steps.
         compute_step: function from the utilization to the time of a step.
-        save_s: seconds that it stands still for a save.
+        save_s: seconds that it pauses for a save.
         saves: share of its work that the saves of a fixed interval take; 0 if no interval is given.
     """
 

@@ -26,10 +26,10 @@ PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16, or fp
 SequenceOption = Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")]
 OptimizerOption = Annotated[str, typer.Option(help="adam (default), adam8bit, momentum or sgd.")]
 LikeOption = Annotated[
-    str, typer.Option(metavar="MODEL[@VERSION]", help="Instead: a training like those of a model, or of a job.")
+    str, typer.Option(metavar="MODEL[@VERSION]", help="In place of --params: train as a model, or a job, did.")
 ]
 PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
-DeadlineOption = Annotated[str, typer.Option(help="Until when: 90m, 24h, 3d, a day or a time in UTC.")]
+DeadlineOption = Annotated[str, typer.Option(help="Deadline: 90m, 24h, 3d, or a day or a time in UTC.")]
 BudgetOption = Annotated[str, typer.Option(metavar="USD", help="Highest cost.")]
 PlanRegionsOption = Annotated[
     list[str] | None, typer.Option("--regions", help="AWS regions, separated by commas (default: AWS_REGION).")
@@ -70,21 +70,21 @@ def run_command(
 ) -> None:
     """Recommend instances for a training: time, cost on demand and on spot, risk, and why others were left out.
 
-    Nothing is started. What is not known, such as the saving by spot without past jobs, is said, and never invented.
+    Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
     list_given(context)
     _check_targets(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
-    size = {
+    values = {
         "parameters": _parse_number("--params", params),
         "tokens": _parse_number("--tokens", tokens),
         **{"method": method, "precision": precision, "sequence": sequence, "optimizer": optimizer},
         **{"model": model, "max_instances": max_instances},
     }
-    options: dict[str, Any] = {name: value for name, value in size.items() if value not in (None, "")}
+    options: dict[str, Any] = {name: value for name, value in values.items() if value not in (None, "")}
     regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}
     recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **options}, deadline, budget, now)
-    _show(recommendation, png, html, as_json, now.date())
+    _write_outputs(recommendation, png, html, as_json, now.date())
 
 
 def _check_targets(png: str, html: str) -> None:
@@ -108,7 +108,7 @@ def _plan(inputs: Mapping[str, Any], deadline: str, budget: str, now: dt.datetim
     return recommend(build_request(PlanInputs(**inputs), limits, Ledger.open().read_rows()))
 
 
-def _show(recommendation: Recommendation, png: str, html: str, as_json: bool, today: dt.date) -> None:
+def _write_outputs(recommendation: Recommendation, png: str, html: str, as_json: bool, today: dt.date) -> None:
     """Write chart and page, then JSON, or the table and the sentences.
 
     Raises:

@@ -69,7 +69,7 @@ def print_showback(showback: Showback) -> None:
     from pipelines.costs.showback.summary import build_showback_table
 
     make_console().print(build_showback_table(showback))
-    for line in showback.describe_jumps():
+    for line in showback.list_anomaly_sentences():
         write_line(f"Anomaly: {line}.")
 
 

@@ -26,11 +26,11 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
     """
     costs = [0.0] * hours
     for row in filter(is_covered, rows):
-        first, last = _get_span(row)
-        duration = max(last - first, dt.timedelta(seconds=1))
-        for index in range(max((first - begin) // HOUR, 0), min((first + duration - begin) // HOUR + 1, hours)):
-            start = max(first, begin + index * HOUR)
-            overlap = min(first + duration, begin + (index + 1) * HOUR) - start
+        row_begin, row_end = _get_span(row)
+        duration = max(row_end - row_begin, dt.timedelta(seconds=1))
+        for index in range(max((row_begin - begin) // HOUR, 0), min((row_begin + duration - begin) // HOUR + 1, hours)):
+            start = max(row_begin, begin + index * HOUR)
+            overlap = min(row_begin + duration, begin + (index + 1) * HOUR) - start
             costs[index] += row["cost_usd"] * max(overlap / duration, 0.0)
     return costs
 
@@ -39,5 +39,5 @@ def _get_span(row: Row) -> tuple[dt.datetime, dt.datetime]:
     """Return the begin and the end of the time that a row paid for."""
     if "begin" in row:
         return row["begin"], row["end"]
-    first = row["started"] or row["created"]
-    return first, row["ended"] or first
+    begin = row["started"] or row["created"]
+    return begin, row["ended"] or begin

@@ -15,7 +15,7 @@ from pipelines.costs.row_checks import check_rows
 
 @dataclass(frozen=True)
 class Definition:
-    """What a key figure is.
+    """The definition of a key figure.
 
     Attributes:
         name: short name.

@@ -39,7 +39,7 @@ Saving = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 
 
 class RegionGroup(BaseModel):
-    """The prices of regions that have the same ones."""
+    """A group of regions with equal prices."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -89,13 +89,13 @@ def read_tables(as_of: dt.date | None = None) -> Iterator[tuple[Path, PriceTable
     Raises:
         DataError: a table is not valid. A retry cannot help.
     """
-    own_name = os.environ.get(PRICES_VARIABLE, "")
+    configured_name = os.environ.get(PRICES_VARIABLE, "")
     # Path.expanduser raises an error for a user that does not exist.
-    own_paths = [] if own_name in ("", API_VALUE) else [Path(os.path.expanduser(own_name))]  # noqa: PTH111
+    configured_paths = [] if configured_name in ("", API_VALUE) else [Path(os.path.expanduser(configured_name))]  # noqa: PTH111
     project_paths = sorted((settings().project / FOLDER).glob("????-??-??.json"), reverse=True)
     if as_of is not None:
         project_paths = [path for path in project_paths if path.stem <= str(as_of)]
-    for path in (*own_paths, *project_paths, DEFAULT_TABLE):
+    for path in (*configured_paths, *project_paths, DEFAULT_TABLE):
         table = read_table(path)
         if path in project_paths and path.stem != str(table.as_of):
             raise DataError(f"{path} has as_of {table.as_of}.", f"Rename it to {table.as_of}.json, or correct as_of.")
@@ -124,7 +124,7 @@ def require_no_api(as_of: dt.date | None) -> None:
     """Check that prices of a past day are not asked of AWS, which has only today's.
 
     Raises:
-        SpecError: they are. A retry cannot help.
+        SpecError: prices of a past day are requested from AWS. A retry cannot help.
     """
     if as_of is not None and is_api_used():
         raise SpecError(

@@ -1,1 +1,1 @@
-"""Show who pays for what: costs by team, project, model, dataset, environment, person and month, and their budgets."""
+"""Show the costs by payer: team, project, model, dataset, environment, person and month, and their budgets."""

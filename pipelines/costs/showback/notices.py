@@ -18,29 +18,30 @@ from pipelines.costs.showback.summary import describe_anomaly
 def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Sequence[int]) -> list[Notice]:
     """List a notice for the highest threshold that each project has reached, and for each forecast beyond a budget.
 
-    Of a project that has spent its budget, there is no forecast.
+    A project that has spent its budget has no notice of a forecast.
     """
     notices = []
     for state in states:
         fields: dict[str, Any] = {"project": state.project, "subject": state.month, "budget_usd": state.budget_usd}
         project = state.project or UNALLOCATED
         budget = f"its {format_usd(state.budget_usd)} for {state.month}"
-        reached = [percent for percent in thresholds_percent if state.used_percent >= percent and state.spent_usd]
-        if reached:
+        used_percent = state.used_percent if state.spent_usd else -1.0
+        reached_thresholds = [percent for percent in thresholds_percent if used_percent >= percent]
+        if reached_thresholds:
             text = f"{project} has spent {format_usd(state.spent_usd)}, {math.floor(state.used_percent)} % of {budget}"
-            notices.append(Notice(kind="threshold", threshold_percent=max(reached), text=text, **fields))
+            notices.append(Notice(kind="threshold", threshold_percent=max(reached_thresholds), text=text, **fields))
         if state.forecast_usd is not None and state.forecast_usd > state.budget_usd >= state.spent_usd:
-            text = f"{project} will have spent about {format_usd(state.forecast_usd)} of {budget}, if it goes on so"
+            text = f"{project} will have spent about {format_usd(state.forecast_usd)} of {budget} at the present rate"
             notices.append(Notice(kind="forecast", text=text, **fields))
     return notices
 
 
 def list_anomaly_notices(judged_days: Mapping[str, Sequence[JudgedDay]]) -> list[Notice]:
-    """List a notice for each day that is an anomaly and follows one that is none: a jump that lasts gives one notice.
+    """List a notice for each day that is an anomaly and follows one that is not: a lasting anomaly gives one notice.
 
     Args:
-        judged_days: project to its last days, oldest first. Of the first day there is no notice, since the day before
-            it is not known.
+        judged_days: project to its last days, oldest first. The first day has no notice, since the day
+            before it is not known.
     """
     return [
         Notice(kind="anomaly", project=project, subject=day.day, text=describe_anomaly(project, day))

@@ -1,4 +1,4 @@
-"""Write the page of who pays for what: an HTML file with charts. Equal ledgers give byte-identical files."""
+"""Write the page of the costs by payer: an HTML file with charts. Equal ledgers give byte-identical files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write_showback_page(
 
 
 def _draw_groups(path: Path, showback: Showback) -> Path:
-    """Draw a bar for each of the most expensive groups: spot, on demand, endpoints; a line marks what idled."""
+    """Draw a bar with its parts for each of the most expensive groups; a dark line shows the cost of idle time."""
     groups = list(showback.groups[:MAX_BARS])
     labels = [_shorten(" / ".join(escape(group[key] or "-") for key in showback.keys)) for group in groups]
     positions = range(len(groups))
@@ -72,7 +72,7 @@ def _draw_groups(path: Path, showback: Showback) -> Path:
         axis.barh(positions, widths, left=lefts, height=0.62, color=color, label=label)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     idle_costs = [group["idle_usd"] for group in groups]
-    axis.barh(positions, idle_costs, height=0.16, color=IDLE_COLOR, label="of this idle, as far as known")
+    axis.barh(positions, idle_costs, height=0.16, color=IDLE_COLOR, label="idle (known part)")
     axis.set_yticks(positions, labels)
     axis.invert_yaxis()
     rest = len(showback.groups) - len(groups)
@@ -87,11 +87,14 @@ def _draw_days(path: Path, showback: Showback, daily_costs: Mapping[str, DailyCo
     for costs in daily_costs.values():
         for day, usd in zip(costs.days[-DAYS:], costs.usd[-DAYS:], strict=True):
             totals[day] = totals.get(day, 0.0) + usd
-    marked = {dt.date.fromisoformat(day.day) for days in showback.anomalies.values() for day in days}
+    anomaly_days = {dt.date.fromisoformat(day.day) for days in showback.anomalies.values() for day in days}
     days = sorted(totals)[-DAYS:]
     figure, axis = plt.subplots(figsize=(9.5, 3.2), layout="constrained")
-    for is_marked, color, label in ((False, "#1f5fa8", "cost of a day"), (True, ANOMALY_COLOR, "a project's anomaly")):
-        chosen_days = [day for day in days if (day in marked) is is_marked]
+    for is_anomaly, color, label in (
+        (False, "#1f5fa8", "cost of a day"),
+        (True, ANOMALY_COLOR, "day with an anomaly of a project"),
+    ):
+        chosen_days = [day for day in days if (day in anomaly_days) is is_anomaly]
         axis.bar(chosen_days, [totals[day] for day in chosen_days], width=0.8, color=color, label=label)
     axis.set_ylabel("USD")
     axis.tick_params(axis="x", rotation=30)

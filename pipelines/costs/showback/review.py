@@ -20,12 +20,13 @@ from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_n
 from pipelines.costs.showback.policy import ShowbackPolicy
 
 JUDGED_DAYS = 8
-"""Whole days that are judged: a week of missed runs loses no anomaly, and no threshold of the last days of a month."""
+"""Number of whole days that are judged. If the review does not run for a week, no anomaly is lost, and no threshold
+that the last days of a month reached."""
 
 
 @dataclass(frozen=True)
 class Review:
-    """What was found.
+    """The budgets of the current month, and the notices for people.
 
     Attributes:
         month: current month, YYYY-MM.

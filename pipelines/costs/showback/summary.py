@@ -1,4 +1,4 @@
-"""Summarize who pays for what: groups with their shares, anomalies of the last days, a table, and a CSV file."""
+"""Summarize the costs by payer: groups with their shares, anomalies of the last days, a table, and a CSV file."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Showback:
     def to_record(self) -> dict[str, Any]:
         """Return the groups, the total and the anomalies as JSON values."""
         groups = {"groups": list(self.groups), "total": self.total}
-        return {"payers": groups, "anomalies": self.describe_jumps()}
+        return {"payers": groups, "anomalies": self.list_anomaly_sentences()}
 
-    def describe_jumps(self) -> list[str]:
+    def list_anomaly_sentences(self) -> list[str]:
         """Describe each anomaly in a sentence, the oldest day first."""
         return describe_anomalies(self.anomalies)
 
@@ -106,7 +106,7 @@ def describe_anomalies(anomalies: Mapping[str, Sequence[JudgedDay]]) -> list[str
 def describe_anomaly(project: str, day: JudgedDay) -> str:
     """Describe a day that cost far more than usual."""
     if day.expectation is None:
-        raise ValueError("a day that was not judged is no anomaly")
+        raise ValueError("a day that was not judged is not an anomaly")
     return (
         f"{project or UNALLOCATED} cost {format_usd(day.usd)} on {day.day}; usual for this weekday is "
         f"{format_usd(day.expectation.usd)}, and more than {format_usd(day.expectation.limit_usd)} is an anomaly"

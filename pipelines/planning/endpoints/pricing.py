@@ -23,7 +23,7 @@ class Traffic:
     Attributes:
         requests: requests in a month.
         service_s: time of a request, seconds.
-        bursts: times in a month at which requests come after none came: an asynchronous endpoint starts at each.
+        bursts: times in a month that requests come after a pause: an asynchronous endpoint starts at each.
         runs: batch jobs in a month, which answer the requests together.
 
     Raises:
@@ -110,9 +110,9 @@ def compute_async_usd(traffic: Traffic, prices: Prices) -> float:
     `price (busy hours + bursts (start + idle) / 3600)`: each burst pays a start, and the time until the instance ends.
     It is never more than one instance the whole month and the busy hours beyond it, so it is cut off there.
     """
-    tails_h = traffic.bursts * (prices.start_s + prices.idle_s) / 3600
+    start_and_idle_h = traffic.bursts * (prices.start_s + prices.idle_s) / 3600
     busy_h = compute_busy_h(traffic, prices.workers)
-    return prices.usd_per_h * min(busy_h + tails_h, max(busy_h, MONTH_H))
+    return prices.usd_per_h * min(busy_h + start_and_idle_h, max(busy_h, MONTH_H))
 
 
 def compute_batch_usd(traffic: Traffic, prices: Prices) -> float:
@@ -149,7 +149,7 @@ def find_serverless_break_even(instances: int, service_s: float, prices: Prices)
 
 
 def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
-    """Return the bursts of a month from which a real-time endpoint is not dearer than an asynchronous one.
+    """Return the bursts of a month from which a real-time endpoint costs no more than an asynchronous one.
 
     `(730 - busy hours) 3600 / (start + idle)`, of one instance. None if it has several, because between the bursts an
     asynchronous endpoint has at most one, or if a burst costs nothing beyond its requests.
@@ -158,14 +158,14 @@ def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> f
         SpecError: the instances are not a positive number. A retry cannot help.
     """
     require_positive("instances", instances, MAX_DEVICES)
-    tail_s = prices.start_s + prices.idle_s
-    if instances > 1 or not tail_s:
+    start_and_idle_s = prices.start_s + prices.idle_s
+    if instances > 1 or not start_and_idle_s:
         return None
-    return max(0.0, MONTH_H - compute_busy_h(traffic, prices.workers)) * 3600 / tail_s
+    return max(0.0, MONTH_H - compute_busy_h(traffic, prices.workers)) * 3600 / start_and_idle_s
 
 
 def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
-    """Return the batch jobs of a month from which a real-time endpoint is not dearer; None if a start costs nothing.
+    """Return the batch jobs of a month from which a real-time endpoint costs no more; None if a start costs nothing.
 
     `(730 instances - busy hours) 3600 / start`.
 

@@ -75,7 +75,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How wrong the predictions of past jobs were, each corrected only by the jobs before it.
+    """The errors of the predictions of past jobs, each corrected only by the jobs before it.
 
     Attributes:
         jobs: number of past jobs.

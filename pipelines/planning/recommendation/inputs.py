@@ -28,7 +28,7 @@ SIZE_OPTIONS = {
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """What is planned, and with what.
+    """The inputs of a plan.
 
     Attributes:
         like: MODEL, MODEL@VERSION or a job, whose past jobs are the measure; empty if `parameters` are given.

@@ -110,7 +110,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to run a training on.
+    """A recommendation of what to run a training on.
 
     Attributes:
         workload: description of the training.

@@ -19,7 +19,7 @@ MIN_HOURS = 1.0
 
 @dataclass(frozen=True)
 class Quote:
-    """What an instance type costs in a region. What is not known is None.
+    """The prices of an instance type in a region. A value that is not known is None.
 
     Attributes:
         price: on-demand price.

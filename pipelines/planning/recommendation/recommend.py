@@ -32,7 +32,7 @@ where interruptions are known."""
 
 @dataclass(frozen=True)
 class Request:
-    """What is planned.
+    """A request for a recommendation.
 
     Attributes:
         workload: the training.

@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a workload takes on a candidate, seconds.
+    """The time that a workload takes on a candidate, seconds.
 
     Attributes:
         seconds: most likely time.

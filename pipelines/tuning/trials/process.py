@@ -27,6 +27,10 @@ RESULT_FILE = "output/data/resources.json"
 """File that the script writes last. A trial with this file is finished, even if its process was not seen to end."""
 FOLDS_FILE = "output/data/folds.json"
 TAIL_BYTES = 4_000
+READ_BYTES = 1 << 20
+"""Bytes of a log that are read at once."""
+MAX_LINE_BYTES = 64 << 10
+"""A longer line has no objective. It is skipped: it must neither fill the memory nor be read again and again."""
 
 
 @dataclass
@@ -39,15 +43,30 @@ class ObjectiveLog:
     final: float | None = None
     """Objective of the best round, which the script logs last."""
     _position: int = 0
+    _is_in_long_line: bool = False
+    """Whether the bytes before the position are the begin of a line that is too long."""
 
     def read(self) -> None:
         """Read the lines that were added since the last call. A line without its end is read at the next call."""
         with self.path.open("rb") as file:
             file.seek(self._position)
-            content = file.read()
-        complete_bytes = content.rfind(b"\n") + 1
-        self._position += complete_bytes
-        for line in content[:complete_bytes].decode(errors="replace").splitlines():
+            while content := file.read(READ_BYTES):
+                complete_bytes = content.rfind(b"\n") + 1
+                self._parse(content[:complete_bytes])
+                if complete_bytes:
+                    self._is_in_long_line = False
+                if len(content) - complete_bytes > MAX_LINE_BYTES:
+                    complete_bytes, self._is_in_long_line = len(content), True
+                self._position += complete_bytes
+                if complete_bytes < len(content) < READ_BYTES:
+                    return
+                file.seek(self._position)
+
+    def _parse(self, content: bytes) -> None:
+        """Add what whole lines say of the objective."""
+        if self._is_in_long_line:
+            content = content.partition(b"\n")[2]
+        for line in content.decode(errors="replace").splitlines():
             if match := OBJECTIVE_LINE.match(line):
                 self._add(match[1], match[2])
 
@@ -122,8 +141,9 @@ class TrialProcess:
 
     def read_tail(self) -> list[str]:
         """Return the last lines of the log."""
-        text = self.log.path.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
-        return text.splitlines()[-5:]
+        with self.log.path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-5:]
 
     def read_folds(self) -> dict[str, Any]:
         """Return what the script wrote about its folds; empty if it wrote nothing."""

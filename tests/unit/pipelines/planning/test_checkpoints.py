@@ -160,7 +160,7 @@ def test_share_of_a_month() -> None:
         (lambda: compute_interruptions_per_h(0), "month_share must be a positive number, not 0."),
         (lambda: compute_interruptions_per_h(1), "month_share must be less than 1."),
         (lambda: compute_interruptions_per_h(5), "month_share must be at most 1, not 5. It is a share: 30 % is 0.3."),
-        (lambda: compute_checkpoint_bytes(-7e9), "trained must be a positive number, not -7000000000.0."),
+        (lambda: compute_checkpoint_bytes(-7e9), "trained_parameters must be a positive number, not -7000000000.0."),
         (lambda: compute_worthwhile_save_s(0, 1), "lost_s must be a positive number, not 0."),
         (lambda: estimate_save_s(1, 0), "write_gb_s must be a positive number, not 0."),
     ],
