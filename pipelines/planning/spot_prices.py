@@ -94,21 +94,29 @@ class WeeklyCourse:
         self.surprise = self._compute_ratio(self._last) / median(self._hours[self._last % WEEK_H])
         """The price now, divided by the usual price of this hour of the week."""
         self._decay = self._estimate_decay()
+        self._surprise_sums = [0.0]
 
     def predict_run_usd_h(self, later_h: int, quantile: float = 0.5) -> float:
-        """Predict the mean price of a run, US dollars an hour.
+        """Predict the mean price of a run, US dollars an hour. The surprise fades during the run, too.
 
         Args:
             later_h: hours from now to the start of the run.
             quantile: which quantile of the past runs of that hour of the week is expected, 0 to 1.
         """
         usual = compute_quantile(self._runs[(self._last + later_h) % WEEK_H], quantile)
-        return self.level_usd_h * usual * float(self.surprise ** (self._decay**later_h))
+        return self.level_usd_h * usual * self._predict_mean_surprise(later_h)
 
     def compute_risk(self, later_h: int) -> float:
         """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
         rises = self._rises[(self._last + later_h) % WEEK_H]
         return sum(rises) / len(rises)
+
+    def _predict_mean_surprise(self, later_h: int) -> float:
+        """Return the mean of the faded surprise over the hours of a run."""
+        end = later_h + self._run_h
+        for hour in range(len(self._surprise_sums) - 1, end):
+            self._surprise_sums.append(self._surprise_sums[-1] + self.surprise ** (self._decay**hour))
+        return (self._surprise_sums[end] - self._surprise_sums[later_h]) / self._run_h
 
     def _group(self, positions: Iterable[int], compute: Callable[[int], float]) -> dict[int, list[float]]:
         groups: dict[int, list[float]] = defaultdict(list)

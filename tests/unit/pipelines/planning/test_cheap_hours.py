@@ -62,6 +62,18 @@ def test_a_price_above_its_usual_value_is_expected_to_fall():
     assert WeeklyCourse(jump, 4).predict_run_usd_h(12) == pytest.approx(0.1, rel=0.05)
 
 
+def test_a_jump_fades_during_a_long_run():
+    hour = 13 * 168
+    jumps = list(build_prices(hour, night=0.1).usd_h)
+    for index in range(100, hour - 400, 500):
+        jumps[index : index + 3] = [0.2, 0.15, 0.12]
+    jump = HourlyPrices(MONDAY + hour * HOUR, (*jumps[:-1], 0.2))
+    # Only the first hours of the run are expensive, so a wait saves next to nothing.
+    assert WeeklyCourse(jump, 100).predict_run_usd_h(0) == pytest.approx(0.1, rel=0.05)
+    assert decide(jump, slack_h=24, duration_s=100 * 3_600).expected_usd_h < 0.11
+    assert WeeklyCourse(jump, 1).predict_run_usd_h(0) == pytest.approx(0.2, rel=0.05), "the control"
+
+
 def test_a_lower_quantile_expects_more_luck_and_waits_where_the_median_starts():
     prices = list(build_prices(night=0.1).usd_h)
     for week in (1, 3):  # two of the last four Mondays had a cheap hour at noon, which is no pattern
