@@ -192,7 +192,7 @@ def test_document_that_is_old_missing_or_of_another_version_says_so(server, open
     page.get_by_text("State as of 2023-11-14 22:13 UTC").wait_for()
     page.get_by_text("Nothing checks the lake now").wait_for()
     edit(server, "models.json", schema_version=2)
-    page.get_by_text("The document has version 2, and this page reads version 1").wait_for()
+    page.get_by_text("models.json has version 2, and this page reads version 1").wait_for()
     (server.status / "models.json").unlink()
     open_page("vera").get_by_text("was never written here").wait_for()
 
