@@ -39,6 +39,9 @@ def create_manual_dag(
         catchup=False,
         max_active_runs=1,
         tags=["leeway", *tags],
-        params={"why": Param(type="string", minLength=1, description="Reason, which is recorded."), **(params or {})},
+        params={
+            "why": Param(type="string", minLength=1, maxLength=1000, description="Reason, which is recorded."),
+            **(params or {}),
+        },
         default_args=build_default_args(owner, execution_timeout=execution_timeout),
     )

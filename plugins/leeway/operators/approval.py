@@ -21,7 +21,9 @@ ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJEC
 """Option of the form that Airflow chooses if nobody answers, by the value of `approval_default` in params.yaml."""
 PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}
 """Text of each link in the form, and the file in the report's folder that it opens."""
-REASON_PARAM = Param("", type="string", title="Why", description="Reason; it is recorded with the decision.")
+REASON_PARAM = Param(
+    "", type="string", maxLength=1000, title="Why", description="Reason; it is recorded with the decision."
+)
 """Field of the form in which the person writes the reason."""
 
 

@@ -29,16 +29,24 @@ WATCHED_FILE = "watched"
 REQUESTED_FILE = "requested"
 """File whose modification time is the time at which the page last requested a document. If that was long ago, changes
 of the lake are not written."""
+PUBLIC_COST_FIELDS = ("schema_version", "written_at", "month", "price_dates")
+"""Fields of the document of the costs that say nothing about a model."""
 CanRead = Callable[[str], bool]
 """Returns whether the visitor may read about a model."""
 
 
 def read_models(can_read: CanRead) -> dict[str, Any]:
-    """Read the list of models, without those that the visitor may not read about."""
+    """Read the list of models, without those that the visitor may not read about.
+
+    An error about a document may name a dataset or a cost of any model. So only a visitor who may read about every
+    model gets these errors.
+    """
     document = _read("models.json")
     models = [model for model in document["models"] if can_read(model["model"])]
     unreadable = {name: reason for name, reason in document["unreadable_models"].items() if can_read(name)}
-    return {**document, "models": models, "unreadable_models": unreadable}
+    sees_all = (len(models), len(unreadable)) == (len(document["models"]), len(document["unreadable_models"]))
+    errors = document.get("unreadable_documents", {}) if sees_all else {}
+    return {**document, "models": models, "unreadable_models": unreadable, "unreadable_documents": errors}
 
 
 def read_model(name: str) -> dict[str, Any]:
@@ -66,16 +74,21 @@ def read_dataset(name: str, can_read: CanRead) -> dict[str, Any]:
 def read_costs(can_read: CanRead) -> dict[str, Any]:
     """Read the costs, without those of models that the visitor may not read about.
 
-    Budgets are sums over a project, and the advice is about all models. So only a visitor who may read about every
-    model with costs gets them.
+    Budgets and anomalies are sums over a project, the advice is about all models, and a payer without a model may be
+    the team of any model. So only a visitor who may read about every model with costs gets them.
     """
-    document = _read("costs.json")
-    parts = ("jobs", "months", "endpoints")
+    # The documents of an earlier version of Leeway have no payers.
+    document = {"payers": [], **_read("costs.json")}
+    parts = ("jobs", "months", "endpoints", "payers")
     names = {row["model"] for part in parts for row in document[part] if row["model"]}
     hidden_models = {name for name in names if not can_read(name)}
+    if not hidden_models:
+        return document
     visible_rows = {part: [row for row in document[part] if row["model"] not in hidden_models] for part in parts}
-    sums: dict[str, Any] = {"budgets": [], "advice": []} if hidden_models else {}
-    return {**document, **visible_rows, **sums}
+    visible_rows["payers"] = [row for row in visible_rows["payers"] if row["model"]]
+    # A field that is added later is hidden until it is named here.
+    public = {name: document[name] for name in PUBLIC_COST_FIELDS if name in document}
+    return {**public, **visible_rows, "budgets": [], "anomalies": [], "advice": []}
 
 
 def read_jobs(can_read: CanRead) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from leeway.page import documents
 
 from pipelines.settings import settings
 from pipelines.status import watching, writing
+from pipelines.status.documents.costs import CostDocument
 from stack.layout import Layout
 
 WRITTEN_AT = "2026-11-27T09:00:00Z"
@@ -41,14 +42,24 @@ def status(home: Path) -> Path:
     folder = home / "status"
     common = {"schema_version": 1, "written_at": WRITTEN_AT}
     rows = [{"model": name, "cost_usd": 1.5} for name in ("boats", "cars", "")]
+    models = {
+        "models": [{"model": "boats"}, {"model": "cars"}],
+        "unreadable_models": {"cars": "locked"},
+        "unreadable_documents": {"data/street.json": "cars are damaged"},
+    }
+    costs = {
+        **dict.fromkeys(("jobs", "months", "payers"), rows),
+        **{"endpoints": [], "budgets": [{"project": "p"}], "advice": ["x"], "anomalies": ["y"]},
+        **{"month": "2026-11", "price_dates": "2026"},
+    }
     files = {
-        "models.json": {"models": [{"model": "boats"}, {"model": "cars"}], "unreadable_models": {"cars": "locked"}},
+        "models.json": models,
         "models/boats.json": {"summary": {"model": "boats"}},
         "models/cars.json": {"summary": {"model": "cars"}},
         "data/harbor.json": {"dataset": "harbor", "models": ["boats"]},
         "data/street.json": {"dataset": "street", "models": ["cars"]},
         "jobs.json": {"jobs": [{"model": name} for name in ("boats", "cars", "")], "problem": ""},
-        "costs.json": {"jobs": rows, "months": rows, "endpoints": [], "budgets": [{"project": "p"}], "advice": ["x"]},
+        "costs.json": costs,
     }
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +114,14 @@ def test_a_viewer_reads_and_cannot_write(viewer: TestClient, address: str) -> No
 def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     viewer: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(viewer.get("/documents/models").json()["models"]) == 2, "the control"
+    models = viewer.get("/documents/models").json()
+    assert (len(models["models"]), len(models["unreadable_documents"])) == (2, 1), "the control"
+    costs = viewer.get("/documents/costs").json()
+    assert len(costs["payers"]) == 3 and costs["anomalies"] and costs["budgets"], "the control"
     monkeypatch.setattr(page_app, "get_auth_manager", ReaderOfBoats)
     models = viewer.get("/documents/models").json()
     assert (models["models"], models["unreadable_models"]) == ([{"model": "boats"}], {})
+    assert models["unreadable_documents"] == {}
     assert viewer.get("/documents/models/boats").status_code == 200
     response = viewer.get("/documents/models/cars")
     assert (response.status_code, "cars_train" in response.json()["detail"]) == (403, True)
@@ -115,7 +130,9 @@ def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     assert viewer.get("/documents/data/street").json() == {"detail": "there is no dataset street."}
     costs = viewer.get("/documents/costs").json()
     assert [row["model"] for row in costs["jobs"]] == [row["model"] for row in costs["months"]] == ["boats", ""]
-    assert costs["budgets"] == costs["advice"] == []
+    assert costs["budgets"] == costs["advice"] == costs["anomalies"] == []
+    assert [row["model"] for row in costs["payers"]] == ["boats"]
+    assert costs.keys() == CostDocument.model_fields.keys(), "each field of the document is hidden or public by choice"
     assert [job["model"] for job in viewer.get("/documents/jobs").json()["jobs"]] == ["boats", ""]
 
 
