@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,3 +191,14 @@ def test_documents_that_are_missing_or_damaged_say_what_to_do(viewer: TestClient
     (status / "models.json").unlink()
     for address in ("/documents/models", "/documents/models/boats", "/documents/data/nobody"):
         assert "status --watch" in viewer.get(address).json()["detail"]
+
+
+def test_the_page_loads_no_heavy_library() -> None:
+    """The API server stays light, also after it has read documents."""
+    code = (
+        "import sys; from leeway.page import app; app.create_app(); "
+        "print([name for name in sys.argv[1:] if name in sys.modules])"
+    )
+    names = ["pandas", "numpy", "pyiceberg", "pyarrow", "duckdb", "mlflow", "great_expectations", "fastapi"]
+    result = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "['fastapi']", "fastapi is the control"
