@@ -250,7 +250,7 @@ FIGURES = [
             ("| Parquet | torch DataLoader over rows in memory | {225} |",
              "Parquet: torch DataLoader, all rows in memory"),
             ("| Parquet | the same, 2 workers | {99.2} |", "Parquet: the same, 2 workers"),
-            ("| Parquet | pyarrow's scanner, which does not mix the rows | {1,437} |",
+            ("| Parquet | pyarrow's scanner, which does not shuffle the rows | {1,437} |",
              "Parquet: pyarrow's scanner, rows not mixed"),
             ("| shards | this loader, a thread | {16.2} |", "shards: loader, a thread"),
             ("| shards | this loader, 2 workers | {10.4} |", "shards: loader, 2 workers"),
