@@ -96,8 +96,8 @@ class Tables:
     def find_resource(self, owner: Owner, arn: str) -> StoredRecord | None:
         """Return the resource of an ARN; None if there is none."""
         tables: tuple[Table[StoredRecord], ...] = self._tables
-        found = (record for table in tables for record in table.list_all(owner) if record.arn == arn)
-        return next(found, None)
+        matches = (record for table in tables for record in table.list_all(owner) if record.arn == arn)
+        return next(matches, None)
 
     def save_resource(self, owner: Owner, record: StoredRecord) -> None:
         """Store a resource of any kind."""

@@ -29,23 +29,23 @@ DEFAULT = "DEFAULT"
 """Name of the source of a value that is not given."""
 
 
-def list_given(context: typer.Context) -> dict[str, str]:
+def list_given_options(context: typer.Context) -> dict[str, str]:
     """Return the parameters of the command that are given, and the option of each.
 
     Raises:
         SpecError: one of them is empty: a script's variable may not be set. A retry cannot help.
     """
-    given = {
+    options = {
         parameter.name: parameter.opts[0]
         for parameter in context.command.params
         if getattr(context.get_parameter_source(parameter.name), "name", DEFAULT) != DEFAULT
     }
-    for name, option in given.items():
+    for name, option in options.items():
         value = context.params.get(name)
         texts = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(text, str) and not text.strip(" ,") for text in texts):
             raise SpecError(f"{option} is empty.", "Give a value, or leave out the option.")
-    return given
+    return options
 
 
 def require_target(option: str, name: str) -> Path:

@@ -14,7 +14,7 @@ from pyiceberg.expressions import EqualTo
 from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.predictions import PREDICTIONS
 from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
-from pipelines.costs.row_checks import check_rows
+from pipelines.costs.row_checks import check_rows, sum_project_cost_usd
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
@@ -109,9 +109,7 @@ class Ledger:
         Raises:
             DataError: the cost of a job is not known. A retry cannot help.
         """
-        rows = self.read_rows(month, project)
-        check_rows(rows, ("cost_usd",))
-        return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
+        return sum_project_cost_usd(self.read_rows(month, project), project)
 
 
 def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> dict[tuple[str, dt.datetime], Row]:

@@ -41,6 +41,17 @@ def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *USES)) ->
             raise DataError(f"the ledger's row of {str(name)[:100]} is damaged: {problem}.", hint)
 
 
+def sum_project_cost_usd(rows: Iterable[Row], project: str) -> float:
+    """Sum the cost of the rows of a project, USD. An empty project is the rows that have none.
+
+    Raises:
+        DataError: the cost of a row is not known. A retry cannot help.
+    """
+    project_rows = [row for row in rows if (row["project"] or "") == project]
+    check_rows(project_rows, ("cost_usd",))
+    return float(sum(row["cost_usd"] for row in project_rows))
+
+
 def _find_problem(row: Row, names: Sequence[str]) -> str:
     """Return what is wrong with a row; empty if nothing is."""
     for name in KNOWN:

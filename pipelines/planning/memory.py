@@ -96,8 +96,8 @@ class TrainingMemory:
     @property
     def total(self) -> float:
         """The sum of all parts: an upper bound, which is reached if gradients are accumulated over several passes."""
-        held = self.weights + self.gradients + self.optimizer
-        return held + self.activations + self.working + self.gathered
+        states = self.weights + self.gradients + self.optimizer
+        return states + self.activations + self.working + self.gathered
 
     @property
     def peak(self) -> float:

@@ -1,10 +1,15 @@
-"""Make rows of the cost ledger for the tests of the planner."""
+"""Make rows of the cost ledger for the tests of what is read from them."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
+from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
+
+NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
+"""The day after the newest of the `make_jobs`."""
 FIRST_DAY = dt.datetime(2026, 9, 1, tzinfo=dt.UTC)
 
 
@@ -25,3 +30,27 @@ def make_row(number: int = 0, **fields: Any) -> dict[str, Any]:
     row.setdefault("on_demand_usd", hours * row["price_usd_h"])
     row.setdefault("cost_usd", row["on_demand_usd"] * (1 - row["saving"]))
     return row
+
+
+def make_jobs(*changes: Mapping[str, Any], count: int = 5, **fields: Any) -> list[dict[str, Any]]:
+    """Return trainings of one task of model m, a job a day up to the day before `NOW`, oldest first.
+
+    Args:
+        changes: fields of the newest rows, the newest first.
+        count: number of rows.
+        fields: fields of all rows.
+    """
+    changes_by_number = dict(zip(range(count - 1, -1, -1), changes, strict=False))
+    task = {"model": "m", "dag_id": "m_train", "task_id": "train", **dict.fromkeys((*COLUMNS, DATA_WAIT_COLUMN))}
+    return [
+        make_row(
+            **{
+                **task,
+                "name": f"m-train-{number}",
+                "created": NOW - dt.timedelta(count - number),
+                **fields,
+                **changes_by_number.get(number, {}),
+            }
+        )
+        for number in range(count)
+    ]

@@ -1,5 +1,6 @@
 """Job queues of the type SAGEMAKER_TRAINING: Create, Describe, Update and Delete."""
 
+from dataclasses import replace
 from typing import Any
 
 from drydock.batch.errors import refuse
@@ -63,6 +64,7 @@ def update_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
     if "serviceEnvironmentOrder" in request:
         order = _read_order(batch, owner, request["serviceEnvironmentOrder"])
     state = check_state(request.get("state", queue.state))
+    _check_units(batch, owner, replace(queue, policy_arn=policy_arn, order=order))
     _set_common(queue, request)
     queue.policy_arn, queue.order, queue.state = policy_arn, order, state
     batch.tables.queues.save(owner, queue)

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import typer
 
 from pipelines.cli.calculate.output import Report, write_report
-from pipelines.cli.options import JsonOption, list_given
+from pipelines.cli.options import JsonOption, list_given_options
 from pipelines.errors import SpecError
 
 
@@ -46,14 +46,14 @@ def _check_options(context: typer.Context, request_class: type[Any]) -> None:
     Raises:
         SpecError: an option is empty, or has no effect. A retry cannot help.
     """
-    given = list_given(context)
+    given_options = list_given_options(context)
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for name, others in getattr(request_class, "needs", {}).items():
-        if name in given and given.keys().isdisjoint(others):
+        if name in given_options and given_options.keys().isdisjoint(others):
             raise SpecError(
-                f"{given[name]} has no effect without {' or '.join(options[other] for other in others)}.",
+                f"{given_options[name]} has no effect without {' or '.join(options[other] for other in others)}.",
                 "Leave it out, or give that option.",
             )
     for name, other in getattr(request_class, "replaces", {}).items():
-        if {name, other} <= given.keys():
-            raise SpecError(f"{given[name]} has no effect with {given[other]}.", "Give one of both.")
+        if {name, other} <= given_options.keys():
+            raise SpecError(f"{given_options[name]} has no effect with {given_options[other]}.", "Give one of both.")

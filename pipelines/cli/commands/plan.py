@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, list_given, parse_day, require_target
+from pipelines.cli.options import JsonOption, list_given_options, parse_day, require_target
 from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
@@ -72,7 +72,7 @@ def run_command(
 
     Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
-    list_given(context)
+    list_given_options(context)
     _check_targets(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
     values = {

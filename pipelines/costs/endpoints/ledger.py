@@ -17,7 +17,7 @@ from pyiceberg.expressions import EqualTo
 
 from pipelines.costs.charges import DIGITS, Price
 from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, Fleet, Key, Usage
-from pipelines.costs.row_checks import check_rows
+from pipelines.costs.row_checks import check_rows, sum_project_cost_usd
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
@@ -99,9 +99,7 @@ class EndpointLedger:
         Raises:
             DataError: the cost of an endpoint is not known. A retry cannot help.
         """
-        rows = self.read_rows(month, project)
-        check_rows(rows, ("cost_usd",))
-        return float(sum(row["cost_usd"] for row in rows if (row["project"] or "") == project))
+        return sum_project_cost_usd(self.read_rows(month, project), project)
 
 
 def build_row(

@@ -92,39 +92,37 @@ def _add_risks(limits: Limits, option: Option) -> Option:
 
 
 def _check_longest_training() -> Check:
-    longest = format_duration(LONGEST_TRAINING_S)
-    return Check(
-        kind="run",
-        limit=LONGEST_TRAINING_S,
-        measure=lambda option: option.seconds,
-        describe=lambda option: (
-            f"takes {format_duration(option.seconds)} or more of training, and SageMaker stops it after {longest}"
-        ),
-        measure_high=lambda option: option.high_s,
-        describe_risk=lambda option: (
-            f"may take {format_duration(option.high_s)} of training, and SageMaker stops it after {longest}"
-        ),
-        describe_remedy=lambda option: (
-            f"a faster type or more instances ({math.ceil(10 * option.seconds / LONGEST_TRAINING_S) / 10:.1f} times as "
-            "fast), or as several jobs that resume from the checkpoints of the one before"
-        ),
-    )
+    def describe_remedy(option: Option) -> str:
+        factor = math.ceil(10 * option.seconds / LONGEST_TRAINING_S) / 10
+        return (
+            f"a faster type or more instances ({factor:.1f} times as fast), or as several jobs that resume from the "
+            "checkpoints of the one before"
+        )
+
+    return _check_training_time(LONGEST_TRAINING_S, "SageMaker", describe_remedy)
 
 
 def _check_run(max_run_s: float) -> Check:
-    longest = format_duration(max_run_s)
+    return _check_training_time(max_run_s, "max_run_s", lambda option: f"max_run_s={math.ceil(option.seconds)}")
+
+
+def _check_training_time(limit_s: float, subject: str, describe_remedy: Describe) -> Check:
+    """Return the check of the training time.
+
+    Args:
+        limit_s: longest training, seconds.
+        subject: what stops a longer one.
+        describe_remedy: what would make an option fit.
+    """
+    stop = f"of training, and {subject} stops it after {format_duration(limit_s)}"
     return Check(
         kind="run",
-        limit=max_run_s,
+        limit=limit_s,
         measure=lambda option: option.seconds,
-        describe=lambda option: (
-            f"takes {format_duration(option.seconds)} or more of training, over max_run_s of {max_run_s:g}"
-        ),
+        describe=lambda option: f"takes {format_duration(option.seconds)} or more {stop}",
         measure_high=lambda option: option.high_s,
-        describe_risk=lambda option: (
-            f"may take {format_duration(option.high_s)} of training, and max_run_s stops it after {longest}"
-        ),
-        describe_remedy=lambda option: f"max_run_s={math.ceil(option.seconds)}",
+        describe_risk=lambda option: f"may take {format_duration(option.high_s)} {stop}",
+        describe_remedy=describe_remedy,
     )
 
 

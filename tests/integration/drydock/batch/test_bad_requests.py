@@ -98,6 +98,16 @@ def test_bad_queues(queues: Any) -> None:
         name="bad-quota-policy", quotaSharePolicy={"idleResourceAssignmentStrategy": "FIFO"}
     )["arn"]
     assert "must be instance types" in create_queue(schedulingPolicyArn=quota)
+    by_type = [{"capacityUnit": "ml.m5.large", "maxCapacity": 1}]
+    client.create_service_environment(
+        **{**environment, "serviceEnvironmentName": "bad-types", "capacityLimits": by_type}
+    )
+    assert "must be NUM_INSTANCES" in call(
+        client,
+        "update_job_queue",
+        jobQueue="bad-queues",
+        serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "bad-types"}],
+    )
     assert "can't have a scheduling policy added" in call(
         client, "update_job_queue", jobQueue="bad-queues", schedulingPolicyArn=policy
     )

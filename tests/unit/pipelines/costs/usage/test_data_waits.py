@@ -4,32 +4,19 @@ import datetime as dt
 
 import pytest
 
-from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
+from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
 from pipelines.costs.usage.data_waits import list_data_wait_advice
+from tests.tools.ledger_rows import NOW, make_jobs
 
-NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 
-
-def make_jobs(*shares, **fields):
-    """Return rows of the ledger, a job a day up to yesterday."""
-    return [
-        {
-            "name": f"m-train-{number}",
-            "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-{number}",
-            **{"region": "us-east-1", "model": "m", "dag_id": "m_train", "task_id": "train"},
-            **{"instance_type": "ml.g5.2xlarge", "instance_count": 1, "status": "Completed", "cost_usd": 1.5},
-            "training_s": 3_600,
-            "created": NOW - dt.timedelta(len(shares) - number),
-            **dict.fromkeys(COLUMNS),
-            DATA_WAIT_COLUMN: share,
-            **fields,
-        }
-        for number, share in enumerate(shares)
-    ]
+def make_task(*shares, **fields):
+    """Return rows with these shares, the oldest first."""
+    changes = [{DATA_WAIT_COLUMN: share} for share in reversed(shares)]
+    return make_jobs(*changes, **{"count": len(shares), "instance_type": "ml.g5.2xlarge", "cost_usd": 1.5, **fields})
 
 
 def advise(*shares, **fields):
-    return list_data_wait_advice(make_jobs(*shares, **fields), NOW)
+    return list_data_wait_advice(make_task(*shares, **fields), NOW)
 
 
 def test_training_that_waits_is_named_with_its_evidence_and_what_the_wait_cost():
@@ -78,8 +65,8 @@ def test_nothing_is_said_without_evidence(shares, fields):
 
 
 def test_jobs_before_a_change_of_the_instance_type_do_not_count():
-    rows = make_jobs(0.9, 0.9, 0.25)
+    rows = make_task(0.9, 0.9, 0.25)
     rows[-1]["instance_type"] = "ml.g5.4xlarge"
     (sentence,) = list_data_wait_advice(rows, NOW)
     assert sentence.startswith("A training job of model m on ml.g5.4xlarge waited for data in 25%")
-    assert len(list_data_wait_advice([*rows, *make_jobs(0.5, task_id="other")], NOW)) == 2
+    assert len(list_data_wait_advice([*rows, *make_task(0.5, task_id="other")], NOW)) == 2

@@ -4,39 +4,18 @@ import datetime as dt
 
 import pytest
 
-from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
+from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
 from pipelines.costs.usage.gpu_use import list_gpu_advice
+from tests.tools.ledger_rows import NOW, make_jobs
 
-NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 LITTLE = {"gpu_mean": 60.0, "gpu_peak": 300.0, "cpu_peak": 400.0, "memory_peak": 8.0, "gpu_memory_peak": 120.0}
 """What a job used: 15 % of 4 GPUs in the mean; at its peak 4 vCPUs, 15 GiB of memory, and 30 % of the GPUs' memory."""
 
 
-def make_jobs(*changes, count=5, **fields):
-    """Return rows of the ledger, a job a day up to yesterday; the last ones have changes of their own."""
-    rows = [
-        {
-            "name": f"m-train-{number}",
-            "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-{number}",
-            **{"region": "us-east-1", "model": "m", "dag_id": "m_train", "task_id": "train"},
-            **{"instance_type": "ml.g5.12xlarge", "instance_count": 1, "status": "Completed", "cost_usd": 7.0},
-            "training_s": 3_600,
-            "created": NOW - dt.timedelta(count - number),
-            **dict.fromkeys(COLUMNS),
-            DATA_WAIT_COLUMN: None,
-            **LITTLE,
-            **fields,
-        }
-        for number in range(count)
-    ]
-    return [
-        *rows[: count - len(changes)],
-        *({**row, **change} for row, change in zip(rows[::-1], changes, strict=False)),
-    ]
-
-
 def advise(*changes, **fields):
-    return list_gpu_advice(make_jobs(*changes, **fields), NOW)
+    return list_gpu_advice(
+        make_jobs(*changes, **{"instance_type": "ml.g5.12xlarge", "cost_usd": 7.0, **LITTLE, **fields}), NOW
+    )
 
 
 def test_jobs_that_use_few_gpus_are_named_with_their_evidence_and_a_type_that_would_do():

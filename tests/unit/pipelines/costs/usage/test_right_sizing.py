@@ -7,37 +7,19 @@ import pytest
 
 from pipelines.costs.prices import PRICES_VARIABLE
 from pipelines.costs.usage import other_types
-from pipelines.costs.usage.columns import COLUMNS
 from pipelines.costs.usage.right_sizing import list_size_advice
+from tests.tools.ledger_rows import NOW, make_jobs
 
-NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 LITTLE = {"cpu_peak": 80.0, "cpu_mean": 40.0, "memory_peak": 15.0, "memory_mean": 10.0}
 """What a job used at most: 10 % of 8 vCPUs, and 15 % of the memory."""
 
 
-def make_jobs(*changes, count=5, **fields):
-    """Return rows of the ledger, a job a day up to yesterday; the last ones have changes of their own."""
-    rows = [
-        {
-            "name": f"m-train-{number}",
-            "arn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/m-train-{number}",
-            **{"region": "us-east-1", "model": "m", "dag_id": "m_train", "task_id": "train"},
-            **{"instance_type": "ml.m5.2xlarge", "status": "Completed", "cost_usd": 0.1},
-            "created": NOW - dt.timedelta(count - number),
-            **dict.fromkeys(COLUMNS),
-            **LITTLE,
-            **fields,
-        }
-        for number in range(count)
-    ]
-    return [
-        *rows[: count - len(changes)],
-        *({**row, **change} for row, change in zip(rows[::-1], changes, strict=False)),
-    ]
+def make_task(*changes, **fields):
+    return make_jobs(*changes, **{"cost_usd": 0.1, **LITTLE, **fields})
 
 
 def advise(*changes, **fields):
-    return list_size_advice(make_jobs(*changes, **fields), NOW)
+    return list_size_advice(make_task(*changes, **fields), NOW)
 
 
 def test_smaller_type_is_named_with_its_evidence_and_what_it_saves():
@@ -100,7 +82,7 @@ def test_nothing_is_said_about_few_old_unknown_accelerated_or_cheap_jobs(fields)
 
 
 def test_older_jobs_do_not_count():
-    rows = make_jobs(count=8)
+    rows = make_task(count=8)
     rows[0]["memory_peak"] = 99.0
     assert len(list_size_advice(rows, NOW)) == 1
 
@@ -130,7 +112,7 @@ def test_types_of_another_processor_use_or_speed_are_left_out(monkeypatch):
 
 
 def test_tasks_and_kinds_of_jobs_are_told_apart():
-    rows = make_jobs(count=10)
+    rows = make_task(count=10)
     for row in rows[::2]:
         row["task_id"] = "other"
     assert len(list_size_advice(rows, NOW)) == 2

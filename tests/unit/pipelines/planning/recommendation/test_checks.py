@@ -48,7 +48,7 @@ def apply(limits: Limits, *options: Option) -> Exclusion | list[Option]:
             {"max_run_s": 1_800},
             {},
             "run",
-            "takes 1.0 h or more of training, over max_run_s of 1800: would fit with max_run_s=3600",
+            "takes 1.0 h or more of training, and max_run_s stops it after 30.0 min: would fit with max_run_s=3600",
         ),
         (
             {"max_run_s": 1_800},

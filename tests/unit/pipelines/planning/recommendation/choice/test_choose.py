@@ -73,8 +73,9 @@ def test_what_the_job_may_take_at_most_is_a_limit() -> None:
     assert shorter.instance_types == ("ml.m5.2xlarge",) and "1 left out" in shorter.instance_choice
     with pytest.raises(DataError, match=r"no instance type fits .*max_run_s 1800") as error:
         run(rows, max_run_s=1_800)
-    assert "it takes 1.0 h or more of training, over max_run_s of 1800: would fit with max_run_s=3600" in str(
-        error.value.hint
+    assert (
+        "it takes 1.0 h or more of training, and max_run_s stops it after 30.0 min: would fit with max_run_s=3600"
+        in str(error.value.hint)
     )
     waits = [make_row(n, spot=True, saving=0.7, first_capacity_s=4_000.0, **USE) for n in range(3)]
     with pytest.raises(DataError) as error:
