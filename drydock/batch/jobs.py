@@ -1,4 +1,4 @@
-"""What is stored of a service job, and the changes of its state."""
+"""Define the stored record of a service job."""
 
 import json
 from dataclasses import asdict, dataclass, field

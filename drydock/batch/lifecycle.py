@@ -1,4 +1,4 @@
-"""The life of a service job: its attempts, its end, and what stops it.
+"""Change the state of a service job: begin, follow, stop and end its attempts.
 
 Each change is stored before its effect. If the server is killed in between, `follow` of the next server repeats the
 effect, which changes nothing where it has happened.
@@ -54,7 +54,7 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
 
 
 def follow(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
-    """Update a job from its training job: create it if it does not exist, stop it if it must, and note its end."""
+    """Update a job from its training job: create this if it is missing, stop it if requested, and store its end."""
     attempt = job.current
     if attempt is None:
         return

@@ -1,4 +1,4 @@
-"""Turn the stored jobs of queues into what the rules of scheduling see, and plan the queues."""
+"""Plan queues: build the input of the scheduling rules from the stored jobs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,14 +45,16 @@ class QueuePlanner:
 
     def plan(self, capacities: Mapping[str, Capacity]) -> Plan:
         """Return what must be done now. The jobs that start take their instances from the capacities."""
-        own = [capacities[arn] for arn in self._queue.environments if arn in capacities]
+        queue_capacities = [capacities[arn] for arn in self._queue.environments if arn in capacities]
         if self._policy is None:
-            return plan_fifo(self.waiting, own)
+            return plan_fifo(self.waiting, queue_capacities)
         if self._policy.quota_share is not None:
             shares = self._batch.tables.list_quota_shares(self._owner, self._queue)
-            return QuotaPlanner(self.waiting, self.running, read_quota_rules(shares), own).plan()
+            return QuotaPlanner(self.waiting, self.running, read_quota_rules(shares), queue_capacities).plan()
         rules = read_fair_share_rules(self._policy)
-        return plan_fair_share(self.waiting, self.running, self._list_past(rules), rules, own, self._batch.now())
+        return plan_fair_share(
+            self.waiting, self.running, self._list_past(rules), rules, queue_capacities, self._batch.now()
+        )
 
     def sort_waiting(self) -> list[Work]:
         """Return the waiting jobs in the order in which they start."""

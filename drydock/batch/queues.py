@@ -45,8 +45,8 @@ class BatchQueues:
     def __init__(self, store: Store, training_jobs: TrainingJobs, now: Callable[[], float]) -> None:
         self.tables, self.training_jobs, self.now = Tables(store), training_jobs, now
         self.lock = threading.RLock()
-        self.changed = threading.Event()
-        """Set when the scheduler must look at the queues."""
+        self.change_event = threading.Event()
+        """Set when the scheduler must check the queues."""
         self.positions: dict[str, dict[str, tuple[int, int]]] = {}
         """By the ARN of the queue and the id of the job: its position, and since when (ms since 1970) it has it."""
 
@@ -75,9 +75,9 @@ class BatchQueues:
         return job
 
     def save_job(self, owner: Owner, job: ServiceJob) -> None:
-        """Store a job, and let the scheduler look at it."""
+        """Store a job, and let the scheduler check it."""
         self.tables.jobs.save(owner, job)
-        self.changed.set()
+        self.change_event.set()
 
     def delete_all(self, owner: Owner) -> None:
         """Delete everything of an owner. Its training jobs are not changed."""

@@ -1,4 +1,4 @@
-"""What is stored of AWS Batch's queues: environments, scheduling policies, queues and quota shares."""
+"""Define the stored records of AWS Batch's queues: environments, scheduling policies, queues and quota shares."""
 
 import json
 from dataclasses import asdict, dataclass, field

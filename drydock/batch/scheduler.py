@@ -16,9 +16,9 @@ from drydock.resources import Owner
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.1
-"""Seconds between two looks at the jobs that have not ended."""
+"""Seconds between two checks of the jobs that have not ended."""
 FRONT = 100
-"""How many jobs at the front of a queue have a known position, as in GetJobQueueSnapshot."""
+"""Number of jobs at the front of a queue whose position is known, as in GetJobQueueSnapshot."""
 QUEUE_DELETED, SHARE_DELETED = "The job queue was deleted.", "The quota share was deleted."
 TOO_LARGE = f"{MISCONFIGURATION} - The job requires more instances than the service environments of its queue can have."
 
@@ -31,7 +31,7 @@ class BatchScheduler:
     """
 
     def __init__(self, batch: BatchQueues) -> None:
-        self._batch, self._stop_requested = batch, threading.Event()
+        self._batch, self._stop_event = batch, threading.Event()
         self._thread = threading.Thread(target=self._run, name="batch", daemon=True)
 
     def start(self) -> None:
@@ -39,20 +39,20 @@ class BatchScheduler:
         self._thread.start()
 
     def close(self) -> None:
-        """Start and stop no more jobs. The next server continues."""
-        self._stop_requested.set()
-        self._batch.changed.set()
+        """Stop the thread. A server that is started later continues the jobs."""
+        self._stop_event.set()
+        self._batch.change_event.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def advance(self) -> bool:
-        """Do for all queues what has to be done now. Return whether a job has not ended."""
+        """Update all queues: start, stop and end jobs. Return whether a job has not ended."""
         is_busy = False
         for owner in {*self._batch.tables.jobs.iterate_owners(), *self._batch.tables.queues.iterate_owners()}:
             try:
                 with self._batch.lock:
                     is_busy |= self._advance_owner(owner)
-            except sqlite3.Error as error:  # the disk is full: the next look tries again
+            except sqlite3.Error as error:  # the disk is full: the next check tries again
                 log.error("queues of %s: cannot be stored: %s", owner.account_id, error)
                 is_busy = True
             except Exception:  # the queues of the others must advance
@@ -61,15 +61,15 @@ class BatchScheduler:
         return is_busy
 
     def _run(self) -> None:
-        while not self._stop_requested.is_set():
-            self._batch.changed.clear()
-            if self._stop_requested.is_set():  # set before `changed`, which has just been cleared
+        while not self._stop_event.is_set():
+            self._batch.change_event.clear()
+            if self._stop_event.is_set():  # set before `change_event`, which has just been cleared
                 return
             if self.advance():
                 # A change does not shorten the pause: each job that is stored is a change.
-                self._stop_requested.wait(CHECK_S)
+                self._stop_event.wait(CHECK_S)
             else:
-                self._batch.changed.wait()
+                self._batch.change_event.wait()
 
     def _advance_owner(self, owner: Owner) -> bool:
         batch = self._batch
@@ -77,7 +77,7 @@ class BatchScheduler:
             if not job.is_final:
                 self._follow(owner, job)
         queues = batch.tables.queues.list_all(owner)
-        self._delete_what_must(owner, queues)
+        self._delete_marked_resources(owner, queues)
         capacities = list_capacities(batch, owner)
         # As AWS documents it: queues with a higher priority are evaluated first.
         for queue in sorted(batch.tables.queues.list_all(owner), key=lambda item: -item.priority):
@@ -112,11 +112,11 @@ class BatchScheduler:
             begin_attempt(batch, owner, jobs[start.job.id], start.environment)
         for item in plan.preemptions:
             stop_attempt(batch, owner, jobs[item.job.id], StopCause.PREEMPTED, item.reason)
-        own = [capacities[arn] for arn in queue.environments if arn in capacities]
+        queue_capacities = [capacities[arn] for arn in queue.environments if arn in capacities]
         for work in planner.waiting:
-            self._set_misconfiguration(owner, jobs[work.id], work, own)
+            self._set_misconfiguration(owner, jobs[work.id], work, queue_capacities)
         order = [work for work in planner.sort_waiting() if is_waiting(jobs[work.id])]
-        self._note_positions(queue, order[:FRONT])
+        self._store_positions(queue, order[:FRONT])
         if order:
             self._apply_time_limits(owner, queue, jobs[order[0].id])
 
@@ -126,7 +126,7 @@ class BatchScheduler:
             job.status_reason = TOO_LARGE if is_too_large else ""
             self._batch.save_job(owner, job)
 
-    def _note_positions(self, queue: Queue, order: list[Work]) -> None:
+    def _store_positions(self, queue: Queue, order: list[Work]) -> None:
         before, now_ms = self._batch.positions.get(queue.arn, {}), self._batch.now_ms
         positions: dict[str, tuple[int, int]] = {}
         for position, work in enumerate(order):
@@ -138,11 +138,11 @@ class BatchScheduler:
         """Terminate the first job of a queue if it was there for too long for a reason that the queue names."""
         _, since_ms = self._batch.positions[queue.arn][job.id]
         for action in queue.limit_actions:
-            is_meant = job.status_reason.startswith(action["reason"])
-            if is_meant and self._batch.now_ms - since_ms >= action["maxTimeSeconds"] * 1_000:
+            is_reason = job.status_reason.startswith(action["reason"])
+            if is_reason and self._batch.now_ms - since_ms >= action["maxTimeSeconds"] * 1_000:
                 return terminate(self._batch, owner, job, f"Terminated by JobStateTimeLimit action: {action['reason']}")
 
-    def _delete_what_must(self, owner: Owner, queues: list[Queue]) -> None:
+    def _delete_marked_resources(self, owner: Owner, queues: list[Queue]) -> None:
         """Terminate the jobs of queues and quota shares that are being deleted, and delete those without jobs."""
         tables = self._batch.tables
         for queue in queues:

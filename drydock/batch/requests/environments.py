@@ -47,7 +47,7 @@ def update_service_environment(batch: BatchQueues, owner: Owner, request: dict[s
         environment.limits = request["capacityLimits"]
     environment.state = check_state(request.get("state", environment.state))
     batch.tables.environments.save(owner, environment)
-    batch.changed.set()
+    batch.change_event.set()
     return _identify(environment)
 
 

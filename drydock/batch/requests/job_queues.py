@@ -68,7 +68,7 @@ def update_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
     _set_common(queue, request)
     queue.policy_arn, queue.order, queue.state = policy_arn, order, state
     batch.tables.queues.save(owner, queue)
-    batch.changed.set()
+    batch.change_event.set()
     return {"jobQueueName": queue.name, "jobQueueArn": queue.arn}
 
 
@@ -79,7 +79,7 @@ def delete_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
         refuse("Cannot delete, job queue must be disabled first: set its state to DISABLED by UpdateJobQueue.")
     queue.status = DELETING
     batch.tables.queues.save(owner, queue)
-    batch.changed.set()
+    batch.change_event.set()
     return {}
 
 

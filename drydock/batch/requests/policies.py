@@ -57,7 +57,7 @@ def update_scheduling_policy(batch: BatchQueues, owner: Owner, request: dict[str
     policy.fair_share = policy.fair_share if fair_share is None else fair_share
     policy.quota_share = quota_share or policy.quota_share
     batch.tables.policies.save(owner, policy)
-    batch.changed.set()
+    batch.change_event.set()
     return {}
 
 

@@ -67,7 +67,7 @@ def update_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]
     share.preemption = request.get("preemptionConfiguration", share.preemption)
     share.state = state
     batch.tables.quota_shares.save(owner, share)
-    batch.changed.set()
+    batch.change_event.set()
     return _identify(share)
 
 
@@ -78,7 +78,7 @@ def delete_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]
         refuse("Cannot delete, quota share must be disabled first: set its state to DISABLED by UpdateQuotaShare.")
     share.status = DELETING
     batch.tables.quota_shares.save(owner, share)
-    batch.changed.set()
+    batch.change_event.set()
     return {}
 
 

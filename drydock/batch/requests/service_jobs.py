@@ -13,7 +13,7 @@ from drydock.resources import Owner
 
 MAX_TERMINATED = 50
 RECENT_PREEMPTIONS = 10
-"""How many preempted attempts DescribeServiceJob shows. AWS calls it a sliding window, without a number."""
+"""Number of preempted attempts that DescribeServiceJob shows. AWS calls it a sliding window, without a number."""
 TIME_FILTERS = ("BEFORE_CREATED_AT", "AFTER_CREATED_AT")
 SHARE_FILTERS = ("SHARE_IDENTIFIER", "QUOTA_SHARE_NAME")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 RETRY = "RETRY"
 STATUS_PREFIX = "Received status from SageMaker: "
-"""How a status reason begins that comes from the training job."""
+"""Begin of a status reason that comes from the training job."""
 
 
 def should_retry(strategy: Mapping[str, Any] | None, failed_attempts: int, reason: str) -> bool:

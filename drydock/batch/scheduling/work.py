@@ -1,4 +1,4 @@
-"""What the rules of scheduling see: jobs that wait or run, and the capacity of service environments."""
+"""Define the input and the result of the scheduling rules: jobs, capacities of service environments, and plans."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Preemption:
 
 @dataclass
 class Plan:
-    """What a scheduler must do with one queue now."""
+    """The jobs of one queue that must start or be preempted now."""
 
     starts: list[Start] = field(default_factory=list)
     preemptions: list[Preemption] = field(default_factory=list)
