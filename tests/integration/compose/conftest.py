@@ -46,7 +46,6 @@ ENV_SETTINGS = {
 }
 """Variables of .env that differ from their defaults."""
 SHORT_INTERVALS = {
-    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     "AIRFLOW__CORE__HOSTNAME_CALLABLE": "socket.gethostname",
 }
@@ -75,6 +74,7 @@ class Stack:
         self.site = slim.write_site(folder / "site", "airflow")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.restarted: list[str] = []
+        self.token = ""
         self.stopped: set[str] = set()
         """Services that a test has stopped. All others are started again when they end, by their restart policy."""
 
@@ -261,14 +261,18 @@ class Stack:
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         """Call an address of Airflow's server as the admin, and return the response's JSON."""
-        login = {"username": "admin", "password": self.secrets["AIRFLOW_ADMIN_PASSWORD"]}
-        token = requests.post(f"{self.get_url('api-server')}/auth/token", json=login, timeout=60).json()["access_token"]
-        headers = {"Authorization": f"Bearer {token}"}
+        self.token = self.token or self._log_in()
+        headers = {"Authorization": f"Bearer {self.token}"}
         response = requests.request(
             method, f"{self.get_url('api-server')}{path}", headers=headers, timeout=60, **options
         )
         response.raise_for_status()
         return response.json() if response.content else None
+
+    def _log_in(self) -> str:
+        login = {"username": "admin", "password": self.secrets["AIRFLOW_ADMIN_PASSWORD"]}
+        response = requests.post(f"{self.get_url('api-server')}/auth/token", json=login, timeout=60)
+        return str(response.json()["access_token"])
 
     def create_client(self, service: str, server: str = "drydock") -> Any:
         """Return a client of an AWS service of drydock, or of another server."""

@@ -17,6 +17,8 @@ import requests
 if TYPE_CHECKING:
     from tests.integration.compose.conftest import Stack
 
+pytestmark = pytest.mark.soak
+
 
 class Run:
     """A run of a DAG over one day."""

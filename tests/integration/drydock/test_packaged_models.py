@@ -143,8 +143,8 @@ def check_bad_requests(drydock: Any, endpoint: str) -> None:
     ("task", "quantiles", "names"),
     [
         ("multiclass", [], ["early", "late", "on"]),
-        ("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"]),
-        ("regression", [], []),
+        pytest.param("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"], marks=pytest.mark.soak),
+        pytest.param("regression", [], [], marks=pytest.mark.soak),
     ],
     ids=["multiclass", "quantiles", "regression"],
 )

@@ -448,6 +448,7 @@ def test_breaker_fails_one_run_and_skips_the_next_until_it_is_reset(airflow, run
     assert run_guarded("2013-07-24")[1] == ["success", "success", "success"]
 
 
+@pytest.mark.soak
 def test_person_tunes_and_the_winner_is_trained_and_judged(airflow, drydock_server):
     space = {"max_depth": [2, 3], "eta": {"low": 0.05, "high": 0.2, "log": True}}
     plan = {"space": space, "strategy": "random", "trials": 9, "parallel": 2, "folds": 2, "fold_days": 1}

@@ -92,6 +92,7 @@ def test_job_on_two_hosts_trains_the_same_model_though_it_is_interrupted(
     assert abs(scores[0] - scores[1]).max() <= 1e-6
 
 
+@pytest.mark.soak
 def test_another_number_of_hosts_is_another_job_with_the_same_checkpoints(
     drydock, flights_fields, make_spot_task, context, start, finish
 ):

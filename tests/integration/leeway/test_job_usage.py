@@ -77,7 +77,10 @@ def test_ledger_has_the_share_of_its_time_that_a_training_waited_for_data(
     assert read_row(deferral.trigger.wait.job_name)["data_wait_share"] == share
 
 
-@pytest.mark.parametrize(("status", "code", "times"), [(503, "ServiceUnavailable", 2), (403, "AccessDenied", 1)])
+@pytest.mark.parametrize(
+    ("status", "code", "times"),
+    [(503, "ServiceUnavailable", 2), pytest.param(403, "AccessDenied", 1, marks=pytest.mark.soak)],
+)
 def test_training_is_charged_without_its_use_if_cloudwatch_fails(
     drydock: Any,
     busy_project: Any,

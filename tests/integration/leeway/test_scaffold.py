@@ -142,6 +142,7 @@ def test_the_champion_scores_a_day_and_drift_is_decided(shop: Shop) -> None:
     assert (run.state, run.xcoms["drift"]["outcome"]) == ("success", "undecided"), run.log[-9_000:]
 
 
+@pytest.mark.soak
 def test_dvc_repro_gives_the_same_model_which_passes(shop: Shop) -> None:
     """The tests of `docs` make champions by commands alone."""
     shop.run("dvc", "repro", "gate@orders")
@@ -159,6 +160,7 @@ def test_the_section_tune_is_a_search_that_runs(shop: Shop) -> None:
     assert set(result["hyperparameters"]) == {"max_depth", "eta", "min_child_weight", "reg_lambda"}
 
 
+@pytest.mark.soak
 def test_all_answers_are_yes_and_a_wrong_policy_is_a_no(shop: Shop) -> None:
     answers = json.loads(shop.run("pipelines", "check", "orders", "--json").out)
     assert {answer["outcome"] for answer in answers} == {"yes"}, answers

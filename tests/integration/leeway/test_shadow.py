@@ -173,6 +173,7 @@ def test_equal_version_passes_and_the_endpoint_is_as_before(drydock, served, run
     assert "version 2 in the shadow of version 1" in page and "data:image/png" in page
 
 
+@pytest.mark.soak
 def test_version_with_other_scores_fails_without_a_retry(drydock, served, run, endpoint, context):
     with Requests(drydock, endpoint), pytest.raises(AirflowFailException) as error:
         run(version="3")
@@ -185,6 +186,7 @@ def test_version_with_other_scores_fails_without_a_retry(drydock, served, run, e
     assert list_events(endpoint)[-1] == ("shadow_failed", "3")
 
 
+@pytest.mark.soak
 def test_versions_of_a_multiclass_model_are_compared_by_their_classes(drydock, project, run, endpoint, context):
     package = project / "datasets" / DATASET / "__init__.py"
     package.write_text(PACKAGE.replace('label="late"', 'label="late", task="multiclass"'))
@@ -199,6 +201,7 @@ def test_versions_of_a_multiclass_model_are_compared_by_their_classes(drydock, p
     assert (result["outcome"], describe(drydock, endpoint)["EndpointConfigName"]) == ("passed", served)
 
 
+@pytest.mark.soak
 def test_version_whose_inference_fails_fails_by_its_errors(drydock, served, run, endpoint, context):
     with Requests(drydock, endpoint), pytest.raises(AirflowFailException, match="requests failed, and 0 of"):
         run(version="4")

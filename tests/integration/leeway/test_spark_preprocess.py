@@ -143,6 +143,7 @@ def test_retry_attaches_to_the_running_job(drydock, project, make_task, context,
     assert len(list_jobs(drydock, first.trigger.wait.job_name)) == 1
 
 
+@pytest.mark.soak
 def test_changed_inputs_or_map_index_start_another_job(drydock, project, make_task, context, start, finish):
     first = start(make_task(), context)
     finish(make_task(), first)
@@ -376,6 +377,7 @@ def label(rows):
 }
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.usefixtures("java")
 def test_a_job_finds_a_dataset_of_the_user_with_its_features_and_label(

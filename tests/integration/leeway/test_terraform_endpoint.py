@@ -61,6 +61,7 @@ def deploy(write_serving_project, drydock, tmp_path):
     return run
 
 
+@pytest.mark.soak
 def test_terraform_adopts_an_endpoint_that_releases_go_on_to_change(drydock, deploy, terraform):
     deploy("1")
     plan = terraform.plan(**VARIABLES, options=("-refresh=true", *TARGETS))

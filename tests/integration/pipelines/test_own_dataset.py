@@ -171,6 +171,7 @@ def write_quantile_policy(project: Path) -> None:
     (project / "params.yaml").write_text(yaml.safe_dump(sections))
 
 
+@pytest.mark.soak
 def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

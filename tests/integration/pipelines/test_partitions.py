@@ -127,6 +127,7 @@ def train(run_in_project: Callable[..., Any], dataset: str, model: str) -> str:
     return str(run_in_project("evaluate", "--dataset", dataset, "--model", model)["version"])
 
 
+@pytest.mark.soak
 def test_hours_are_published_trained_on_scored_and_compared(
     project: Path, run_in_project: Callable[..., Any], with_mlflow: str, monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest, fresh_settings: Callable[[], None],

@@ -364,17 +364,24 @@ def _import_code() -> None:
     assert "pipelines.datasets" not in sys.modules, "it reads the environment when it is imported"
 
 
-def get_module(object: Any, _filename: str | None = None, _get_module: Any = inspect.getmodule) -> Any:
-    """Return what `inspect.getmodule` returns. For a frame of a module of sys.modules, do not search all modules.
+_modules_of_files: dict[str, Any] = {}
 
-    Pydantic asks for the module of a frame for each model with documented fields. For each module that was just
-    imported, the search goes through the 4,000 modules of the server.
+
+def get_module(object: Any, _filename: str | None = None, _get_module: Any = inspect.getmodule) -> Any:
+    """Return what `inspect.getmodule` returns. For a frame, search all modules once per file.
+
+    Pydantic asks for the module of a frame for each model with documented fields, and the amazon provider for each
+    frame of the stack for each client. Each search goes through the 4,000 modules of the process.
     """
-    if isinstance(object, types.FrameType):
-        module = sys.modules.get(object.f_globals.get("__name__", ""))
-        if module is not None and getattr(module, "__file__", None) == object.f_code.co_filename:
-            return module
-    return _get_module(object, _filename)
+    if not isinstance(object, types.FrameType):
+        return _get_module(object, _filename)
+    file = object.f_code.co_filename
+    module = sys.modules.get(object.f_globals.get("__name__", ""))
+    if module is not None and getattr(module, "__file__", None) == file:
+        return module
+    if file not in _modules_of_files:
+        _modules_of_files[file] = _get_module(object, _filename)
+    return _modules_of_files[file]
 
 
 def _list_installed_modules() -> None:

@@ -55,6 +55,7 @@ def test_mark_stops_the_job(start_run, until):
     until(lambda: all("stopping training job" in run.read_logs() for run in runs.values()), 60)
 
 
+@pytest.mark.soak
 def test_mark_before_the_start_of_the_trigger_leaves_no_job(airflow, start_run, until):
     """A triggerer that starts may start the trigger of a marked task for a moment, and with it the job."""
     airflow.kill("triggerer")

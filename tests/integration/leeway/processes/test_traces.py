@@ -65,7 +65,7 @@ def check_job_span(span: Span, job: dict) -> None:
     assert span.end_ns == pytest.approx(job["TrainingEndTime"].timestamp() * 1e9, abs=1e6)
 
 
-@pytest.mark.parametrize("dag_id", ["spot_deferred", "spot_waiting"])
+@pytest.mark.parametrize("dag_id", ["spot_deferred", pytest.param("spot_waiting", marks=pytest.mark.soak)])
 def test_training_whose_processes_are_killed_is_one_trace(airflow, collector, start_run, until, dag_id):
     """The worker and the triggerer are killed while the job runs; the next ones attach to the job."""
     run = start_run(dag_id, "train")

@@ -111,6 +111,7 @@ def run_training(model: str, as_of: str, trigger: str, passes: bool = True, cham
     return outcome, number
 
 
+@pytest.mark.soak
 def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands: Any, mlflow_uri: str) -> None:
     """The registry and the loop's events give each strategy's versions. Each day is scored by an earlier version."""
     begin, end = dt.date(2013, 2, 1), dt.date(2013, 3, 31)

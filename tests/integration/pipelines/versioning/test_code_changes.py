@@ -93,6 +93,7 @@ def test_the_key_does_not_depend_on_the_bytecode_of_the_workspace(project: Path)
     assert digest_stages(project) == keys
 
 
+@pytest.mark.soak
 def test_dvc_on_a_laptop_sees_a_change_in_each_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dvc.repo import Repo  # type: ignore[import-untyped]
 

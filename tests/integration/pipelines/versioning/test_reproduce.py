@@ -167,6 +167,7 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
     assert after.data.to_dictionary() == run.data.to_dictionary(), "the version's run did not change"
 
 
+@pytest.mark.soak
 def test_a_version_of_a_regression_is_rebuilt_with_identical_files_and_metrics(project: Project) -> None:
     (project.folder / FEATURES_FILE).write_text((ROOT / FEATURES_FILE).read_text())
     project.run_git("commit", "-qam", "features", "--allow-empty")
@@ -283,6 +284,7 @@ def test_a_model_that_is_not_the_registered_one_is_not_loaded(
     assert "building the features" not in result.err
 
 
+@pytest.mark.soak
 def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> None:
     text = (ROOT / FEATURES_FILE).read_text()
     (project.folder / FEATURES_FILE).write_text(f"{text}# not committed\n")
