@@ -89,8 +89,8 @@ check: $(STAMP) ## check style, types, the layers of imports and the sizes of mo
 test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
 	$(RUN)/pytest -n 3 --dist loadfile $(if $(STORE),--store-durations)
 
-test-fast: $(STAMP) ## run the tests that need no server: unit tests, contract of the steps, DAGs
-	$(RUN)/pytest -n 2 --dist loadfile -m "not soak and not spark" tests/unit tests/contract tests/dags
+test-fast: $(STAMP) ## run the quick tests that need no server: unit tests, contract of the steps, DAGs
+	$(RUN)/pytest -n 2 --dist loadfile -m "not soak and not slow" tests/unit tests/contract tests/dags
 
 test-containers: $(STAMP) ## run the tests of drydock's container executor; fails where no Docker engine answers
 	REQUIRE_CONTAINER_ENGINE=1 $(RUN)/pytest tests/unit/drydock/execution/test_container.py \
@@ -108,7 +108,7 @@ bench: $(STAMP) ## measure performance
 	$(RUN)/python -m benchmarks
 
 soak: $(STAMP) ## run the long tests: more kills, seeds and levels than `make test`, and two benchmarks
-	$(RUN)/pytest -m soak
+	$(RUN)/pytest -m "soak or stateful"
 	$(RUN)/python -m benchmarks interruptions drydock
 
 clean: down ## stop the stack; remove its state and all outputs

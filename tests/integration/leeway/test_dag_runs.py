@@ -29,6 +29,8 @@ from tests.tools.parameters import copy_models, update_params
 from tests.tools.policies import EASY_POLICY, HARD_POLICY
 from tests.tools.postgres import find_programs, run_postgres
 
+pytestmark = pytest.mark.stateful
+
 ROOT = Path(__file__).parents[3]
 FLIGHTS = load_dataset("flights")
 CANARY = "tweety-is-a-secret"

@@ -21,6 +21,8 @@ from tests.conftest import set_home
 from tests.tools import forking, orders_file
 from tests.tools.airflow_runs import AirflowRuns
 
+pytestmark = pytest.mark.stateful
+
 ROOT = Path(__file__).parents[3]
 FIRST, LAST, AS_OF, DAYS = "2013-01-01", "2013-02-01", "2013-02-03", 32
 
@@ -142,7 +144,6 @@ def test_the_champion_scores_a_day_and_drift_is_decided(shop: Shop) -> None:
     assert (run.state, run.xcoms["drift"]["outcome"]) == ("success", "undecided"), run.log[-9_000:]
 
 
-@pytest.mark.soak
 def test_dvc_repro_gives_the_same_model_which_passes(shop: Shop) -> None:
     """The tests of `docs` make champions by commands alone."""
     shop.run("dvc", "repro", "gate@orders")
@@ -181,7 +182,7 @@ def test_the_tests_of_the_project_pass(shop: Shop) -> None:
     assert "3 passed, 1 deselected" in out
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_the_generated_test_of_spark_finds_equal_features(shop: Shop) -> None:
     features = shop.project / "datasets/orders/features.py"

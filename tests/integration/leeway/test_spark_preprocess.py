@@ -378,7 +378,7 @@ def label(rows):
 
 
 @pytest.mark.soak
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_a_job_finds_a_dataset_of_the_user_with_its_features_and_label(
     drydock, quarter_home, make_task, context, start, finish, tmp_path, monkeypatch

@@ -27,6 +27,7 @@ def test_shows_each_character(text: str, shown: str) -> None:
     assert escape(shown) == shown, "escaping twice changes nothing"
 
 
+@pytest.mark.slow
 def test_no_character_without_a_shape_or_with_an_effect_is_left() -> None:
     """Every character of Unicode: none of the categories for control, format and separators is shown as it is."""
     for character in map(chr, range(sys.maxunicode + 1)):

@@ -113,6 +113,7 @@ def build(docs: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_site_builds_strictly_and_loads_nothing_from_other_servers(tmp_path: Path) -> None:
     result = build(ROOT / "docs", tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -123,6 +124,7 @@ def test_site_builds_strictly_and_loads_nothing_from_other_servers(tmp_path: Pat
     assert urls == []
 
 
+@pytest.mark.slow
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
     broken_links = ("reference/gone.md", "how-to/index.md#gone", "reference/steps/gone.md")
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

@@ -67,7 +67,7 @@ def use_chance(rows: ibis.Table) -> ibis.Table:
     return flights_features.features(rows).mutate(plane_seats=ibis.random())
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_different_features_of_the_engines_are_found(
     java: None, home: Path, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,7 +228,7 @@ def list_features(table: pa.Table) -> dict[tuple[Any, ...], list[Any]]:
     return {tuple(key.values()): list(row.values()) for key, row in zip(keys, features, strict=True)}
 
 
-@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.soak])])
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.soak])])
 def test_a_request_of_today_has_the_features_of_the_batch_and_of_a_later_training(
     publish: Publish, store: OnlineStore, engine: Any, request: pytest.FixtureRequest
 ) -> None:

@@ -7,6 +7,7 @@ from benchmarks.spot.cheap_hours import HISTORY_H, Market, simulate_prices, simu
 STEP_H = 37 * 3
 
 
+@pytest.mark.slow
 def test_rule_saves_most_of_what_is_possible_on_a_seeded_year():
     costs = simulate_year(simulate_prices(Market(), seed=1), slack_h=24, step_h=STEP_H)
     assert costs.runs > 75
@@ -16,6 +17,7 @@ def test_rule_saves_most_of_what_is_possible_on_a_seeded_year():
     assert costs.latest_h <= 24
 
 
+@pytest.mark.slow
 def test_rule_costs_nothing_where_prices_have_no_pattern():
     costs = simulate_year(simulate_prices(Market(daily=0.0, weekly=0.0), seed=1), slack_h=24, step_h=STEP_H)
     assert costs.clairvoyant <= costs.by_rule

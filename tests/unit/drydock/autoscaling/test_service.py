@@ -20,6 +20,7 @@ print([name for name in ("moto.applicationautoscaling", "moto.batch", "moto.ec2"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

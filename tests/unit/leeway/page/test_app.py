@@ -193,6 +193,7 @@ def test_documents_that_are_missing_or_damaged_say_what_to_do(viewer: TestClient
         assert "status --watch" in viewer.get(address).json()["detail"]
 
 
+@pytest.mark.slow
 def test_the_page_loads_no_heavy_library() -> None:
     """The API server stays light, also after it has read documents."""
     code = (

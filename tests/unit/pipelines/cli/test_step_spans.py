@@ -72,6 +72,7 @@ def test_dead_collector_changes_neither_the_result_nor_the_exit_code(traced: dic
     assert "traces:" not in usual.err
 
 
+@pytest.mark.slow
 def test_step_imports_no_opentelemetry(traced: dict[str, str], commands: Any) -> None:
     result = commands.run(sys.executable, "-c", CODE, "gate", "--policy", POLICY, is_real=True)
     assert result.code == 0, result.err

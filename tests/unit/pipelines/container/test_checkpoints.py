@@ -233,6 +233,7 @@ def is_complete(path: Path) -> bool:
     return hashlib.sha256(content[:-64]).hexdigest().encode() == content[-64:]
 
 
+@pytest.mark.slow
 def test_a_kill_while_saving_loses_no_checkpoint_and_leaves_none_incomplete(folder: Path) -> None:
     generator, last_step = random.Random(5), 0
     for _ in range(20):

@@ -106,6 +106,7 @@ def list_objectives(log: str) -> list[str]:
     return [line for line in log.splitlines() if "tuning-objective:" in line]
 
 
+@pytest.mark.slow
 def test_a_training_on_folds_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     write_features(tmp_path / "features")
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -99,6 +99,7 @@ def test_a_damaged_channel_is_named(tmp_path: Path, damage: str) -> None:
         read_channel(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["hyperparameter", "quantiles", "channel", "other features"])
 def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SageMaker shows the file as the job's FailureReason. The exit code is 1, as that of each failed training."""

@@ -263,6 +263,7 @@ def test_refuses_profiles_of_another_reference(record: ReferenceRecord, profile_
         compare_all(record, profiles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [[3.0], [np.nan], [np.inf, -np.inf, 1.0], [np.nan, np.inf], [1e308, -1e308]])
 def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[float], tmp_path: Path) -> None:
     """The column is constant, has no value, is infinite or nears the largest number: nothing divides by zero."""

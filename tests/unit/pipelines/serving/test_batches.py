@@ -62,6 +62,7 @@ def answer(model: ServedModel, requests: list[Any]) -> tuple[list[list[int]], li
     return [list(batch.numbers) for batch in batches], [results[number] for number in range(len(requests))]
 
 
+@pytest.mark.slow
 def test_one_row_requests_of_a_whole_day_have_the_bits_that_they_have_alone(model: ServedModel, rows: Any) -> None:
     """The feature departures_hour counts the rows of the same hour; each request has one."""
     alone = [answer(model, [row])[1][0] for row in rows]

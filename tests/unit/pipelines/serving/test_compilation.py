@@ -228,6 +228,7 @@ for has_lookups in (False, True):
 """
 
 
+@pytest.mark.slow
 def test_processes_compile_equal_features_to_equal_files(day: pa.Table, tmp_path: Path) -> None:
     """Python orders sets by a number that each process draws."""
     with pa.ipc.new_stream(tmp_path / "rows.arrow", day.schema) as writer:

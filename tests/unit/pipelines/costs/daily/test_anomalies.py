@@ -70,6 +70,7 @@ def test_jump_is_an_anomaly_of_the_day_on_which_it_happened():
     assert anomalies == [(BEGIN.date() + dt.timedelta(days=100)).isoformat()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_false_alarms_are_about_one_a_year_at_most(workload):
     assert count_false_alarms(workload, years=6, seed=3) <= 1.5

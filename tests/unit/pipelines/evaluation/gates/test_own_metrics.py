@@ -138,6 +138,7 @@ def test_fewer_days_give_a_wider_interval(task: Task) -> None:
     assert 0 < widths[0] < widths[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", CASES)
 def test_the_report_draws_it_by_week_and_slice(task: Task, tmp_path: Path) -> None:
     holdout, cost, _ = add_metrics(task)

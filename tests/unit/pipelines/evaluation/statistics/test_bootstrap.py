@@ -93,6 +93,7 @@ def compute_normal_se(label: Array, values: Array) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "models"), [("auc", 1), ("auc", 2), ("log_loss", 2), ("brier", 1)])
 def test_the_bag_of_little_bootstraps_agrees_with_the_analytic_interval(metric: str, models: int) -> None:
     label, *scores = build_holdout(200_000)
@@ -122,6 +123,7 @@ def compute_analytic_estimate(metric: str, label: Array, scores: list[Array]) ->
     return values.mean(), compute_normal_se(label, values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["auc", "pr_auc", "f1"])
 def test_the_bag_agrees_with_the_full_bootstrap(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = build_holdout(8_000)
@@ -133,6 +135,7 @@ def test_the_bag_agrees_with_the_full_bootstrap(metric: str, monkeypatch: pytest
     assert (bag.low, bag.high) == pytest.approx((full.low, full.high), abs=0.08 * width)
 
 
+@pytest.mark.slow
 def test_a_rare_label_keeps_its_weight_in_the_bag() -> None:
     label, score, _ = build_holdout(200_000, rate=0.004)
     assert bootstrap.estimate_metric(label, score, "auc", alpha=0.05, seed=1).se == pytest.approx(
@@ -256,6 +259,7 @@ def measure_peak_memory(rows: int, metric: str, draws: int) -> int:
     return peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["auc", "log_loss"])
 def test_memory_does_not_grow_with_the_rows(metric: str) -> None:
     small, large = measure_peak_memory(100_000, metric, 5_000), measure_peak_memory(1_000_000, metric, 1_400)
@@ -264,6 +268,7 @@ def test_memory_does_not_grow_with_the_rows(metric: str) -> None:
     assert large < 120e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["auc", "log_loss"])
 def test_groups_of_a_million_rows_need_no_more_memory(metric: str) -> None:
     arrays = build_holdout(1_000_000)

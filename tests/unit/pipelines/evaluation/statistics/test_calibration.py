@@ -49,6 +49,7 @@ def test_the_value_is_the_plain_error_less_the_bias_of_normal_errors(has_groups:
     assert estimate.low <= estimate.value < plain < estimate.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, pytest.param(0.15, marks=pytest.mark.soak), 0.4])
 def test_the_interval_misses_in_alpha_of_the_cases(shift: float) -> None:
     label, score, _ = simulate_days(1, shift)

@@ -50,6 +50,7 @@ def test_the_factor_is_that_of_the_paper(progress: float, alpha: float) -> None:
     assert compute_width_factor(progress, alpha) == pytest.approx(width * math.sqrt(rows))
 
 
+@pytest.mark.slow
 def test_looking_every_day_does_not_add_false_discoveries() -> None:
     random, looks, tests = np.random.default_rng(3), 60, 400
     sequential, once = 0, 0

@@ -44,6 +44,7 @@ def count_passes(gate: Gate, rows: int, noises: tuple[float, float], trials: int
 GATES = pytest.mark.parametrize("gate", [estimate_auc_gain, estimate_log_loss_gain], ids=["delong", "bootstrap"])
 
 
+@pytest.mark.slow
 @GATES
 def test_equal_models_pass_in_alpha_of_the_cases(gate: Gate) -> None:
     passes = count_passes(gate, 300, (0.5, 0.5))
@@ -58,6 +59,7 @@ def test_a_worse_model_passes_less_often_and_a_better_model_more_often(gate: Gat
         assert stats.binomtest(passes, 400, ALPHA, alternative=side).pvalue < 1e-3
 
 
+@pytest.mark.slow
 @GATES
 def test_a_gain_is_detected_with_the_required_power(gate: Gate) -> None:
     noises = (0.5, 1.0)

@@ -118,6 +118,7 @@ def test_without_days_the_p_value_is_that_of_the_plain_chi_square() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_level_holds_for_kolmogorov_smirnov() -> None:
     reference, window = (counts[:1_500] for counts in simulate_pairs(0.2))
     distributions = estimate_null_distribution(Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK))

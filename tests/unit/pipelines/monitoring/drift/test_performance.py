@@ -62,6 +62,7 @@ def test_the_interval_without_days_is_near_that_of_delong() -> None:
     assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_interval_over_days_covers_the_truth_and_that_over_rows_does_not() -> None:
     truth = {
         name: estimate.value
@@ -155,6 +156,7 @@ def test_only_a_loss_against_the_holdout_is_significant() -> None:
     assert find_losses(simulate_days(7, 500, 3), holdout)["estimated_auc"].p_value > 0.01  # type: ignore[operator]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("correlation", "window_days"), [(0.0, 7), (0.5, 14)])
 def test_a_loss_is_as_rare_as_its_p_value_says_where_weather_lasts(correlation: float, window_days: int) -> None:
     """`benchmarks/results/losses.json` has all lengths, and more windows."""

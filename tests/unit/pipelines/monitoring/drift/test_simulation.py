@@ -16,6 +16,7 @@ def calm_years() -> list[list[drift.WindowResult]]:
     return [drift.compute_windows(drift.simulate_year(np.random.default_rng([5, n]))) for n in range(YEARS)]
 
 
+@pytest.mark.slow
 def test_false_alarms_are_at_most_at_the_stated_level(calm_years: list[list[drift.WindowResult]]) -> None:
     assert sum(drift.count_alarms(decide_each(year, POLICY)) for year in calm_years) == 0
     # The p-values keep to the level by themselves, without the bound on the effect and without persistence.

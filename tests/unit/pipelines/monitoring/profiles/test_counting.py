@@ -139,7 +139,7 @@ def test_counts_the_errors_of_a_regression(save: Save) -> None:
         assert (profile.labelled_rows, profile.errors.absent) == (0, len(frame))
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: Rows) -> None:
     frame = generate_rows(3_000, 4)

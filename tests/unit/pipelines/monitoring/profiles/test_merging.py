@@ -19,6 +19,7 @@ Save = Callable[[pd.DataFrame], Path]
 Rows = Callable[..., pd.DataFrame]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_profiles_of_any_split_in_any_order_add_up(
     seed: int, reference: Reference, save: Save, generate_rows: Rows
