@@ -15,8 +15,8 @@ from leeway.page.errors import MissingDocumentError
 from moto import mock_aws
 
 from pipelines.errors import SpecError
-from pipelines.status.documents.message import SCHEMA_VERSION
 from pipelines.status.documents_copy import upload_documents
+from tests.tools.page_documents import write_document
 
 URI = "s3://leeway/leeway/status/documents.zip"
 UseHome = Callable[[str], Path]
@@ -51,16 +51,15 @@ def use_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Ca
 
 def write_documents(folder: Path, *models: str) -> None:
     """Write the documents of models, as `status --write` does."""
-    content = {"schema_version": 1, "models": [{"model": model} for model in models], "unreadable_models": {}}
-    files = {"models.json": content} | {f"models/{model}.json": {"schema_version": 1} for model in models}
-    for name, value in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(json.dumps(value))
+    summaries = [{"model": model} for model in models]
+    for summary in summaries:
+        write_document(folder, f"models/{summary['model']}.json", summary=summary)
+    write_document(folder, "models.json", models=summaries)
 
 
 def list_models() -> list[str]:
     """Return the names of the models that the page lists."""
-    return [model["model"] for model in documents.read_models(lambda _: True)["models"]]
+    return [model["model"] for model in documents.read_models(set)["models"]]
 
 
 def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_home: UseHome) -> None:
@@ -72,7 +71,7 @@ def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_
     with pytest.raises(MissingDocumentError, match="On MWAA, unpause page_documents"):
         list_models()
     copy.refresh()
-    assert list_models() == ["boats", "cars"] and documents.read_model("cars") == {"schema_version": 1}
+    assert list_models() == ["boats", "cars"] and documents.read_model("cars")["summary"]["model"] == "cars"
     written_at = s3.head_object(Bucket="leeway", Key="leeway/status/documents.zip")["LastModified"]
     assert documents.find_watch_time() == written_at
     # A copy that has not changed is not unpacked again; the next one replaces all documents.
@@ -163,7 +162,6 @@ def test_large_object_is_not_read(
 
 
 def test_document_of_another_version_or_nested_too_deep_is_not_shown(use_home: UseHome) -> None:
-    assert documents.SCHEMA_VERSION == SCHEMA_VERSION
     folder = use_home("server")
     write_documents(folder, "boats")
     assert list_models() == ["boats"], "the negative control"
