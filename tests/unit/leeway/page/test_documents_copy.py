@@ -57,6 +57,12 @@ def write_documents(folder: Path, *models: str) -> None:
     write_document(folder, "models.json", models=summaries)
 
 
+def refresh(copy: DocumentsCopy) -> None:
+    """Refresh the copy, and wait until it is read."""
+    copy.refresh()
+    copy.wait_for_check(60)
+
+
 def list_models() -> list[str]:
     """Return the names of the models that the page lists."""
     return [model["model"] for model in documents.read_models(set)["models"]]
@@ -77,14 +83,14 @@ def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_
     # A copy that has not changed is not unpacked again; the next one replaces all documents.
     (servers_folder / "models.json").touch()
     before = (servers_folder / "models.json").stat().st_ino
-    copy.refresh()
+    refresh(copy)
     assert (servers_folder / "models.json").stat().st_ino == before
     use_home("worker")
     (workers_folder / "models" / "cars.json").unlink()
     write_documents(workers_folder, "boats")
     upload_documents(URI)
     use_home("server")
-    copy.refresh()
+    refresh(copy)
     assert list_models() == ["boats"]
     with pytest.raises(MissingDocumentError, match="there is no model cars"):
         documents.read_model("cars")
@@ -96,7 +102,7 @@ def test_page_keeps_its_documents_while_s3_does_not_answer_and_says_so_once(
     write_documents(use_home("server"), "boats")
     copy = DocumentsCopy()
     for _ in range(2):
-        copy.refresh()
+        refresh(copy)
     assert list_models() == ["boats"]
     (warning,) = caplog.messages
     assert "the page shows older documents" in warning and "NoSuchKey" in warning
@@ -110,12 +116,12 @@ def test_s3_is_asked_only_now_and_then_and_only_if_there_is_a_copy(
     monkeypatch.setattr(DocumentsCopy, "_fetch", lambda _, uri: requests.append(uri))
     monkeypatch.setattr(documents_copy, "CHECK_S", 1_000.0)
     copy = DocumentsCopy()
-    copy.refresh()
-    copy.refresh()
+    refresh(copy)
+    refresh(copy)
     assert requests == [URI]
     monkeypatch.delenv("LEEWAY_STATUS_COPY")
     fresh_settings()
-    DocumentsCopy().refresh()
+    refresh(DocumentsCopy())
     assert requests == [URI]
 
 
@@ -157,7 +163,7 @@ def test_large_object_is_not_read(
     monkeypatch.setattr(documents_copy, "MAX_BYTES", 10)
     write_documents(use_home("server"), "boats")
     s3.put_object(Bucket="leeway", Key="leeway/status/documents.zip", Body=b"x" * 11)
-    DocumentsCopy().refresh()
+    refresh(DocumentsCopy())
     assert "it has 11 bytes, more than 10" in caplog.text and list_models() == ["boats"]
 
 
