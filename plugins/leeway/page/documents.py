@@ -17,7 +17,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from leeway.page.documents_copy import shared_copy
-
 from leeway.page.errors import MissingDocumentError
 from pipelines.settings import settings
 from pipelines.status.documents.costs import CostDocument

@@ -1,18 +1,12 @@
 """Test who gets which document from the page's application, with Airflow's own tokens and permissions."""
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.api_fastapi.app import create_auth_manager
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.models.revoked_token import RevokedToken
-from airflow.settings import Session
 from fastapi.testclient import TestClient
 from leeway.page import app as page_app
 from leeway.page import documents, permissions

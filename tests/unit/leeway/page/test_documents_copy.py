@@ -1,7 +1,6 @@
 """Test that the documents of the page reach an API server by S3, from a command that writes them elsewhere."""
 
 import io
-import json
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
