@@ -68,7 +68,7 @@ def test_rejection_is_the_same_event_as_that_of_the_command_line(verdicts, comma
     options = {"model": MODEL, "version": by_command["version"], "verdict": by_command["verdict"], "why": "too slow"}
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
     result = commands.run_step("decide", *arguments, "--decision", "reject")
-    assert result.returncode == 0, result.stderr
+    assert result.code == 0, result.err
     assert list_decisions(by_page["version"]) == [("rejected", "grace", "too slow")]
     assert list_decisions(by_command["version"]) == list_decisions(by_page["version"])
     for verdict in (by_page, by_command):

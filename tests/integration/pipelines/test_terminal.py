@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,7 +25,7 @@ stages:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Write a project whose only stage is the gate."""
-    write_evaluation(tmp_path / "data", rows=2_000)
+    write_evaluation(tmp_path / "data")
     (tmp_path / "params.yaml").write_text(PARAMS)
     (tmp_path / "dvc.yaml").write_text(STAGE.format(python=sys.executable))
     run(tmp_path, "init", "--no-scm", stdout=subprocess.DEVNULL)
@@ -73,7 +74,7 @@ def find_json(text: str) -> dict[str, object]:
 
 
 def test_repro_ends_with_the_verdict_on_a_terminal_and_with_the_result_in_a_file(project: Path) -> None:
-    shown = run_in_terminal(project, "repro").replace("\r\n", "\n")
+    shown = re.sub(r"\x1b\[[0-9;]*m|\r", "", run_in_terminal(project, "repro"))
     lines = [line for line in shown.splitlines() if line.strip()]
     (verdict,) = [number for number, line in enumerate(lines) if "verdict: passed: " in line]
     assert "report: data/report/report.html" in lines[verdict + 1]

@@ -152,7 +152,7 @@ def test_rejection_is_recorded_and_leaves_the_list_of_those_who_look(server, ope
     """`tests/integration/leeway/test_approval.py` has what the run does with the answer."""
     grace, vera = open_page("grace"), open_page("vera")
     for page in (grace, vera):
-        page.get_by_role("heading", name="Models").first.wait_for()
+        page.get_by_text("taxi_fares").first.wait_for()
     subject = "Promote flights version 6? (undecided)"
     run_id = server.ask_for_approval(subject, "auc is open")
     for page in (grace, vera):  # both pages ask again by themselves

@@ -84,7 +84,7 @@ def test_a_page_shows_what_failed_first_and_the_most_severe_first(home: Path) ->
     info = build_result(success=False, severity="info", kwargs={"column": "tailnum"})
     page = datadocs.add_run(write_evidence(home, passed, info, FAULTY, CRITICAL))
     text = Page(page).text
-    words = ["Failed", "o is EWR", "late has a value", "tailnum has a value", "Passed", "carrier has a value"]
+    words = ["Failed", "o is one of EWR", "late has a value", "tailnum has a value", "Passed", "carrier has a value"]
     positions = [text.find(word) for word in words]
     assert -1 not in positions and positions == sorted(positions), dict(zip(words, positions, strict=True))
 
