@@ -59,15 +59,15 @@ def list_decisions(version):
     return [(event.kind.value, event.who, event.why) for event in events if event.version == version]
 
 
-def test_rejection_is_the_same_event_as_that_of_the_command_line(verdicts, commands, monkeypatch):
+def test_rejection_is_the_same_event_as_that_of_the_command_line(verdicts, commands, with_mlflow):
     by_page, by_command = verdicts.values()
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         answer(by_page, "Reject", "too slow")
     assert list(skipped.value.tasks) == ["promote"]
-    monkeypatch.setenv("LEEWAY_ACTOR", "grace")
     options = {"model": MODEL, "version": by_command["version"], "verdict": by_command["verdict"], "why": "too slow"}
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
-    result = commands.run_step("decide", *arguments, "--decision", "reject")
+    env = {"LEEWAY_ACTOR": "grace", "MLFLOW_TRACKING_URI": with_mlflow}
+    result = commands.run_step("decide", *arguments, "--decision", "reject", env=env)
     assert result.code == 0, result.err
     assert list_decisions(by_page["version"]) == [("rejected", "grace", "too slow")]
     assert list_decisions(by_command["version"]) == list_decisions(by_page["version"])

@@ -274,7 +274,7 @@ def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str,
     page = (data / "report/report.html").read_text()
     assert f'href="{with_mlflow}/#/models/{model}/versions/{version}"' in page and "<dt>max_depth</dt>" in page
     assert f'href="{settings().build_dataset_url("flights")}">Validations of the data</a>' in page
-    training_days, holdout_days = registered.tags["leeway.window"].split(" | ")
+    training_days, holdout_days = registered.tags["leeway.window"].replace("..", " to ").split(" | ")
     for name, days in {"training days": training_days, "holdout days": holdout_days}.items():
         assert re.search(rf"<dt>{name}</dt>\s*<dd>{re.escape(days)}</dd>", page), name
     assert training_days != holdout_days
