@@ -33,7 +33,9 @@ def test_two_tasks_of_a_run_report_each_notice_once(tasks: list[ShowbackOperator
     runs = [render_run(task) for task in tasks]
     assert runs == ["costs/r1/harbor_costs", "costs/r1/street_costs"]
     notices = [
-        Notice(kind="threshold", project=project, subject="2026-11", budget_usd=50.0, threshold_percent=80, text="spent")
+        Notice(
+            kind="threshold", project=project, subject="2026-11", budget_usd=50.0, threshold_percent=80, text="spent"
+        )
         for project in ("harbor", "street")
     ]
     for _ in range(2):  # the second time is a retry of both
