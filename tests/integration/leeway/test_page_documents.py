@@ -48,4 +48,5 @@ def test_documents_of_the_lake_reach_an_api_server_without_the_workers_folder(
     first_time = documents.find_watch_time()
     # drydock answers a request for a copy that has not changed as S3 does; the documents stay.
     copy.refresh()
+    copy.wait_for_check(60)
     assert documents.find_watch_time() == first_time

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from pipelines.status.documents.message import SCHEMA_VERSION
-from tests.tools.page_documents import find_form
+from tests.tools.page_documents import find_form, write_document
 
 ROOT = Path(__file__).parents[4]
 ADDRESSES = {
@@ -126,3 +127,10 @@ def test_a_new_field_has_a_default_or_the_version_changes() -> None:
     """Otherwise the page refuses the documents of the Leeway before it, of the same version."""
     assert SCHEMA_VERSION == 1, "replace the file with the fields of the new version"
     assert list_required_fields() == json.loads(FIRST_VERSION.read_text())
+
+
+def test_a_number_that_json_does_not_have_is_refused_by_the_writer(status: Path) -> None:
+    """It would be null in the file, and no page could read that as a number."""
+    with pytest.raises(ValidationError, match="finite number"):
+        write_document(status, "models.json", models=[{"model": "boats", "month_usd": float("nan")}])
+    write_document(status, "models.json", models=[{"model": "boats", "month_usd": 1.5}])
