@@ -29,6 +29,7 @@ ADDRESSES = {
     "a model": "leeway/documents/models/flights",
     "a dataset": "leeway/documents/data/flights",
     "costs": "leeway/documents/costs",
+    "running jobs": "leeway/documents/jobs",
     "script": "leeway/leeway.js",
     PEER: "api/v2/dags?limit=100",
 }

@@ -232,7 +232,8 @@ def _draw_performance(history: DriftHistory) -> Any:
     errors = [window.performance["mae"].value for window in history.windows if "mae" in window.performance]
     if errors:  # the interval of a few days may be so wide that it would hide all changes
         performance_axis.set_ylim(0, 2 * max(errors))
-    performance_axis.legend(frameon=False, ncols=3)
+    if performance_axis.get_legend_handles_labels()[0]:  # a window without labels and estimates has no performance
+        performance_axis.legend(frameon=False, ncols=3)
     performance_axis.set_title("Performance, with its intervals", loc="left", fontsize=10)
     _label_days(performance_axis, days)
     return figure

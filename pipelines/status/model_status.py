@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from pyiceberg.expressions import And, EqualTo
 
@@ -22,10 +21,7 @@ from pipelines.loop.journal import Journal as LoopJournal
 from pipelines.monitoring import results_table
 from pipelines.registry.lifecycle import Journal, Kind, State
 from pipelines.settings import settings
-
-Health = Literal["ok", "drift", "failed", "held back", "no champion"]
-HEALTHS: tuple[Health, ...] = get_args(Health)
-"""All values of `Health`."""
+from pipelines.status.documents.models import Health
 
 
 @dataclass(frozen=True)

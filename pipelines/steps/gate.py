@@ -121,7 +121,7 @@ def run(spec: GateSpec) -> GateResult:
         _write_verdict(spec, result, evidence.holdout, judgement, _list_links(spec, dataset.name))
         if candidate:
             _record_verdict(spec, candidate, result)
-    log.info("verdict: %s: %s", result.outcome, ". ".join([result.reason, *result.next_steps]))
+    log.info("verdict: %s: %s", result.outcome, ". ".join(filter(None, [result.reason, " ".join(result.next_steps)])))
     log.info("report: %s", result.report)
     return result
 

@@ -1,7 +1,7 @@
 """Remember which notices were reported, so that each is reported once.
 
-A notice is written to the lake's table `cost_notices`, with the DAG run that reports it, before anybody is notified.
-So no other run reports it again. A retry of the same run gets the same notices again. So a task that was killed after
+A notice is written to the lake's table `cost_notices`, with the task that reports it, before anybody is notified.
+So no other task reports it again. A retry of the same task gets the same notices again. So a task that was killed after
 the write loses none, and each notice is repeated only if the task was killed after the message was sent, or is cleared.
 """
 
@@ -48,14 +48,14 @@ class NoticeTable:
         return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def claim(self, notices: Sequence[Notice], run: str, now: dt.datetime) -> list[Notice]:
-        """Write the notices that nobody has reported yet, and return those that this run has to report.
+        """Write the notices that nobody has reported yet, and return those that this task has to report.
 
-        Idempotent for a run: a retry gets the notices that its earlier try has written, too.
+        Idempotent for a task: a retry gets the notices that its earlier try has written, too.
 
         Args:
             notices: what could be reported.
-            run: DAG run that reports them, DAG/RUN. If it is empty, a person only looks: nothing is written, and the
-                next run reports the notices.
+            run: task that reports them, DAG/RUN/TASK. If it is empty, a person only looks: nothing is written, and the
+                next task reports the notices.
             now: the current moment.
 
         Raises:

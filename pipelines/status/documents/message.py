@@ -7,13 +7,15 @@ import datetime as dt
 from pydantic import BaseModel, ConfigDict
 
 SCHEMA_VERSION = 1
-"""Version of the documents. The page refuses a document of another version."""
+"""Version of the documents. The page refuses a document of another version.
+
+A field that is added without a default changes the version, because older documents lack it."""
 
 
 class Message(BaseModel):
-    """A part of a document. Fields that are not declared are refused."""
+    """A part of a document. Fields that are not declared, and numbers that JSON does not have, are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class Document(Message):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from pipelines.status.documents.message import Document, Message
-from pipelines.status.model_status import Health
+
+Health = Literal["ok", "drift", "failed", "held back", "no champion"]
+HEALTHS: tuple[Health, ...] = get_args(Health)
+"""All values of `Health`."""
 
 
 class WeekPerformance(Message):

@@ -12,10 +12,9 @@ from prometheus_client.registry import Collector
 
 from pipelines.lake.cached import CachedLake
 from pipelines.partitions import get_date, parse_partition
-from pipelines.status.documents.models import ModelSummary, Performance
+from pipelines.status.documents.models import HEALTHS, ModelSummary, Performance
 from pipelines.status.metrics.costs import CostCollector
 from pipelines.status.model_documents import build_summary
-from pipelines.status.model_status import HEALTHS
 from pipelines.status.pass_data import PassData
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log

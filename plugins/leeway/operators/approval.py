@@ -114,7 +114,7 @@ def render_body(verdict: Mapping[str, Any]) -> str:
         for check in verdict["checks"]
     ]
     parts = [
-        _quote(". ".join([verdict["reason"], *verdict["next_steps"]])),
+        _quote(". ".join(filter(None, [verdict["reason"], " ".join(verdict["next_steps"])]))),
         _render_links(verdict["report"]),
         _render_table(["", "check", "value", "interval", "bound"], checks),
     ]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leeway.operators.step import StepOperator
+from leeway.operators.step import ACTOR_VARIABLES, StepOperator
+
+TASK_OF_RUN = "{{ dag.dag_id }}/{{ run_id }}/{{ task.task_id }}{{ '/%d' % ti.map_index if ti.map_index >= 0 else '' }}"
+"""Template of the task that reports a notice. Its retries have the same one; other tasks of its run do not."""
 
 
 class ShowbackOperator(StepOperator):
     """Check the budgets of projects and the costs of the last days, and notify people of what is new. Once each.
 
     The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. A retry of the
-    task reports the same notices again, and no other run does. Without an argument, section `showback` of params.yaml
+    task reports the same notices again, and no other task does. Without an argument, section `showback` of params.yaml
     is used.
 
     Args:
@@ -38,5 +41,6 @@ class ShowbackOperator(StepOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.actor_variables = {**ACTOR_VARIABLES, "LEEWAY_RUN": TASK_OF_RUN}
         self.teams, self.environments = teams, environments
         self.budgets_usd, self.thresholds_percent = budgets_usd, thresholds_percent

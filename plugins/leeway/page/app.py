@@ -5,19 +5,18 @@ Without `from __future__ import annotations`: FastAPI has to resolve the types o
 
 import hashlib
 import json
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
 from fastapi import Depends, FastAPI, Header, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 
 from leeway.page import documents
 from leeway.page.errors import MissingDocumentError
+from leeway.page.permissions import select_readable_models
 
 STATIC = Path(__file__).with_name("static")
 WATCHED_HEADER = "X-Leeway-Watched-At"
@@ -59,29 +58,30 @@ def create_app() -> FastAPI:
 
 def send_models(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     """Send the list of models."""
-    return _send(documents.read_models(_make_permission_check(user)), if_none_match)
+    return _send(documents.read_models(partial(select_readable_models, user)), if_none_match)
 
 
 def send_model(name: str, user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     """Send the details of a model."""
-    if not _make_permission_check(user)(name):
+    documents.check_name(name, "model")
+    if not select_readable_models(user, [name]):
         raise HTTPException(403, f"You may not read the runs of {name}_train, so you may not read about {name}.")
     return _send(documents.read_model(name), if_none_match)
 
 
 def send_dataset(name: str, user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     """Send the state of a dataset."""
-    return _send(documents.read_dataset(name, _make_permission_check(user)), if_none_match)
+    return _send(documents.read_dataset(name, partial(select_readable_models, user)), if_none_match)
 
 
 def send_costs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     """Send the costs."""
-    return _send(documents.read_costs(_make_permission_check(user)), if_none_match)
+    return _send(documents.read_costs(partial(select_readable_models, user)), if_none_match)
 
 
 def send_jobs(user: GetUserDep, if_none_match: IfNoneMatch = "") -> Response:
     """Send the jobs that run."""
-    return _send(documents.read_jobs(_make_permission_check(user)), if_none_match)
+    return _send(documents.read_jobs(partial(select_readable_models, user)), if_none_match)
 
 
 def send_script(if_none_match: IfNoneMatch = "") -> Response:
@@ -95,18 +95,6 @@ def send_icon(name: str) -> Response:
     if colors is None:
         raise HTTPException(404, "there is no such icon.")
     return Response(ICON.format(*colors, LINES), media_type="image/svg+xml", headers=HEADERS)
-
-
-def _make_permission_check(user: Any) -> Callable[[str], bool]:
-    """Return a function that checks whether a user may read about a model: who may read the runs of its training."""
-
-    @cache
-    def can_read(model: str) -> bool:
-        return get_auth_manager().is_authorized_dag(
-            method="GET", user=user, access_entity=DagAccessEntity.RUN, details=DagDetails(id=f"{model}_train")
-        )
-
-    return can_read
 
 
 def _send(document: dict[str, Any], if_none_match: str) -> Response:

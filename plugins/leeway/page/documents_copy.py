@@ -24,7 +24,7 @@ from pipelines.system.files import replace_file
 CHECK_S = 30.0
 """Seconds between two requests to S3: a copy is written every few minutes."""
 TIMEOUT_S = 5
-"""Seconds for which a visitor may wait for S3; then the page shows the documents that are here."""
+"""Seconds after which S3 does not answer; and for which the first visitors wait for the first copy."""
 DOCUMENT = re.compile(r"(?:(?:models|data)/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.json")
 """Allowed names of files in a copy. No other is unpacked."""
 MAX_BYTES = 64 << 20
@@ -41,28 +41,45 @@ class DocumentsCopy:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
         self._checked_s: float | None = None
         self._etag = ""
         self._problem = ""
         self._client: Any = None
 
     def refresh(self) -> None:
-        """Unpack the copy if it is new. If S3 does not answer, log it once; the documents stay as they are."""
+        """Unpack the copy in a thread if it is new. Meanwhile, the page shows the documents that are here.
+
+        Only the first visitors of this process wait for it, because there may be no documents yet.
+        """
         uri = settings().status_copy
         if not uri:
             return
         with self._lock:
-            if self._checked_s is not None and time.monotonic() - self._checked_s < CHECK_S:
-                return
-            try:
-                self._fetch(uri)
-                self._problem = ""
-            except Exception as error:  # the page says how old its documents are
-                problem = " ".join(str(error).split())[:300]
-                if problem != self._problem:
-                    log.warning("%s cannot be read, so the page shows older documents: %s", uri, problem)
-                self._problem = problem
-            self._checked_s = time.monotonic()
+            is_first = self._checked_s is None
+            if self._thread is None and (is_first or time.monotonic() - (self._checked_s or 0) >= CHECK_S):
+                self._thread = threading.Thread(target=self._check, args=(uri,), daemon=True)
+                self._thread.start()
+        if is_first:
+            self.wait_for_check(TIMEOUT_S)
+
+    def wait_for_check(self, timeout_s: float) -> None:
+        """Wait until no thread reads the copy, at most for `timeout_s` seconds."""
+        if thread := self._thread:
+            thread.join(timeout_s)
+
+    def _check(self, uri: str) -> None:
+        """Unpack the copy if it is new. If S3 does not answer, log it once; the documents stay as they are."""
+        try:
+            self._fetch(uri)
+            self._problem = ""
+        except Exception as error:  # the page says how old its documents are
+            problem = " ".join(str(error).split())[:300]
+            if problem != self._problem:
+                log.warning("%s cannot be read, so the page shows older documents: %s", uri, problem)
+            self._problem = problem
+        with self._lock:
+            self._checked_s, self._thread = time.monotonic(), None
 
     def _fetch(self, uri: str) -> None:
         from botocore.exceptions import ClientError

@@ -47,30 +47,6 @@ def test_viewer_sees_all_and_can_do_nothing(server, open_page):
     assert server.list_runs("flights_rollback") == []
 
 
-def test_form_of_another_site_starts_nothing(server, browser):
-    """The browser sends the cookie only with requests of this site, and Airflow takes only JSON."""
-    context = browser.new_context()
-    context.add_cookies([{
-        "name": "_token", "value": server.get_token("ada"), "url": server.url, "sameSite": "Lax",
-    }])  # fmt: skip
-    page = context.new_page()
-    address = server.url.replace("127.0.0.1", "localhost")  # another site
-    page.goto(f"{address}/api/v2/version")
-    target = f"{server.url}/api/v2/dags/flights_reset_breaker/dagRuns"
-    statuses = page.evaluate(
-        """async ([target]) => {
-            const body = JSON.stringify({logical_date: null, conf: {why: "forged"}});
-            const send = (headers) => fetch(target, {method: "POST", credentials: "include", body, headers})
-                .then((response) => response.status, () => "blocked");
-            return [await send({"Content-Type": "text/plain"}), await send({"Content-Type": "application/json"})];
-        }""",
-        [target],
-    )
-    assert set(statuses) <= {"blocked", 401, 403, 422}
-    assert server.list_runs("flights_reset_breaker") == []
-    context.close()
-
-
 def test_two_people_roll_back_at_once_and_the_second_sees_who_was_first(server, open_page):
     details = json.loads((server.status / "models/flights.json").read_text())
     champion, since = details["summary"]["champion"], details["summary"]["champion_since"]
@@ -170,6 +146,46 @@ def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server
     details = server.call_api("GET", path)
     assert (details["chosen_options"], details["params_input"]) == (["Approve"], {"why": "I looked"})
     assert details["responded_by_user"]["name"] == "ada"
+
+
+def test_rejection_is_recorded_and_leaves_the_list_of_those_who_look(server, open_page):
+    """`tests/integration/leeway/test_approval.py` has what the run does with the answer."""
+    grace, vera = open_page("grace"), open_page("vera")
+    for page in (grace, vera):
+        page.get_by_text("taxi_fares").first.wait_for()
+    subject = "Promote flights version 6? (undecided)"
+    run_id = server.ask_for_approval(subject, "auc is open")
+    for page in (grace, vera):  # both pages ask again by themselves
+        page.get_by_text(subject).first.wait_for()
+    row = grace.get_by_text(subject).locator("xpath=ancestor::*[.//button][1]")
+    row.get_by_role("button", name="Decide").click()
+    dialog = grace.get_by_role("dialog")
+    dialog.get_by_role("button", name="Reject", exact=True).click()
+    dialog.get_by_label("Reason").fill("too slow")
+    dialog.get_by_role("button", name="Record: Reject").click()
+    grace.get_by_text("The answer was recorded: Reject.").wait_for()
+    vera.get_by_text(subject).wait_for(state="detached")
+    path = f"/dags/flights_train/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
+    details = server.call_api("GET", path)
+    assert (details["chosen_options"], details["params_input"]) == (["Reject"], {"why": "too slow"})
+    assert details["responded_by_user"]["name"] == "grace"
+
+
+def test_days_are_ingested_again_by_a_backfill(server, open_page):
+    page = open_page("grace", "/data/flights")
+    page.get_by_role("button", name="Backfill", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("From").fill("2013-02-01")
+    dialog.get_by_label("To, included").fill("2013-02-03")
+    dialog.get_by_role("button", name="List the runs").click()
+    dialog.get_by_text("3 runs would start").wait_for()
+    assert server.list_runs("flights_ingest") == []
+    dialog.get_by_role("button", name="Start 3 runs").click()
+    dialog.get_by_text(re.compile("Backfill .* was started")).wait_for()
+    (backfill,) = server.call_api("GET", "/backfills?dag_id=flights_ingest")["backfills"]
+    assert (backfill["from_date"][:10], backfill["to_date"][:10]) == ("2013-02-01", "2013-02-03")
+    assert {run["triggering_user_name"] for run in server.list_runs("flights_ingest")} == {"grace"}
+    assert len(server.list_runs("flights_ingest")) == 3
 
 
 @pytest.mark.parametrize("is_expired", [True, False])

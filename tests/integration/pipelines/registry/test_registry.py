@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 import shutil
 import signal
 import sys
@@ -272,6 +273,11 @@ def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str,
     assert {name: str(value) for name, value in params.items()}.items() <= result.hyperparameters.items()
     page = (data / "report/report.html").read_text()
     assert f'href="{with_mlflow}/#/models/{model}/versions/{version}"' in page and "<dt>max_depth</dt>" in page
+    assert f'href="{settings().build_dataset_url("flights")}">Validations of the data</a>' in page
+    training_days, holdout_days = registered.tags["leeway.window"].replace("..", " to ").split(" | ")
+    for name, days in {"training days": training_days, "holdout days": holdout_days}.items():
+        assert re.search(rf"<dt>{name}</dt>\s*<dd>{re.escape(days)}</dd>", page), name
+    assert training_days != holdout_days
     assert f'href="{version}/report.html"' in (settings().home / f"docs/models/{model}/index.html").read_text()
     before = (data / "verdict.json").read_bytes()
     assert run_gate(model, version) == result

@@ -19,10 +19,8 @@ from pipelines.lake import Lake
 from pipelines.lake.cached import CachedLake
 from pipelines.lake.month_table import MonthTable
 from pipelines.loop import events as loop_events
-from pipelines.loop.journal import Journal as LoopJournal
-from pipelines.monitoring import results_table
 from pipelines.monitoring.profiles import table as profiles
-from pipelines.registry.lifecycle import Event, Journal, Kind
+from pipelines.registry.lifecycle import Kind
 from pipelines.settings import settings
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
@@ -33,8 +31,8 @@ from pipelines.status.writing import write_documents
 from pipelines.validation import results_table as validations
 from tests.conftest import set_home
 from tests.tools.imports import ROOT
+from tests.tools.lake_states import MONDAY, add_event, add_loop_event, write_drift
 
-MONDAY = dt.date(2013, 1, 7)
 BINS = 22
 
 
@@ -49,18 +47,6 @@ def read(kind: type[D], name: str) -> D:
 def write() -> dict[str, str]:
     """Write all documents; return the problems as text."""
     return {name: error.message for name, error in write_documents(CachedLake.open()).items()}
-
-
-def add_event(kind: Kind, version: str, model: str = "flights", **fields: Any) -> None:
-    """Add an event of the registry."""
-    event = Event.create(kind, model, version, key=f"{dt.datetime.now()}", **fields)
-    Journal.open().append_event(model, lambda _: event)
-
-
-def add_loop_event(kind: loop_events.Kind, run: str, model: str = "flights", **fields: Any) -> None:
-    """Add an event of the loop."""
-    event = loop_events.Event.create(kind, model, run, key=f"{dt.datetime.now()}", **fields)
-    LoopJournal.open().append_event(model, lambda _: event)
 
 
 def write_labels(counts_by_day: dict[dt.date, Any], version: str) -> None:
@@ -80,24 +66,6 @@ def write_labels(counts_by_day: dict[dt.date, Any], version: str) -> None:
         )
 
     MonthTable(profiles.TABLE, profiles.SCHEMA).update(replace)
-
-
-def write_drift(day: dt.date, outcome: str, effects: dict[str, float], version: str = "2") -> None:
-    """Write a decision about drift of a version, with the effect of each column; the bound is 0.1."""
-    common = {
-        "date": day,
-        "model_name": "flights",
-        "model_version": version,
-        "outcome": outcome,
-        "reasons": "it\nmoved",
-    }
-    rows = [
-        {**common, "name": name, "measure": "psi", "effect": effect, "bound": 0.1, "drifted": effect > 0.1, "rows": 9}
-        for name, effect in effects.items()
-    ]
-    part = {"model_name": "flights", "model_version": version}
-    table = pa.Table.from_pylist(rows, schema=results_table.SCHEMA)
-    Lake.open().write_partition(results_table.TABLE, day, table, ("date", "name"), part=part)
 
 
 def write_validation(day: dt.date, run: str, failures: dict[str, str], hour: int = 8) -> None:

@@ -92,6 +92,9 @@ def test_text_of_the_form_shows_checks_report_and_differences() -> None:
     assert "[The report](http://docs/report.html): [curves](http://docs/curves.png)" in text
     assert "| data version | abc |" in text
     assert "| window | old days | new days |" in text
+    two_steps = render_body({**VERDICT, "next_steps": ["Train again.", "Or decide now."]})
+    assert two_steps.startswith("auc is open. Train again. Or decide now.\n"), "each step is a sentence of its own"
+    assert render_body({**VERDICT, "next_steps": []}).startswith("auc is open\n")
     assert "difference" not in render_body({**VERDICT, "differences": {}})
 
 

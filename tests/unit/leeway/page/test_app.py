@@ -1,85 +1,26 @@
 """Test who gets which document from the page's application, with Airflow's own tokens and permissions."""
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.api_fastapi.app import create_auth_manager
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.models.revoked_token import RevokedToken
-from airflow.settings import Session
 from fastapi.testclient import TestClient
 from leeway.page import app as page_app
-from leeway.page import documents
+from leeway.page import documents, permissions
 
 from pipelines.settings import settings
 from pipelines.status import watching, writing
 from pipelines.status.documents.costs import CostDocument
 from stack.layout import Layout
+from tests.tools.page_documents import write_document
 
-WRITTEN_AT = "2026-11-27T09:00:00Z"
 ADDRESSES = (
     *("/documents/models", "/documents/models/boats", "/documents/data/harbor", "/documents/costs", "/documents/jobs"),
     "/leeway.js",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def auth_manager() -> Iterator[Any]:
-    """Return Airflow's simple auth manager, with a key of the recommended length and the table of ended logins."""
-    RevokedToken.__table__.create(Session().get_bind(), checkfirst=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "x" * 64)
-        yield create_auth_manager()
-
-
-@pytest.fixture(autouse=True)
-def status(home: Path) -> Path:
-    """Write the documents of two models; return their folder."""
-    folder = home / "status"
-    common = {"schema_version": 1, "written_at": WRITTEN_AT}
-    rows = [{"model": name, "cost_usd": 1.5} for name in ("boats", "cars", "")]
-    models = {
-        "models": [{"model": "boats"}, {"model": "cars"}],
-        "unreadable_models": {"cars": "locked"},
-        "unreadable_documents": {"data/street.json": "cars are damaged"},
-    }
-    costs = {
-        **dict.fromkeys(("jobs", "months", "payers"), rows),
-        **{"endpoints": [], "budgets": [{"project": "p"}], "advice": ["x"], "anomalies": ["y"]},
-        **{"month": "2026-11", "price_dates": "2026"},
-    }
-    files = {
-        "models.json": models,
-        "models/boats.json": {"summary": {"model": "boats"}},
-        "models/cars.json": {"summary": {"model": "cars"}},
-        "data/harbor.json": {"dataset": "harbor", "models": ["boats"]},
-        "data/street.json": {"dataset": "street", "models": ["cars"]},
-        "jobs.json": {"jobs": [{"model": name} for name in ("boats", "cars", "")], "problem": ""},
-        "costs.json": costs,
-    }
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(json.dumps({**common, **content}))
-    return folder
-
-
-@pytest.fixture
-def client() -> TestClient:
-    """Return a client of the application, who is not logged in."""
-    return TestClient(page_app.create_app())
-
-
-@pytest.fixture
-def viewer(client: TestClient, auth_manager: Any) -> TestClient:
-    """Return a client with the cookie of a viewer."""
-    client.cookies.set("_token", auth_manager.generate_jwt(SimpleAuthManagerUser(username="vera", role="viewer")))
-    return client
 
 
 class ReaderOfBoats:
@@ -120,9 +61,9 @@ def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     assert (len(models["models"]), len(models["unreadable_documents"])) == (2, 1), "the control"
     costs = viewer.get("/documents/costs").json()
     assert len(costs["payers"]) == 3 and costs["anomalies"] and costs["budgets"], "the control"
-    monkeypatch.setattr(page_app, "get_auth_manager", ReaderOfBoats)
+    monkeypatch.setattr(permissions, "get_auth_manager", ReaderOfBoats)
     models = viewer.get("/documents/models").json()
-    assert (models["models"], models["unreadable_models"]) == ([{"model": "boats"}], {})
+    assert ([model["model"] for model in models["models"]], models["unreadable_models"]) == (["boats"], {})
     assert models["unreadable_documents"] == {}
     assert viewer.get("/documents/models/boats").status_code == 200
     response = viewer.get("/documents/models/cars")
@@ -142,7 +83,7 @@ def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Pat
     first = viewer.get("/documents/models/boats")
     again = viewer.get("/documents/models/boats", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    (status / "models/boats.json").write_text(json.dumps({"schema_version": 1, "summary": {"model": "boats2"}}))
+    write_document(status, "models/boats.json", summary={"model": "boats2"})
     changed = viewer.get("/documents/models/boats", headers={"If-None-Match": first.headers["etag"]})
     assert (changed.status_code, changed.json()["summary"]["model"]) == (200, "boats2")
 

@@ -1,7 +1,6 @@
 """Test that the documents of the page reach an API server by S3, from a command that writes them elsewhere."""
 
 import io
-import json
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ from leeway.page.errors import MissingDocumentError
 from moto import mock_aws
 
 from pipelines.errors import SpecError
-from pipelines.status.documents.message import SCHEMA_VERSION
 from pipelines.status.documents_copy import upload_documents
+from tests.tools.page_documents import write_document
 
 URI = "s3://leeway/leeway/status/documents.zip"
 UseHome = Callable[[str], Path]
@@ -51,16 +50,21 @@ def use_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Ca
 
 def write_documents(folder: Path, *models: str) -> None:
     """Write the documents of models, as `status --write` does."""
-    content = {"schema_version": 1, "models": [{"model": model} for model in models], "unreadable_models": {}}
-    files = {"models.json": content} | {f"models/{model}.json": {"schema_version": 1} for model in models}
-    for name, value in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(json.dumps(value))
+    summaries = [{"model": model} for model in models]
+    for summary in summaries:
+        write_document(folder, f"models/{summary['model']}.json", summary=summary)
+    write_document(folder, "models.json", models=summaries)
+
+
+def refresh(copy: DocumentsCopy) -> None:
+    """Refresh the copy, and wait until it is read."""
+    copy.refresh()
+    copy.wait_for_check(60)
 
 
 def list_models() -> list[str]:
     """Return the names of the models that the page lists."""
-    return [model["model"] for model in documents.read_models(lambda _: True)["models"]]
+    return [model["model"] for model in documents.read_models(set)["models"]]
 
 
 def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_home: UseHome) -> None:
@@ -72,20 +76,20 @@ def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_
     with pytest.raises(MissingDocumentError, match="On MWAA, unpause page_documents"):
         list_models()
     copy.refresh()
-    assert list_models() == ["boats", "cars"] and documents.read_model("cars") == {"schema_version": 1}
+    assert list_models() == ["boats", "cars"] and documents.read_model("cars")["summary"]["model"] == "cars"
     written_at = s3.head_object(Bucket="leeway", Key="leeway/status/documents.zip")["LastModified"]
     assert documents.find_watch_time() == written_at
     # A copy that has not changed is not unpacked again; the next one replaces all documents.
     (servers_folder / "models.json").touch()
     before = (servers_folder / "models.json").stat().st_ino
-    copy.refresh()
+    refresh(copy)
     assert (servers_folder / "models.json").stat().st_ino == before
     use_home("worker")
     (workers_folder / "models" / "cars.json").unlink()
     write_documents(workers_folder, "boats")
     upload_documents(URI)
     use_home("server")
-    copy.refresh()
+    refresh(copy)
     assert list_models() == ["boats"]
     with pytest.raises(MissingDocumentError, match="there is no model cars"):
         documents.read_model("cars")
@@ -97,7 +101,7 @@ def test_page_keeps_its_documents_while_s3_does_not_answer_and_says_so_once(
     write_documents(use_home("server"), "boats")
     copy = DocumentsCopy()
     for _ in range(2):
-        copy.refresh()
+        refresh(copy)
     assert list_models() == ["boats"]
     (warning,) = caplog.messages
     assert "the page shows older documents" in warning and "NoSuchKey" in warning
@@ -111,12 +115,12 @@ def test_s3_is_asked_only_now_and_then_and_only_if_there_is_a_copy(
     monkeypatch.setattr(DocumentsCopy, "_fetch", lambda _, uri: requests.append(uri))
     monkeypatch.setattr(documents_copy, "CHECK_S", 1_000.0)
     copy = DocumentsCopy()
-    copy.refresh()
-    copy.refresh()
+    refresh(copy)
+    refresh(copy)
     assert requests == [URI]
     monkeypatch.delenv("LEEWAY_STATUS_COPY")
     fresh_settings()
-    DocumentsCopy().refresh()
+    refresh(DocumentsCopy())
     assert requests == [URI]
 
 
@@ -158,12 +162,11 @@ def test_large_object_is_not_read(
     monkeypatch.setattr(documents_copy, "MAX_BYTES", 10)
     write_documents(use_home("server"), "boats")
     s3.put_object(Bucket="leeway", Key="leeway/status/documents.zip", Body=b"x" * 11)
-    DocumentsCopy().refresh()
+    refresh(DocumentsCopy())
     assert "it has 11 bytes, more than 10" in caplog.text and list_models() == ["boats"]
 
 
 def test_document_of_another_version_or_nested_too_deep_is_not_shown(use_home: UseHome) -> None:
-    assert documents.SCHEMA_VERSION == SCHEMA_VERSION
     folder = use_home("server")
     write_documents(folder, "boats")
     assert list_models() == ["boats"], "the negative control"

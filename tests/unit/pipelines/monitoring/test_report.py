@@ -4,9 +4,11 @@ import datetime as dt
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring import report
@@ -69,6 +71,40 @@ def test_the_page_of_a_single_window_without_drift_has_all_pictures(tmp_path: Pa
     assert "There are none." in shown and "All other findings (2)" in folded and "wasserstein" in folded
     names = sorted(path.name for path in page.parent.iterdir())
     assert names == ["bins.png", "drift.html", "heat.png", "performance.png"]
+
+
+def list_points(axis: Any) -> dict[str, list[tuple[float, float]]]:
+    """Return the points that each named line of a chart shows; a line without a marker shows no single point."""
+    return {
+        str(line.get_label()): [tuple(point) for point in line.get_xydata() if np.isfinite(point).all()]
+        for line in axis.get_lines()
+        if line.get_marker() not in ("", "None", None)
+    }
+
+
+def test_pictures_of_a_single_window_show_its_values() -> None:
+    """A line of one point without a marker, and a band of one window, would be invisible."""
+    history = build_history(build_window(1, 0.01))
+    order = report._order_columns(history)
+    means, performance = report._draw_performance(history).axes
+    assert list_points(means)["rate of late"] == [(0, pytest.approx(30 / 80))]
+    assert list_points(performance)["AUC"] == [(0, 0.7)]
+    (interval,) = [bar for bar in performance.collections if isinstance(bar, LineCollection)]
+    assert [segment.tolist() for segment in interval.get_segments()] == [[[0, 0.6], [0, 0.8]]]
+    assert interval.get_linewidth()[0] > 1
+    low, high = performance.get_ylim()
+    assert low <= 0.6 and high >= 0.8, "the interval is inside the chart"
+    assert [label.get_text() for label in performance.get_xticklabels()] == ["2013-04-01"]
+    (image,) = report._draw_heat_map(history, order).axes[0].get_images()
+    assert image.get_array().shape == (len(order), 1) and image.get_array().max() > 0
+    heights = [bar.get_height() for bar in report._draw_distributions(history, order).axes[0].patches]
+    assert sum(heights) == pytest.approx(2), "the shares of the reference and of the window"
+
+
+def test_a_window_without_labels_has_no_point_of_performance() -> None:
+    """The control: nothing is drawn where nothing is known."""
+    _, performance = report._draw_performance(build_history(build_window(2, 0.01))).axes
+    assert "AUC" not in list_points(performance) and not list(performance.collections)
 
 
 def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

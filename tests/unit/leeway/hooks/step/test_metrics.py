@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,12 +28,25 @@ metrics.count_drift_decision({"outcome": "none"}, "flights")
 metrics.count_gate_verdict({"outcome": "failed"}, "flights")
 metrics.count_skew_result({"outcome": "undecided"}, "flights")
 """
+POOLS = """
+from airflow.jobs.job import Job
+from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+from airflow.models import import_all_models
+from airflow.models.base import Base
+from airflow.models.pool import Pool
+from airflow.settings import engine
+from airflow.utils.session import create_session
+import_all_models()
+Base.metadata.create_all(engine)
+with create_session() as session:
+    session.add(Pool(pool="gpu", slots=2, include_deferred=True))
+SchedulerJobRunner(Job())._emit_pool_metrics()
+"""
 DASHBOARD = compose.ROOT / "docker/monitoring/grafana/dashboards/leeway.json"
 
 
-@pytest.fixture(scope="module")
-def packets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the packets that are sent with the settings of docker-compose.yaml."""
+def run_and_listen(code: str, folder: Path) -> list[str]:
+    """Run Python with the settings of docker-compose.yaml; return the packets that it sends to StatsD."""
     environment = compose.load()["x-airflow-environment"]
     settings = {name: environment[name] for name in environment if name.startswith("AIRFLOW__METRICS__")}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
@@ -40,15 +54,34 @@ def packets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         listener.setblocking(False)
         settings |= {"AIRFLOW__METRICS__STATSD_ON": "True", "AIRFLOW__METRICS__STATSD_HOST": "127.0.0.1"}
         settings["AIRFLOW__METRICS__STATSD_PORT"] = str(listener.getsockname()[1])
-        folder = tmp_path_factory.mktemp("airflow")
         paths = {"PYTHONPATH": f"{compose.ROOT}{os.pathsep}{compose.ROOT / 'plugins'}", "AIRFLOW_HOME": str(folder)}
-        subprocess.run([sys.executable, "-c", CODE], env={**os.environ, **settings, **paths}, cwd=folder, check=True)
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, **settings, **paths}, cwd=folder, check=True)
         packets = []
         while True:
             try:
                 packets.append(listener.recv(4096).decode())
             except BlockingIOError:
-                return [packet for packet in packets if ".leeway." in packet]
+                return packets
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the packets about results."""
+    return [packet for packet in run_and_listen(CODE, tmp_path_factory.mktemp("airflow")) if ".leeway." in packet]
+
+
+def test_scheduler_sends_the_slots_of_each_pool_which_dashboard_and_alert_query(tmp_path: Path) -> None:
+    packets = run_and_listen(POOLS, tmp_path)
+    for kind, count in {"open": 2, "queued": 0, "running": 0, "deferred": 0, "scheduled": 0}.items():
+        assert any(
+            re.fullmatch(rf"airflow\.pool\.{kind}_slots,pool_name=gpu:{count}(\.0)?\|g", packet) for packet in packets
+        ), kind
+    sent = {re.sub(r"\W", "_", packet.partition(",")[0]) for packet in packets}
+    alerts = (compose.ROOT / "docker/monitoring/alerts.yaml").read_text()
+    for text in (alerts, DASHBOARD.read_text()):
+        names = {name for name in list_queried(text) if "_pool_" in name}
+        assert names and names <= sent
+    assert not list_queried("airflow_pool_slots") <= sent, "the control"
 
 
 def test_costs_drift_and_verdicts_are_sent_with_their_tags(packets):
@@ -71,8 +104,6 @@ def test_costs_drift_and_verdicts_are_sent_with_their_tags(packets):
 
 def list_sent(packets: list[str]) -> set[str]:
     """List Prometheus's names of the metrics that Airflow and Leeway send."""
-    from pathlib import Path
-
     from airflow.sdk._shared.observability import metrics
 
     entries = yaml.safe_load((Path(metrics.__file__).parent / "metrics_template.yaml").read_text())["metrics"]

@@ -79,6 +79,16 @@ def test_a_page_shows_what_failed(home: Path) -> None:
     assert "684" in text
 
 
+def test_a_page_shows_what_failed_first_and_the_most_severe_first(home: Path) -> None:
+    passed = build_result(kwargs={"column": "carrier"})
+    info = build_result(success=False, severity="info", kwargs={"column": "tailnum"})
+    page = datadocs.add_run(write_evidence(home, passed, info, FAULTY, CRITICAL))
+    text = Page(page).text
+    words = ["Failed", "o is one of EWR", "late has a value", "tailnum has a value", "Passed", "carrier has a value"]
+    positions = [text.find(word) for word in words]
+    assert -1 not in positions and positions == sorted(positions), dict(zip(words, positions, strict=True))
+
+
 def test_a_page_says_when_there_are_too_many_bad_rows(home: Path) -> None:
     text = Page(
         datadocs.add_run(write_evidence(home, FAULTY, rows=684, bad_rows=393, allowed=0.1, verdict="blocked"))
