@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from leeway.hooks.sagemaker import wait_for_job
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
+from leeway.hooks.sagemaker.wait_for_job import read_waiter, start_job, stop_job, tag_waiter, wait_for_job
 from leeway.triggers.cancellation import run_in_task, run_to_the_end
 
 
@@ -68,7 +68,7 @@ class JobTrigger(BaseTrigger):
             return
         line = "the task was cleared, or a person set its state: stopping %s job %s"
         self.log.warning(line, self.wait.kind, self.wait.job_name)
-        await self.stop_job()
+        await self.request_stop()
 
     async def _is_taken_over(self) -> bool:
         """Return whether another triggerer waits for the job now, because this triggerer was slow.
@@ -87,23 +87,23 @@ class JobTrigger(BaseTrigger):
 
     async def start_job(self) -> JobWait | WaitEvent:
         """Start the job unless it exists; see `wait_for_job.start_job`."""
-        return await wait_for_job.start_job(self.wait, self.log)
+        return await start_job(self.wait, self.log)
 
     async def wait_for_job(self, wait: Any) -> WaitEvent:
         """Wait for the job's end; see `wait_for_job.wait_for_job`."""
-        return await wait_for_job.wait_for_job(wait, self.log)
+        return await wait_for_job(wait, self.log)
 
-    async def stop_job(self) -> None:
+    async def request_stop(self) -> None:
         """Request that the job stops; see `wait_for_job.stop_job`."""
-        await wait_for_job.stop_job(self.wait, self.log)
+        await stop_job(self.wait, self.log)
 
     async def tag_waiter(self, waiter: str) -> None:
         """Store in the job which trigger waits for it; see `wait_for_job.tag_waiter`."""
-        await wait_for_job.tag_waiter(self.wait, waiter)
+        await tag_waiter(self.wait, waiter)
 
     async def read_waiter(self) -> str:
         """Return which trigger waits for the job; see `wait_for_job.read_waiter`."""
-        return await wait_for_job.read_waiter(self.wait)
+        return await read_waiter(self.wait)
 
     @property
     def _try_id(self) -> str:
