@@ -90,7 +90,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
             priority_weight; with a queue, also which job goes first within its share. A job that runs is not
             interrupted, unless its queue has quota shares with preemption. Empty: normal.
-        queue: name or ARN of a queue of AWS Batch for training jobs (templated): the job is submitted to it as a
+        job_queue: name or ARN of a queue of AWS Batch for training jobs (templated): the job is submitted to it as a
             service job, waits there, and starts when there is room. Empty: the job is started at once.
         share: whose part of the queue's instances the job uses (templated): the share identifier of a queue with fair
             share, letters and digits only, or the name of a quota share. For no other queue.
@@ -125,7 +125,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
-        *("distribution", "sharded_channels", "tuning", "deadline", "workload", "queue", "share", "max_queue_s"),
+        *("distribution", "sharded_channels", "tuning", "deadline", "workload", "job_queue", "share", "max_queue_s"),
     )
     ui_color = "#fbe6c9"
 
@@ -163,7 +163,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
         priority: Priority = "",
-        queue: str = "",
+        job_queue: str = "",
         share: str = "",
         max_queue_s: int | str = 604_800,
         deferrable: bool = True,
@@ -181,7 +181,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
         self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
         self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env
-        self.queue, self.share, self.max_queue_s = queue, share, max_queue_s
+        self.job_queue, self.share, self.max_queue_s = job_queue, share, max_queue_s
 
     def build_trigger(self, wait: JobWait) -> BaseTrigger:
         """Return the trigger that starts the job, or submits it to the queue, and waits for its end."""

@@ -1,4 +1,4 @@
-"""Test SpotTrainingOperator(queue=...) with the queues of a real drydock: each service job has one training job."""
+"""Test SpotTrainingOperator(job_queue=...) with the queues of a real drydock: each service job has one training job."""
 
 import asyncio
 import json
@@ -86,7 +86,7 @@ def make_task(make_spot_task):
     """Return the function that makes a task whose jobs go to a queue, and name it in a variable."""
 
     def make(queue: Queue, mode: str = "ok", **fields: Any):
-        return make_spot_task(mode, queue=queue.name, environment={"QUEUE": queue.name}, **fields)
+        return make_spot_task(mode, job_queue=queue.name, environment={"QUEUE": queue.name}, **fields)
 
     return make
 
@@ -123,6 +123,13 @@ def test_job_is_submitted_with_share_and_priority_and_gives_the_result(
     (row,) = Ledger.open().read_rows()
     assert row["queue_s"] is not None and row["queue_s"] == pytest.approx(result["queue_s"], abs=1e-3)
     assert row["priority"] == "high"
+
+
+def test_executor_queue_of_the_airflow_task_is_another_one(make_spot_task):
+    """BaseOperator's `queue` says which workers of the CeleryExecutor run the task. The two do not mix."""
+    task = make_spot_task(job_queue="training", queue="gpu-workers")
+    assert (task.job_queue, task.queue) == ("training", "gpu-workers")
+    assert make_spot_task(job_queue="training").queue == make_spot_task().queue == "default"
 
 
 def test_waiting_job_is_found_again_and_starts_once_there_is_room(
@@ -290,7 +297,7 @@ with DAG(sys.argv[1]):
     task = SpotTrainingOperator(
         task_id="train", entry_point="train.py", bundle="bundle.txt", channels={"train": sys.argv[2]},
         hyperparameters={"mode": "ok", "release_file": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900,
-        queue=sys.argv[4], environment={"QUEUE": sys.argv[4]}, deferrable=False)
+        job_queue=sys.argv[4], environment={"QUEUE": sys.argv[4]}, deferrable=False)
 task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
 """
 
@@ -422,10 +429,10 @@ def test_queue_that_is_missing_disabled_or_for_containers_fails_the_task(
     drydock, project, make_queue, make_spot_task, make_task, context, start, resume
 ):
     with pytest.raises(AirflowFailException, match="job queue no-such-queue does not exist") as error:
-        make_spot_task(queue="no-such-queue").execute(context)
+        make_spot_task(job_queue="no-such-queue").execute(context)
     check_one_line(error.value)
-    with pytest.raises(AirflowFailException, match="share of the task train has no effect without queue="):
-        make_spot_task(share="teamA", queue="None").execute(context)
+    with pytest.raises(AirflowFailException, match="share of the task train has no effect without job_queue="):
+        make_spot_task(share="teamA", job_queue="None").execute(context)
     queue = make_queue(state="DISABLED")
     with pytest.raises(AirflowFailException, match=f"job queue {queue.name} is disabled: enable it") as error:
         make_task(queue).execute(context)

@@ -40,7 +40,7 @@ class TrainingTask(ScriptTask):
     def queue_name(self) -> str:
         """Name or ARN of the queue; empty if there is none."""
         # If the DAG's param has no value, Jinja renders it to "None".
-        return "" if self.fields.queue in UNSET else str(self.fields.queue)
+        return "" if self.fields.job_queue in UNSET else str(self.fields.job_queue)
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
         """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
@@ -87,7 +87,7 @@ class TrainingTask(ScriptTask):
         share = "" if self.fields.share in UNSET else str(self.fields.share)
         if not self.queue_name:
             if share:
-                raise AirflowFailException(f"share of {self.task_label} has no effect without queue=.")
+                raise AirflowFailException(f"share of {self.task_label} has no effect without job_queue=.")
             return None
         with raise_airflow_errors("AWS Batch"):
             queue = find_queue(self.connection.create_hook(BATCH_HOOK).conn, self.queue_name)
