@@ -35,6 +35,7 @@ TEST_NAMES = [
     "shadow",
     "spark_preprocess",
     "spot_training",
+    "training_queue",
     "tuning",
 ]
 BUCKETS = (":::leeway", ":::leeway-lake")

@@ -101,6 +101,8 @@ class Job(Prediction):
     usage: dict[Resource, ResourceUse] = Field(default_factory=dict)
     """Maps each resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the
     instance, or its whole disk. A resource that is missing is not known."""
+    queue_s: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Seconds for which the job waited in a queue of AWS Batch before it was created; none if it had no queue."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     """Share of its time that the training waited for data, as its script reported it; none if it did not."""
 
@@ -153,6 +155,8 @@ class Charge(_Record):
     """Seconds of waiting for instances: before the first ones, and after each interruption."""
     first_capacity_s: float
     """Seconds of waiting for the first instances."""
+    queue_s: float | None
+    """Seconds in a queue of AWS Batch, before the job was created; none if it had no queue."""
 
 
 def compute_charge(job: Job, price: Price) -> Charge:
@@ -182,6 +186,7 @@ def compute_charge(job: Job, price: Price) -> Charge:
         lost_s=compute_lost_s(job),
         capacity_s=round(sum(waits), 3),
         first_capacity_s=round(waits[0], 3) if waits else 0.0,
+        queue_s=job.queue_s,
     )
 
 
@@ -234,6 +239,7 @@ def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
         "on_demand_usd": round(on_demand_usd, DIGITS),
         "saving": saving,
         "first_capacity_s": charges[0].first_capacity_s,
+        "queue_s": round(sum(charge.queue_s or 0.0 for charge in charges), DIGITS),
         **last_charge.model_dump(include={"instance_type", "instance_count", "price_usd_h", "price_date"}),
     }
 

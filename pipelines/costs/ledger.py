@@ -48,6 +48,8 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in PREDICTIONS),
         # Interruptions after which the script restored a checkpoint, and after which it began anew. Null of old rows.
         *((name, pa.int64()) for name in RESTORE_COLUMNS),
+        # Seconds in a queue of AWS Batch before the job was created. Null if it had no queue.
+        ("queue_s", pa.float64()),
         # Who the job ran for, and its priority. Null or empty if it is not known.
         *((name, _TEXT) for name in PAYER_COLUMNS),
     ]

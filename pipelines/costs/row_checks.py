@@ -16,7 +16,7 @@ AMOUNTS = (
 """Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
 KNOWN = ("date", "arn", "created", "begin", "end")
 """Columns of both ledgers that must have a value."""
-USES = (*COLUMNS, DATA_WAIT_COLUMN)
+USES = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s")
 """Columns of the ledger of jobs that may be null, and else must be numbers from 0 on."""
 TIMES = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""

@@ -78,6 +78,8 @@ class ChargeResult(Result):
     """Seconds of waiting for instances: before the first ones, and after each interruption."""
     first_capacity_s: float
     """Seconds from the first job's creation to its first instances."""
+    queue_s: float
+    """Seconds in a queue of AWS Batch, of all jobs; 0 if they had none."""
 
 
 def run(spec: ChargeSpec) -> ChargeResult:

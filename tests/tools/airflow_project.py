@@ -13,19 +13,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "tests/integration/leeway/stand_ins"
-DAG_IDS = ("spot_deferred", "spot_waiting", "spark_deferred", "spark_waiting", "versions")
+DAG_IDS = ("spot_deferred", "spot_waiting", "spot_queued", "spark_deferred", "spark_waiting", "versions")
 
 SPOT_DAGS = """
 import datetime as dt, os
 from airflow.sdk import DAG
 from leeway.operators.spot_training import SpotTrainingOperator
 
-for name, deferrable in (("deferred", True), ("waiting", False)):
-    with DAG(f"spot_{name}", schedule=None, params={"mode": "wait", "release_file": ""}) as dag:
+QUEUE = {"job_queue": "{{ params.queue }}"}
+for name, more in (("deferred", {}), ("waiting", {"deferrable": False}), ("queued", QUEUE)):
+    params = {"mode": "wait", "release_file": "", "queue": ""}
+    with DAG(f"spot_{name}", schedule=None, params=params) as dag:
         SpotTrainingOperator(
             task_id="train", entry_point="train.py", bundle="bundle.txt", image_uri="image",
             channels={"train": os.environ["LEEWAY_PROJECT"] + "/features"},
-            deferrable=deferrable, check_interval_s=1, max_run_s=600, max_wait_s=900,
+            **more, check_interval_s=1, max_run_s=600, max_wait_s=900,
             hyperparameters={"mode": "{{ params.mode }}", "release_file": "{{ params.release_file }}"},
             retries=20, retry_delay=dt.timedelta(seconds=0.5),
         )

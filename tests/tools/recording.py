@@ -18,6 +18,23 @@ TEST_ACCESS_KEY = "AKIATESTSOWNCALLS000"
 JOB_ACCESS_KEY = "drydock"
 """Access key of the calls that a job makes, or drydock for it. On AWS, the job's execution role makes both."""
 _CREDENTIAL_PATTERN = re.compile(r"Credential=([^/]+)/\d+/([^/]*)/([^/]+)/aws4_request")
+_BATCH_ACTIONS = {
+    "describejobqueues": "DescribeJobQueues",
+    "describeschedulingpolicies": "DescribeSchedulingPolicies",
+    "describeservicejob": "DescribeServiceJob",
+    "listservicejobs": "ListServiceJobs",
+    "submitservicejob": "SubmitServiceJob",
+    "tags": "TagResource",
+    "terminateservicejob": "TerminateServiceJob",
+}
+"""Actions of AWS Batch, by the first part of their path. The only request of tags is TagResource."""
+_BATCH_RESOURCES = {
+    "DescribeSchedulingPolicies": "scheduling-policy",
+    "SubmitServiceJob": "job-queue",
+    "TagResource": "service-job",
+    "TerminateServiceJob": "service-job",
+}
+"""Kind of the resource of each action that has one. Lists and DescribeServiceJob have none, as DescribeJobs."""
 _OBJECT_ACTIONS = {
     "GET": "GetObject",
     "HEAD": "GetObject",
@@ -44,6 +61,8 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     role, service = "job" if match[1] == JOB_ACCESS_KEY else "airflow", match[3]
     if service == "s3":
         return (role, *_describe_s3_call(environ))
+    if service == "batch":
+        return (role, *_describe_batch_call(environ["PATH_INFO"]))
     if service == "sagemaker" and "HTTP_X_AMZ_TARGET" not in environ:
         return (role, *_describe_runtime_call(environ["REQUEST_METHOD"], environ["PATH_INFO"]))
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
@@ -67,6 +86,14 @@ def list_implied_calls(call: tuple[str, str, str] | None, body: bytes) -> set[tu
     if action in ("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"):
         calls.add((role, action, resource.replace(":endpoint/", ":endpoint-config/")))
     return calls
+
+
+def _describe_batch_call(path: str) -> tuple[str, str]:
+    """Return action and resource of a request to AWS Batch, whose paths are /v1/submitservicejob, /v1/tags/ARN ..."""
+    name = path.removeprefix("/v1/").split("/")[0]
+    action = _BATCH_ACTIONS.get(name, name)
+    kind = _BATCH_RESOURCES.get(action)
+    return f"batch:{action}", f"arn:aws:batch:REGION:ACCOUNT:{kind}/NAME" if kind else "*"
 
 
 def _describe_runtime_call(method: str, path: str) -> tuple[str, str]:

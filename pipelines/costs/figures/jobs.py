@@ -28,7 +28,7 @@ def measure_job_success(evidence: Evidence) -> Measurement:
 
 
 def measure_queue_wait(evidence: Evidence) -> Measurement:
-    """Measure how long jobs waited for their first instances, seconds: the 95th percentile."""
+    """Measure how long jobs waited in a queue and for their first instances, seconds: the 95th percentile."""
     return _measure_wait(evidence.rows, NO_JOB)
 
 
@@ -82,7 +82,7 @@ def measure_gpu_use(evidence: Evidence) -> Measurement:
 
 
 def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:
-    waits = [row["first_capacity_s"] for row in rows]
+    waits = [(row.get("queue_s") or 0.0) + row["first_capacity_s"] for row in rows]
     return Measurement(find_percentile(waits, WAIT_SHARE), len(waits)) if waits else Measurement(None, 0, reason)
 
 

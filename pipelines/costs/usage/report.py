@@ -23,12 +23,14 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
     """Summarize the use of jobs.
 
     Returns:
-        `jobs`, their number; `queue_s`, the mean of the seconds from a job's creation to its first instances; for each
-        resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose use is known; None if there is none.
-        Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such a mean, too.
+        `jobs`, their number; `queue_s`, the mean of the seconds in a queue and from a job's creation to its first
+        instances; for each resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose use is known;
+        None if there is none. Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such a mean,
+        too.
     """
     summary: dict[str, Any] = {"jobs": len(rows)}
-    summary["queue_s"] = sum(row["first_capacity_s"] or 0.0 for row in rows) / len(rows) if rows else 0.0
+    waits = [(row.get("queue_s") or 0.0) + (row["first_capacity_s"] or 0.0) for row in rows]
+    summary["queue_s"] = sum(waits) / len(rows) if rows else 0.0
     for resource in RESOURCES:
         summary[f"{resource}_peak"] = max(_list_known(rows, f"{resource}_peak"), default=None)
         summary[f"{resource}_mean"] = compute_mean(rows, f"{resource}_mean")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator
+from airflow.triggers.base import BaseTrigger
 
 from leeway.hooks.sagemaker.machines import OnNoCapacity
 from leeway.hooks.sagemaker.priority import Priority
+from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.step import metrics
 from leeway.hooks.training.fields import TrainingFields
+from leeway.hooks.training.queue.wait import QueuedJobWait
+from leeway.hooks.training.queue.wait_in_queue import submit_and_wait_for_job
 from leeway.hooks.training.task import TrainingTask
 from leeway.operators.job import SageMakerJobOperator
+from leeway.triggers.queued_job import QueuedJobTrigger
 
 
 class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
@@ -81,7 +88,14 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             other values replace them. It may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
         priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight. A job that runs is not interrupted. Empty: normal.
+            priority_weight; with a queue, also which job goes first within its share. A job that runs is not
+            interrupted, unless its queue has quota shares with preemption. Empty: normal.
+        job_queue: name or ARN of a queue of AWS Batch for training jobs (templated): the job is submitted to it as a
+            service job, waits there, and starts when there is room. Empty: the job is started at once.
+        share: whose part of the queue's instances the job uses (templated): the share identifier of a queue with fair
+            share, letters and digits only, or the name of a quota share. For no other queue.
+        max_queue_s: longest wait in the queue, seconds (templated). A job that waits longer is taken out of the queue,
+            and the task fails. The wait is not part of max_wait_s, max_run_s or the cost.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
@@ -90,8 +104,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     Returns:
         training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning,
         instance_choice (why the type was chosen; empty if the task names it), predicted_s, predicted_usd (None if the
-        saving by spot is not known); and of all attempts together: attempts, switches (from, to, reason, job),
-        training_s, billable_s, cost_usd, price_usd_h, saving, interruptions, lost_s, capacity_s.
+        saving by spot is not known); with a queue, service_job (its id); and of all attempts together: attempts,
+        switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h, saving, interruptions, lost_s,
+        capacity_s, queue_s (0 without a queue).
     """
 
     job_task_class = TrainingTask
@@ -110,7 +125,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
-        *("distribution", "sharded_channels", "tuning", "deadline", "workload"),
+        *("distribution", "sharded_channels", "tuning", "deadline", "workload", "job_queue", "share", "max_queue_s"),
     )
     ui_color = "#fbe6c9"
 
@@ -148,6 +163,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         config: Mapping[str, Any] | None = None,
         check_interval_s: int | str = 30,
         priority: Priority = "",
+        job_queue: str = "",
+        share: str = "",
+        max_queue_s: int | str = 604_800,
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,
@@ -163,6 +181,17 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         self.volume_size_gb, self.spot, self.max_run_s, self.max_wait_s = volume_size_gb, spot, max_run_s, max_wait_s
         self.on_no_capacity, self.budget_usd, self.project, self.model = on_no_capacity, budget_usd, project, model
         self.environment, self.check_interval_s, self.python, self.env = environment, check_interval_s, python, env
+        self.job_queue, self.share, self.max_queue_s = job_queue, share, max_queue_s
+
+    def build_trigger(self, wait: JobWait) -> BaseTrigger:
+        """Return the trigger that starts the job, or submits it to the queue, and waits for its end."""
+        return QueuedJobTrigger(**asdict(wait)) if isinstance(wait, QueuedJobWait) else super().build_trigger(wait)
+
+    def wait_in_worker(self, wait: JobWait) -> Mapping[str, Any]:
+        """Start the job, or submit it to the queue, wait for its end in this process, and return how the wait ended."""
+        if isinstance(wait, QueuedJobWait):
+            return asyncio.run(submit_and_wait_for_job(wait, self.log))
+        return super().wait_in_worker(wait)
 
     def report_metrics(self, result: Mapping[str, Any]) -> None:
         """Send the training's costs as Airflow metrics."""

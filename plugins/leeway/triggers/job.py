@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -23,12 +23,14 @@ class JobTrigger(BaseTrigger):
     run yet, the job is never started. The job is not stopped if the triggerer stops or restarts.
 
     Args:
-        wait: fields of `JobWait`.
+        wait: fields of `wait_class`.
     """
+
+    wait_class: ClassVar[type[JobWait]] = JobWait
 
     def __init__(self, **wait: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.wait = JobWait(**wait)
+        self.wait = self.wait_class(**wait)
         self._waiter_id = uuid4().hex[:12]
         self._start_task: asyncio.Task[JobWait | WaitEvent] | None = None
 
@@ -39,7 +41,7 @@ class JobTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
         # A cancellation does not interrupt the request that starts the job: `_kill` has to know whether there is a job.
-        self._start_task = asyncio.create_task(start_job(self.wait, self.log))
+        self._start_task = asyncio.create_task(self.start_job())
         event = await run_in_task(self._wait(self._start_task))
         yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]
 
@@ -48,10 +50,10 @@ class JobTrigger(BaseTrigger):
         if not isinstance(wait_or_event, JobWait):
             return wait_or_event
         try:
-            await tag_waiter(wait_or_event, f"{self._try_id}/{self._waiter_id}")
+            await self.tag_waiter(f"{self._try_id}/{self._waiter_id}")
         except Exception as error:
             self.log.info("cannot tag the job with the trigger that waits for it: %s", format_error_line(error))
-        return await wait_for_job(wait_or_event, self.log)
+        return await self.wait_for_job(wait_or_event)
 
     async def on_kill(self) -> None:
         """Stop the job, and log that. Airflow allows 30 s for this."""
@@ -66,7 +68,7 @@ class JobTrigger(BaseTrigger):
             return
         line = "the task was cleared, or a person set its state: stopping %s job %s"
         self.log.warning(line, self.wait.kind, self.wait.job_name)
-        await stop_job(self.wait, self.log)
+        await self.request_stop()
 
     async def _is_taken_over(self) -> bool:
         """Return whether another triggerer waits for the job now, because this triggerer was slow.
@@ -76,12 +78,32 @@ class JobTrigger(BaseTrigger):
         False if the tag cannot be read: then the job is stopped, because a job that nobody needs costs money.
         """
         try:
-            waiter = await read_waiter(self.wait)
+            waiter = await self.read_waiter()
         except Exception as error:
             self.log.warning("cannot read which trigger waits for the job: %s", format_error_line(error))
             return False
         try_id, _, waiter_id = waiter.partition("/")
         return try_id == self._try_id and waiter_id != self._waiter_id
+
+    async def start_job(self) -> JobWait | WaitEvent:
+        """Start the job unless it exists; see `wait_for_job.start_job`."""
+        return await start_job(self.wait, self.log)
+
+    async def wait_for_job(self, wait: Any) -> WaitEvent:
+        """Wait for the job's end; see `wait_for_job.wait_for_job`."""
+        return await wait_for_job(wait, self.log)
+
+    async def request_stop(self) -> None:
+        """Request that the job stops; see `wait_for_job.stop_job`."""
+        await stop_job(self.wait, self.log)
+
+    async def tag_waiter(self, waiter: str) -> None:
+        """Store in the job which trigger waits for it; see `wait_for_job.tag_waiter`."""
+        await tag_waiter(self.wait, waiter)
+
+    async def read_waiter(self) -> str:
+        """Return which trigger waits for the job; see `wait_for_job.read_waiter`."""
+        return await read_waiter(self.wait)
 
     @property
     def _try_id(self) -> str:

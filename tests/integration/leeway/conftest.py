@@ -273,12 +273,11 @@ def start_task(task: Any, context: dict[str, Any]) -> Any:
     """Run a task until it defers, start its job as the trigger does, and return the exception TaskDeferred."""
     from airflow.sdk.exceptions import TaskDeferred
     from leeway.hooks.sagemaker.wait import JobWait
-    from leeway.hooks.sagemaker.wait_for_job import start_job
 
     with pytest.raises(TaskDeferred) as deferral:
         task.execute(context)
     trigger = build_trigger(deferral.value)
-    wait = asyncio.run(start_job(trigger.wait, trigger.log))
+    wait = asyncio.run(trigger.start_job())
     assert isinstance(wait, JobWait), wait
     deferral.value.trigger = type(trigger)(**asdict(wait))
     return deferral.value

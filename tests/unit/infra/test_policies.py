@@ -23,6 +23,7 @@ ANY_RESOURCE = {
     ),
     *("sagemaker:ListNotebookInstances", "sagemaker:ListApps", "ec2:DescribeSpotPriceHistory"),
     "application-autoscaling:DescribeScalingActivities",
+    *("batch:DescribeJobQueues", "batch:ListServiceJobs", "batch:DescribeServiceJob"),
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),
 }

@@ -17,7 +17,7 @@ from tests.tools.recorded_calls import list_new_calls, read_recorded_calls
 
 ROOT = Path(__file__).parents[3]
 REASONS = json.loads((POLICIES / "reasons.json").read_text())
-SERVICES = ("sagemaker", "s3", "logs", "pricing")
+SERVICES = ("sagemaker", "s3", "logs", "pricing", "batch")
 """Services that the code calls by itself, and not only through libraries."""
 OTHER_METHODS = {"search", "create_experiment", "list_artifacts"}
 """Methods of other objects (regular expressions, MLflow) that are named like an operation of SageMaker."""
@@ -79,7 +79,7 @@ MODELS = {
     "sagemaker": ("sagemaker", "sagemaker-runtime", "sagemaker-featurestore-runtime"),
     **{
         name: (name,)
-        for name in ("application-autoscaling", "cloudwatch", "ec2", "glue", "logs", "s3", "secretsmanager")
+        for name in ("application-autoscaling", "batch", "cloudwatch", "ec2", "glue", "logs", "s3", "secretsmanager")
     },
 }
 """Prefix of IAM's actions to botocore's models of the service."""

@@ -77,7 +77,7 @@ class Attempts(ABC):
         waited_jobs = [job for job in attempts if event and get_job_name(job) == event["job_name"]]
         for job in waited_jobs if event else completed_jobs[-1:]:
             if not is_live(job):
-                record_job(job, self.log)
+                record_job(job, self.log, self.jobs.get_attempt_name(job))
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
         """Raise the error of the job that this try waited for, unless it succeeded or this try starts another job."""

@@ -18,8 +18,8 @@ from leeway.hooks.step.hook import Logger
 
 T = TypeVar("T")
 
-PERMANENT_CODES = ("ValidationException", "NoSuchBucket")
-"""Error codes for which a retry of the same request cannot help."""
+PERMANENT_CODES = ("ValidationException", "NoSuchBucket", "ClientException")
+"""Error codes for which a retry of the same request cannot help; the last one is AWS Batch's."""
 THROTTLING_PREFIXES = (
     "Throttl",
     "TooManyRequests",
@@ -123,8 +123,11 @@ def call_with_retries(call: Callable[[], T], log: Logger, service: str = "SageMa
 
 
 @contextmanager
-def raise_airflow_errors() -> Iterator[None]:
+def raise_airflow_errors(services: str = "SageMaker or S3") -> Iterator[None]:
     """Convert boto3's errors in the block to Airflow's errors of one line each.
+
+    Args:
+        services: names of the services that are called in the block, for the errors.
 
     Raises:
         AirflowFailException: the request is wrong. A retry cannot help.
@@ -137,13 +140,13 @@ def raise_airflow_errors() -> Iterator[None]:
         text = f"S3 refused: {format_error_line(error)}"
         raise (AirflowFailException if is_permanent(cause) else AirflowException)(text) from None
     except ClientError as error:
-        text = f"SageMaker or S3 refused: {format_error_line(error)}"
+        text = f"{services} refused: {format_error_line(error)}"
         raise (AirflowFailException if is_permanent(error) else AirflowException)(text) from None
     except ParamValidationError as error:
         raise AirflowFailException(f"SageMaker would refuse the request: {format_error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:
         hint = "Check that the service runs. A retry can help."
-        raise AirflowException(f"SageMaker or S3 does not answer: {format_error_line(error)} {hint}") from None
+        raise AirflowException(f"{services} does not answer: {format_error_line(error)} {hint}") from None
 
 
 def format_error_line(error: BaseException) -> str:

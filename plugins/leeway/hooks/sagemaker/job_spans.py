@@ -38,24 +38,30 @@ def build_job_environment(job_name: str) -> dict[str, str]:
     return {**public_variables, "TRACEPARENT": f"00-{task_span.trace_id:032x}-{span_id:016x}-01"}
 
 
-def record_job(job: Mapping[str, Any], log: Logger) -> None:
-    """Record the span of an ended job, from its creation to its end, below the task's. A failure is only logged."""
+def record_job(job: Mapping[str, Any], log: Logger, attempt_name: str = "") -> None:
+    """Record the span of an ended job, from its creation to its end, below the task's. A failure is only logged.
+
+    Args:
+        job: SageMaker's description of the job.
+        log: log of the task.
+        attempt_name: name with which `build_job_environment` was called; empty: the job's name.
+    """
     try:
         context = find_task_context()
         if _get_span_context(context).trace_flags.sampled:
-            _record_job(job, context)
+            _record_job(job, context, attempt_name or get_job_name(job))
     except Exception as error:
         log.warning("the trace lacks job %s: %s", get_job_name(job), type(error).__name__)
 
 
-def _record_job(job: Mapping[str, Any], context: Context) -> None:
+def _record_job(job: Mapping[str, Any], context: Context, attempt_name: str) -> None:
     # With this function, Airflow 3.3.2 sets the id of a span. It is private: if another version of Airflow lacks it,
     # the trace has no spans of jobs, and no task fails.
     from airflow._shared.observability.traces import override_ids
 
     tracer, task_span = trace.get_tracer("leeway"), _get_span_context(context)
     name, start = f"{get_kind_label(job)}_job", _to_ns(job["CreationTime"])
-    with override_ids(task_span.trace_id, _compute_span_id(task_span, get_job_name(job))):
+    with override_ids(task_span.trace_id, _compute_span_id(task_span, attempt_name)):
         span = tracer.start_span(name, context, attributes=_describe_job(job), start_time=start)
     for state in job.get("SecondaryStatusTransitions", []):
         context_of_job = trace.set_span_in_context(span, context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from botocore.exceptions import ClientError
 
 from leeway.hooks.sagemaker.aws_errors import call_with_retries, get_error_code, is_transient
+from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import TUNING_KIND
 
@@ -118,6 +119,18 @@ class NamedJobs:
                 f"{MAX_NAMES} {self.kind} jobs {self.base}-N ended without success: see their logs."
             )
         return f"{self.base}-{number}"
+
+    def build_next_name(self, attempts: Sequence[Mapping[str, Any]]) -> str:
+        """Return the name of the next attempt's job.
+
+        Args:
+            attempts: the result of `list_attempts`.
+        """
+        return self.build_name(len(attempts) + 1)
+
+    def get_attempt_name(self, job: Mapping[str, Any]) -> str:
+        """Return the name of the attempt that a described job belongs to: BASE-N."""
+        return get_job_name(job)
 
     def list_attempts(self) -> list[dict[str, Any]]:
         """Return SageMaker's description of every attempt, oldest first."""

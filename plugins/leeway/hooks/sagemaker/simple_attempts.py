@@ -69,7 +69,7 @@ class SimpleAttempts(Attempts):
 
     def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         self.costs.require_budget([self._build_machine()])
-        wait = self._build_wait(self.jobs.build_name(len(attempts) + 1), None)
+        wait = self._build_wait(self.jobs.build_next_name(attempts), None)
         return replace(wait, request=dict(self.request))
 
     def _build_wait(self, name: str, attached_at: str | None) -> JobWait:

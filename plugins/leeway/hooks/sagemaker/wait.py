@@ -22,7 +22,7 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 MARGIN_S = 600
 """Seconds after its maximum run time in which a job may upload its output and end."""
 
-Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error", "refused"]
+Cause = Literal["ended", "budget", "overrun", "deadline", "queue", "no_answer", "error", "refused"]
 """Why a wait ended; see `WaitEvent.cause`."""
 
 
@@ -31,7 +31,8 @@ class WaitEvent(TypedDict):
 
     cause: Cause
     """ended: the job ended, and the wait did not stop it. budget, overrun, deadline: the wait stopped the job, because
-    it exceeded its budget, its run time or its age. no_answer, error: SageMaker did not answer, or answered with an
+    it exceeded its budget, its run time or its age. queue: the wait ended the job, because it waited in its queue for
+    too long. no_answer, error: SageMaker did not answer, or answered with an
     error, so the job's state is not known. refused: the request is wrong, so the job was not started."""
     job_name: str
     """Name of the job."""

@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
@@ -43,19 +44,24 @@ async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
     """
     if wait.request is None:
         return wait
-    return await _retry(wait, log, lambda _: _create_job(wait, log))
+    return await call_until_answered(wait, log, lambda _: _create_job(wait, log))
 
 
-async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
+async def wait_for_job(wait: JobWait, log: Logger, stop: Callable[[Any], Awaitable[None]] | None = None) -> WaitEvent:
     """Wait until the job has ended, and log its states and lines meanwhile. Stop it if it exceeds a limit of the wait.
 
     While SageMaker throttles requests or does not answer, they are retried for at most `max_age_s` seconds.
+
+    Args:
+        wait: the job, and its limits.
+        log: log of the task.
+        stop: stops the job, given a client of SageMaker; None: by SageMaker's request for this kind of job.
 
     Returns:
         How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error for
         which a retry cannot help.
     """
-    return await _retry(wait, log, _JobMonitor(wait, log).run)
+    return await call_until_answered(wait, log, _JobMonitor(wait, log, stop or partial(request_stop, wait=wait)).run)
 
 
 async def stop_job(wait: JobWait, log: Logger) -> None:
@@ -64,7 +70,7 @@ async def stop_job(wait: JobWait, log: Logger) -> None:
     while True:
         try:
             async with wait.open_clients() as (sagemaker, _):
-                await _request_stop(sagemaker, wait)
+                await request_stop(sagemaker, wait)
             log.warning("%s job %s: stop requested; %s", wait.kind, wait.job_name, LOST_BY_STOP[wait.kind])
             return
         except Exception as error:
@@ -87,14 +93,16 @@ async def read_waiter(wait: JobWait) -> str:
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
 
 
-async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[T]]) -> T | WaitEvent:
-    """Return the result of `call`. Retry it for at most `max_age_s` seconds while SageMaker does not answer.
+async def call_until_answered(
+    wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[T]], service: str = "SageMaker"
+) -> T | WaitEvent:
+    """Return the result of `call`. Retry it for at most `max_age_s` seconds while the service does not answer.
 
     Returns:
         The result of `call`; or how the wait ended, if there was no answer in this time, or an error for which a retry
         cannot help.
     """
-    outage = Outage(log, "SageMaker")
+    outage = Outage(log, service)
     deadline = asyncio.get_running_loop().time() + wait.max_age_s
     while True:
         try:
@@ -129,7 +137,8 @@ async def _find_arn(sagemaker: Any, wait: JobWait) -> str:
     return str((await _describe(sagemaker, wait))[f"{get_sagemaker_kind(wait.kind)}JobArn"])
 
 
-async def _request_stop(sagemaker: Any, wait: JobWait) -> None:
+async def request_stop(sagemaker: Any, wait: JobWait) -> None:
+    """Request once that the job stops; do nothing if it has ended or does not exist."""
     try:
         await call_operation(sagemaker, "stop", wait.kind, wait.job_name)
     except ClientError as error:
@@ -141,8 +150,8 @@ async def _request_stop(sagemaker: Any, wait: JobWait) -> None:
 class _JobMonitor:
     """Log each state and each line of a job once, and stop the job when it exceeds a limit."""
 
-    def __init__(self, wait: JobWait, log: Logger) -> None:
-        self.wait, self.log = wait, log
+    def __init__(self, wait: JobWait, log: Logger, stop: Callable[[Any], Awaitable[None]]) -> None:
+        self.wait, self.log, self._stop = wait, log, stop
         self.job_log = None if wait.kind == "tuning" else JobLog(wait.job_name, log, wait.kind)
         self.trial_log = TrialLog(wait.job_name, log) if wait.kind == "tuning" else None
         self._logged_states: set[tuple[str, dt.datetime]] = set()
@@ -191,7 +200,7 @@ class _JobMonitor:
         limit = self.wait.find_exceeded_limit(job, now)
         if limit and get_job_status(job) == "InProgress":
             self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, limit[1])
-            await _request_stop(sagemaker, self.wait)
+            await self._stop(sagemaker)
         return (
             self.wait.build_event(*limit) if limit and self.wait.compute_age_s(job, now) > self.wait.max_age_s else None
         )

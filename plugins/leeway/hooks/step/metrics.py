@@ -17,6 +17,7 @@ def count_training(result: Mapping[str, Any], model: str) -> None:
     _count("training.interruptions", int(result.get("interruptions") or 0), tags)
     _count("training.billable_s", round(result.get("billable_s") or 0), tags)
     _count("training.training_s", round(result.get("training_s") or 0), tags)
+    _count("training.queue_s", round(result.get("queue_s") or 0), tags)
     if (saving := result.get("saving")) is not None:
         _get_stats().gauge("leeway.training.saving", float(saving), tags=tags)
 

@@ -37,7 +37,7 @@ from pipelines.costs.job_records import (
 
 COST_FIELDS = (
     *("training_s", "billable_s", "cost_usd", "price_usd_h"),
-    *("saving", "interruptions", "lost_s", "capacity_s"),
+    *("saving", "interruptions", "lost_s", "capacity_s", "queue_s"),
 )
 """Fields of `ChargeResult` that are in the task's result."""
 
@@ -113,7 +113,7 @@ class TrainingAttempts(Attempts):
         prices = self.costs.require_budget(self.template.machines)
         if last_attempt:
             self._log_end(last_attempt, machine)
-        name, request = self.jobs.build_name(len(attempts) + 1), self.template.build_request(machine)
+        name, request = self.jobs.build_next_name(attempts), self.template.build_request(machine)
         # The environment does not count as an input, so that a try with another trace finds this job, too.
         request["Environment"] = build_job_environment(name) | request.get("Environment", {})
         return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)

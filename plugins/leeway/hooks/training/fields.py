@@ -49,4 +49,7 @@ class TrainingFields(ScriptFields):
     on_no_capacity: OnNoCapacity
     tuning: Mapping[str, Any] | None
     deadline: str = ""
+    job_queue: str = ""
+    share: str = ""
+    max_queue_s: int | str = 604_800
     workload: Mapping[str, Any] | None = None

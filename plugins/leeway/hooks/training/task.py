@@ -9,12 +9,18 @@ from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
+from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
+from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.training.attempts import RequestTemplate, TrainingAttempts
 from leeway.hooks.training.distribution import build_distribution_settings
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
-from leeway.hooks.training.instance_choice import resolve_instance_type
+from leeway.hooks.training.instance_choice import UNSET, resolve_instance_type
+from leeway.hooks.training.queue.attempts import QueuedAttempts
+from leeway.hooks.training.queue.job_queue import QueuePlace, find_queue
+from leeway.hooks.training.queue.queued_jobs import QueuedJobs
+from leeway.hooks.training.queue.wait import BATCH_HOOK
 from leeway.hooks.training.script_task import ScriptTask
 
 
@@ -24,15 +30,31 @@ class TrainingTask(ScriptTask):
     jobs_class = TrainingJobs
     fields: TrainingFields
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if self.queue_name:
+            batch_hook = self.connection.create_hook(BATCH_HOOK)
+            self.jobs: NamedJobs = QueuedJobs(self.hook, self.log, self.jobs.base, batch_hook, self.queue_name)
+
+    @property
+    def queue_name(self) -> str:
+        """Name or ARN of the queue; empty if there is none."""
+        # If the DAG's param has no value, Jinja renders it to "None".
+        return "" if self.fields.job_queue in UNSET else str(self.fields.job_queue)
+
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
         """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
+        place = self._find_place()
         self.fields = resolve_instance_type(self, self.fields)
         machines, costs = self._list_machines(), self.build_costs()
         request = self.build_request(self.bucket, inputs or self.upload_inputs())
         template = RequestTemplate(request, self.fields.config or {}, machines)
         logs = self.connection.create_hook(AwsLogsHook)
         tuning = self.fields.tuning or {}
-        return TrainingAttempts(self.jobs, template, costs, logs, tuning, self.build_wait_template(), self.log)
+        arguments = (self.jobs, template, costs, logs, tuning, self.build_wait_template(), self.log)
+        if place is None:
+            return TrainingAttempts(*arguments)
+        return QueuedAttempts(place, self.parse_count_field("max_queue_s"), *arguments)
 
     def build_hyperparameters(self) -> dict[str, Any]:
         """Return those of section `train`, replaced by those of the tuning, and then by those of the operator."""
@@ -59,6 +81,17 @@ class TrainingTask(ScriptTask):
                 f"sharded_channels of {self.task_label} names channels that the task does not have: {unknown_names}."
             )
         return names
+
+    def _find_place(self) -> QueuePlace | None:
+        """Return where the jobs are submitted; None without a queue."""
+        share = "" if self.fields.share in UNSET else str(self.fields.share)
+        if not self.queue_name:
+            if share:
+                raise AirflowFailException(f"share of {self.task_label} has no effect without job_queue=.")
+            return None
+        with raise_airflow_errors("AWS Batch"):
+            queue = find_queue(self.connection.create_hook(BATCH_HOOK).conn, self.queue_name)
+        return QueuePlace(queue, queue.build_share_fields(share), self.fields.priority)
 
     def _list_machines(self) -> list[Machine]:
         """Return the machines to try in turn."""

@@ -21,6 +21,7 @@ CODE = """
 import json, sys
 from leeway.hooks.step import metrics
 training = {"cost_usd": 0.25, "saving": 0.7, "interruptions": 2, "billable_s": 30, "training_s": 100.4}
+training |= {"queue_s": 12.3}
 metrics.count_training(training, "flights")
 metrics.count_training({"cost_usd": None, "saving": None}, "")
 metrics.count_drift_decision({"outcome": "drift"}, "flights")
@@ -91,6 +92,7 @@ def test_costs_drift_and_verdicts_are_sent_with_their_tags(packets):
         "airflow.leeway.training.interruptions,model=flights:2|c",
         "airflow.leeway.training.billable_s,model=flights:30|c",
         "airflow.leeway.training.training_s,model=flights:100|c",
+        "airflow.leeway.training.queue_s,model=flights:12|c",
         "airflow.leeway.training.saving,model=flights:0.7|g",
         "airflow.leeway.training.jobs,model=none:1|c",
         "airflow.leeway.drift.decisions,model=flights,outcome=drift:1|c",
