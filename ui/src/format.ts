@@ -65,3 +65,7 @@ export const formatBudget = (usd: number): string => (Number.isInteger(usd) ? fo
 /** Return the text with a capital letter at its beginning and a full stop at its end. */
 export const formatSentence = (text: string): string =>
   text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
+/** Format a time for the ID of a run: `20131120T061403Z`. Milliseconds are there only if they are not 0. */
+export const formatForId = (moment: string | Date): string =>
+  new Date(moment).toISOString().replace(".000", "").replace(/[-:]/g, "");

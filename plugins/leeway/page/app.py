@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 
 from leeway.page import documents
 from leeway.page.errors import MissingDocumentError
-from leeway.page.permissions import select_readable_models
+from leeway.page.permissions import select_readable_models, send_permissions
 
 STATIC = Path(__file__).with_name("static")
 WATCHED_HEADER = "X-Leeway-Watched-At"
@@ -51,6 +51,7 @@ def create_app() -> FastAPI:
     app.get("/documents/data/{name}", dependencies=dependencies)(send_dataset)
     app.get("/documents/costs", dependencies=dependencies)(send_costs)
     app.get("/documents/jobs", dependencies=dependencies)(send_jobs)
+    app.get("/permissions/{name}")(send_permissions)
     app.get("/leeway.js")(send_script)
     app.get("/{name}.svg")(send_icon)
     return app

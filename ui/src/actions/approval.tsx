@@ -2,7 +2,7 @@
 import { Box, Button, HStack, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { checkAddress } from "../address";
-import { answerApproval } from "../airflow/api";
+import { answerApproval, readApproval } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
 import type { Approval } from "../airflow/types";
 import { formatMoment } from "../format";
@@ -14,7 +14,7 @@ import { parseEvidence } from "./evidence";
 import { ReasonField } from "./fields";
 import { useAction } from "./use_action";
 
-interface AnswerApprovalProps {
+export interface AnswerApprovalProps {
   approval: Approval;
   onOpen: () => void;
   onClose: () => void;
@@ -33,7 +33,9 @@ export function AnswerApproval({ approval, onOpen, onClose }: AnswerApprovalProp
       return { text: `The answer was recorded: ${option}.`, path };
     } catch (error) {
       if (!(error instanceof RequestError && error.status === 409)) throw error;
-      return { text: "Somebody has answered already. Your answer was not recorded.", path, wasDone: true };
+      const { responded_by_user: user, chosen_options: options } = await readApproval(approval);
+      const answer = `${user?.name ?? "somebody else"} has answered already: ${options?.join(", ") || "nothing"}`;
+      return { text: `${answer}. Your answer was not recorded.`, path, wasDone: true };
     }
   }, refresh);
   return (
@@ -90,7 +92,7 @@ const readDefaults = (params: Record<string, unknown>): Record<string, unknown> 
   );
 
 /** Show what the gate found, as text and tables. */
-function Evidence({ body }: { body: string }) {
+export function Evidence({ body }: { body: string }) {
   return (
     <Box
       borderWidth="1px"

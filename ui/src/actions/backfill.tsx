@@ -1,7 +1,7 @@
 // Start a backfill. Its runs must be listed first.
 import { Box, Button, HStack, Text } from "@chakra-ui/react";
 import { type ReactNode, useState } from "react";
-import { planBackfill, startBackfill } from "../airflow/api";
+import { planBackfill } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
 import type { BackfillRequest, PlannedRun } from "../airflow/types";
 import { formatMoment, formatNumber } from "../format";
@@ -10,6 +10,7 @@ import { Notice } from "../widgets/notice";
 import { ActionDialog } from "./dialog";
 import { ChoiceField, DayField } from "./fields";
 import { useObstacle } from "./run_action";
+import { findNewestId, startOneBackfill } from "./start_backfill";
 import { describeError, useAction } from "./use_action";
 
 type Repeat = BackfillRequest["reprocess_behavior"];
@@ -36,20 +37,18 @@ export function Backfill({ dagId, first, last, maxActiveRuns, effect, renderCost
   const [from, setFrom] = useState(first);
   const [to, setTo] = useState(last);
   const [repeat, setRepeat] = useState<Repeat>("none");
-  const [list, setList] = useState<{ key: string; runs: PlannedRun[] }>();
+  const [list, setList] = useState<{ key: string; runs: PlannedRun[]; newestId: number }>();
   const { refresh } = useAirflow();
   const request = buildRequest(dagId, from, to, repeat, maxActiveRuns);
   const key = JSON.stringify(request);
   // The list may be for other days, which the visitor chose before.
   const plan = list?.key === key ? list.runs : undefined;
-  const action = useAction(async () => {
-    const { id } = await startBackfill(request);
-    return { text: `Backfill ${id} of ${dagId} was started.`, path: `/dags/${encodeURIComponent(dagId)}/backfills` };
-  }, refresh);
+  const action = useAction(() => startOneBackfill(request, list?.newestId ?? 0), refresh);
   const listing = useAction(
     async () => {
+      const newestId = await findNewestId(dagId);
       const runs = await planBackfill(request);
-      setList({ key, runs });
+      setList({ key, runs, newestId });
       return { text: formatNumber(runs.length, "run") };
     },
     () => undefined,

@@ -2,10 +2,10 @@
 import { Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { ModelDetails } from "../documents/types";
-import { formatMoment } from "../format";
+import { formatForId, formatMoment } from "../format";
 import { ActionDialog } from "./dialog";
 import { ReasonField } from "./fields";
-import { formatForId, useObstacle, useRunAction } from "./run_action";
+import { useObstacle, useRunAction } from "./run_action";
 
 /** Offer to roll a model back. */
 export function RollBack({ details: newest }: { details: ModelDetails }) {

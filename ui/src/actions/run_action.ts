@@ -1,13 +1,16 @@
 // An action that starts a run of a DAG.
-import { readRun, startRun } from "../airflow/api";
+import { readNewestRun, readRun, startRun } from "../airflow/api";
 import { useAirflow } from "../airflow/state";
+import type { DagRun } from "../airflow/types";
 import { buildRunPath } from "../links";
 import { RequestError } from "../request";
+import type { NewestRun } from "./newest_run";
 import { type Action, type ActionResult, useAction } from "./use_action";
 
 interface RunRequest {
   dagId: string;
-  /** ID of the run. Two requests for the same thing have the same one, so that Airflow refuses the second. */
+  /** ID of the run. It names what is requested, and the state that the visitor saw. So two visitors who want the same at
+   * once have the same ID, and Airflow starts one run. After the state has changed, the action can be done again. */
   runId: string;
   conf: Record<string, unknown>;
   /** What was started, in words. */
@@ -15,27 +18,36 @@ interface RunRequest {
   /** Returns the message for a run that exists already.
    * @param user name of the visitor who started it. */
   exists: (user: string) => string;
+  /** The newest run, if it is the state that the visitor saw. Nothing is started if there is a newer one now. */
+  newest?: NewestRun;
 }
 
 /** Return the action that starts the run. */
 export function useRunAction(request: RunRequest): Action {
   const { refresh } = useAirflow();
   return useAction(async (): Promise<ActionResult> => {
-    const path = buildRunPath(request.dagId, request.runId);
+    const { dagId, runId, newest } = request;
+    const latest = newest && (await readNewestRun(dagId));
+    if (latest && latest.dag_run_id !== newest.run?.dag_run_id) return describeOtherRun(request, latest);
     try {
-      await startRun(request.dagId, request.runId, request.conf);
-      return { text: request.done, path };
+      await startRun(dagId, runId, request.conf);
+      return { text: request.done, path: buildRunPath(dagId, runId) };
     } catch (error) {
       if (!(error instanceof RequestError && error.status === 409)) throw error;
-      const { state, triggering_user_name: user } = await readRun(request.dagId, request.runId);
-      const advice = state === "failed" ? " It failed: clear it in Airflow to try again." : "";
-      return {
-        text: `${request.exists(user ?? "somebody else")} State of that run: ${state}.${advice}`,
-        path,
-        wasDone: true,
-      };
+      return describeOtherRun(request, await readRun(dagId, runId));
     }
   }, refresh);
+}
+
+/** Describe the run because of which nothing was started. */
+function describeOtherRun({ dagId, runId, exists }: RunRequest, run: DagRun): ActionResult {
+  const { dag_run_id: id, state, triggering_user_name: user } = run;
+  const text =
+    id === runId
+      ? exists(user ?? "somebody else")
+      : `Since you opened this dialog, ${user ?? "Airflow"} has started the run ${id}. Nothing was started now.`;
+  const advice = id === runId && state === "failed" ? " It failed: clear it in Airflow to try again." : "";
+  return { text: `${text} State of that run: ${state}.${advice}`, path: buildRunPath(dagId, id), wasDone: true };
 }
 
 /** Return why runs of a DAG cannot be started; empty if they can. */
@@ -46,7 +58,3 @@ export function useObstacle(dagId: string): string {
   if (dag?.is_paused) return `The DAG ${dagId} is paused, so a run would not start. Unpause it first.`;
   return "";
 }
-
-/** Format a time for the ID of a run: `20131120T061403Z`. */
-export const formatForId = (moment: string | Date): string =>
-  `${new Date(moment).toISOString().slice(0, 19).replace(/[-:]/g, "")}Z`;

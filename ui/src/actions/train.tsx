@@ -5,7 +5,8 @@ import type { ModelDetails } from "../documents/types";
 import { formatDay, formatSentence, formatUsd } from "../format";
 import { ActionDialog } from "./dialog";
 import { DayField } from "./fields";
-import { formatForId, useObstacle, useRunAction } from "./run_action";
+import { LastRun, useNewestRun } from "./newest_run";
+import { useObstacle, useRunAction } from "./run_action";
 
 /** Say what a training costs at most. */
 export function TrainingCost({ details, runs = 1 }: { details: ModelDetails; runs?: number }) {
@@ -25,15 +26,16 @@ export function TrainingCost({ details, runs = 1 }: { details: ModelDetails; run
 export function Train({ details }: { details: ModelDetails }) {
   const { model } = details.summary;
   const [asOf, setAsOf] = useState(details.guards_as_of ?? formatDay(new Date()));
-  const [openedAt, setOpenedAt] = useState(new Date());
   const dagId = `${model}_train`;
+  const newest = useNewestRun(dagId);
+  const obstacle = useObstacle(dagId);
   const action = useRunAction({
     dagId,
-    // The ID stays the same while the dialog is open, so that a request that is sent twice starts one training.
-    runId: `page_${asOf}_${formatForId(openedAt)}`,
+    runId: `page_${asOf}_${newest.idPart}`,
     conf: { as_of: asOf },
     done: `The training as of ${asOf} was started.`,
-    exists: () => `The training as of ${asOf} was started by the first request. Nothing was started now.`,
+    exists: (user) => `The training as of ${asOf} was started already, by ${user}. Nothing was started now.`,
+    newest,
   });
   return (
     <ActionDialog
@@ -47,13 +49,14 @@ export function Train({ details }: { details: ModelDetails }) {
             guards never hold back a training that a person starts, but they count it.
           </Text>
           <TrainingCost details={details} />
+          <LastRun dagId={dagId} newest={newest} />
         </>
       }
       confirm="Start the training"
-      isReady={/^\d{4}-\d\d-\d\d$/.test(asOf)}
-      obstacle={useObstacle(dagId)}
+      isReady={newest.run !== undefined && /^\d{4}-\d\d-\d\d$/.test(asOf)}
+      obstacle={obstacle || newest.problem}
       action={action}
-      onOpen={() => setOpenedAt(new Date())}
+      onOpen={newest.read}
     >
       <DayField label="As of" value={asOf} onChange={setAsOf} help="It sees only rows whose label was known before." />
     </ActionDialog>

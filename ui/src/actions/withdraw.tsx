@@ -2,10 +2,10 @@
 import { Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { DatasetDetails, PartitionState } from "../documents/types";
-import { formatCount } from "../format";
+import { formatForId, formatCount } from "../format";
 import { ActionDialog } from "./dialog";
 import { ReasonField } from "./fields";
-import { formatForId, useObstacle, useRunAction } from "./run_action";
+import { useObstacle, useRunAction } from "./run_action";
 
 interface WithdrawProps {
   details: DatasetDetails;

@@ -1,6 +1,6 @@
 // Calls of Airflow's public API.
 import { requestJson } from "../request";
-import type { Approval, BackfillRequest, Dag, DagRun, PlannedRun, Pool, TaskInstance } from "./types";
+import type { Approval, Backfill, BackfillRequest, Dag, DagRun, PlannedRun, Pool, TaskInstance } from "./types";
 
 const PAGE = 100;
 const encode = encodeURIComponent;
@@ -62,14 +62,29 @@ export const startRun = (dagId: string, runId: string, conf: Record<string, unkn
 export const readRun = (dagId: string, runId: string): Promise<DagRun> =>
   requestJson<DagRun>(`api/v2/dags/${encode(dagId)}/dagRuns/${encode(runId)}`);
 
+/** Read the run of a DAG that was created last; null if there is none.
+ * @param type only runs of this type, such as `backfill`; empty: all. */
+export async function readNewestRun(dagId: string, type = ""): Promise<DagRun | null> {
+  const filter = type && `&run_type=${type}`;
+  const path = `api/v2/dags/${encode(dagId)}/dagRuns?order_by=-id&limit=1${filter}`;
+  return (await requestJson<{ dag_runs: DagRun[] }>(path)).dag_runs[0] ?? null;
+}
+
+/** Read a request for an approval, with its answer if there is one. */
+export const readApproval = (approval: Approval): Promise<Approval> =>
+  requestJson<Approval>(buildApprovalPath(approval));
+
 /** Answer a request for an approval. Airflow takes only one answer: it answers 409 to a second one. */
 export function answerApproval(approval: Approval, option: string, params: Record<string, unknown>): Promise<unknown> {
-  const { dag_id, dag_run_id, task_id, map_index } = approval.task_instance;
-  const run = `api/v2/dags/${encode(dag_id)}/dagRuns/${encode(dag_run_id)}`;
-  return requestJson(`${run}/taskInstances/${encode(task_id)}/${map_index}/hitlDetails`, {
+  return requestJson(buildApprovalPath(approval), {
     method: "PATCH",
     json: { chosen_options: [option], params_input: params },
   });
+}
+
+function buildApprovalPath({ task_instance: { dag_id, dag_run_id, task_id, map_index } }: Approval): string {
+  const run = `api/v2/dags/${encode(dag_id)}/dagRuns/${encode(dag_run_id)}`;
+  return `${run}/taskInstances/${encode(task_id)}/${map_index}/hitlDetails`;
 }
 
 /** List the runs that a backfill would start. It starts none. */
@@ -79,5 +94,14 @@ export async function planBackfill(backfill: BackfillRequest): Promise<PlannedRu
 }
 
 /** Start a backfill. Airflow runs only one of a DAG at a time: it answers 409 to a second one. */
-export const startBackfill = (backfill: BackfillRequest): Promise<{ id: number }> =>
+export const startBackfill = (backfill: BackfillRequest): Promise<Backfill> =>
   requestJson("api/v2/backfills", { method: "POST", json: backfill });
+
+/** List the newest backfills of a DAG, the newest first. */
+export const listBackfills = async (dagId: string): Promise<Backfill[]> =>
+  (await requestJson<{ backfills: Backfill[] }>(`api/v2/backfills?dag_id=${encode(dagId)}&order_by=-id&limit=10`))
+    .backfills;
+
+/** End a backfill. Its runs that wait become failed. */
+export const cancelBackfill = (id: number): Promise<Backfill> =>
+  requestJson(`api/v2/backfills/${id}/cancel`, { method: "PUT" });

@@ -1,37 +1,41 @@
-// Whether the visitor may start runs of a DAG.
+// What the visitor may do with a DAG.
 import { useEffect, useState } from "react";
-import { RequestError } from "../request";
-import { planBackfill } from "./api";
+import { requestJson } from "../request";
 
-const answers = new Map<string, Promise<boolean>>();
+export interface Permissions {
+  may_start: boolean;
+  may_answer: boolean;
+}
 
-/** Ask Airflow whether the visitor may start runs of a DAG.
+const answers = new Map<string, Promise<Permissions>>();
+
+/** Ask the page's server which of Airflow's permissions the visitor has. Airflow 3.3 has no API that says it.
  *
- * Airflow 3.3 has no API that returns the visitor's permissions. The dry run of a backfill needs the permission to start
- * runs, and changes nothing. Its answer is 403 only if the permission is missing. Airflow can still refuse an action,
- * because each DAG can have its own permissions. Then the dialog of the action shows it. */
-async function askMayStart(dagId: string): Promise<boolean> {
-  const day = "2000-01-01T00:00:00Z";
-  const request = { dag_id: dagId, from_date: day, to_date: day, max_active_runs: 1, run_backwards: false };
+ * Airflow checks them again when it gets the request. So if the question fails, the actions are shown: then the dialog of an
+ * action shows why it was refused. */
+async function askPermissions(path: string): Promise<Permissions> {
   try {
-    await planBackfill({ ...request, reprocess_behavior: "none", dag_run_conf: {} });
-    return true;
-  } catch (error) {
-    return !(error instanceof RequestError && error.status === 403);
+    return await requestJson<Permissions>(path);
+  } catch {
+    answers.delete(path); // the next view asks again
+    return { may_start: true, may_answer: true };
   }
 }
 
-/** Return whether the visitor may start runs of a DAG; undefined while it is not known. */
-export function useMayStart(dagId: string): boolean | undefined {
-  const [may, setMay] = useState<boolean>();
+/** Return what the visitor may do with a DAG; undefined while it is not known.
+ * @param assignedUsers IDs of the persons who may answer an approval; empty: all who have the permission. */
+export function usePermissions(dagId: string, assignedUsers: string[] = []): Permissions | undefined {
+  const [permissions, setPermissions] = useState<Permissions>();
+  const query = new URLSearchParams(assignedUsers.map((id) => ["assigned", id])).toString();
+  const path = `leeway/permissions/${encodeURIComponent(dagId)}${query && `?${query}`}`;
   useEffect(() => {
     let isStopped = false;
-    const answer = answers.get(dagId) ?? askMayStart(dagId);
-    answers.set(dagId, answer);
-    void answer.then((value) => !isStopped && setMay(value));
+    const answer = answers.get(path) ?? askPermissions(path);
+    answers.set(path, answer);
+    void answer.then((value) => !isStopped && setPermissions(value));
     return () => {
       isStopped = true;
     };
-  }, [dagId]);
-  return may;
+  }, [path]);
+  return permissions;
 }

@@ -50,6 +50,10 @@ export interface Approval {
   params: Record<string, unknown>;
   created_at: string;
   task_instance: TaskInstance;
+  /** Persons who may answer; empty: all who have the permission. */
+  assigned_users: { id: string; name: string }[] | null;
+  chosen_options: string[] | null;
+  responded_by_user: { id: string; name: string } | null;
 }
 
 export interface BackfillRequest {
@@ -60,6 +64,11 @@ export interface BackfillRequest {
   reprocess_behavior: "none" | "failed" | "completed";
   run_backwards: boolean;
   dag_run_conf: Record<string, unknown>;
+}
+
+export interface Backfill {
+  id: number;
+  completed_at: string | null;
 }
 
 export interface PlannedRun {

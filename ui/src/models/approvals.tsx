@@ -1,12 +1,14 @@
 // The approvals that wait for a person.
 import { Box, Flex, Stack, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { AnswerApproval } from "../actions/approval";
+import { AnswerApproval, type AnswerApprovalProps, Evidence } from "../actions/approval";
+import { usePermissions } from "../airflow/permission";
 import { useAirflow } from "../airflow/state";
 import type { Approval } from "../airflow/types";
 import { formatMoment } from "../format";
 import { buildRunPath, AirflowLink } from "../links";
-import { Panel } from "../widgets/panel";
+import { Disclosure } from "../widgets/disclosure";
+import { Panel, SmallText } from "../widgets/panel";
 
 /** List the approvals that wait: of one model, or of all. */
 export function Approvals({ model }: { model?: string }) {
@@ -33,7 +35,7 @@ export function Approvals({ model }: { model?: string }) {
                   <AirflowLink to={buildRunPath(dagId, runId)}>{`${dagId}/${runId}`}</AirflowLink>
                 </Text>
               </Box>
-              <AnswerApproval
+              <PermittedAnswer
                 approval={approval}
                 onOpen={() => setOpenApproval(approval)}
                 onClose={() => setOpenApproval(undefined)}
@@ -43,6 +45,28 @@ export function Approvals({ model }: { model?: string }) {
         })}
       </Stack>
     </Panel>
+  );
+}
+
+/** Offer to answer, if the visitor may; else show the evidence, and say what is missing. */
+function PermittedAnswer(props: AnswerApprovalProps) {
+  const { approval } = props;
+  const dagId = approval.task_instance.dag_id;
+  const assignedUsers = approval.assigned_users ?? [];
+  const permissions = usePermissions(
+    dagId,
+    assignedUsers.map(({ id }) => id),
+  );
+  if (permissions === undefined) return null;
+  if (permissions.may_answer) return <AnswerApproval {...props} />;
+  const reason = assignedUsers.length
+    ? `Only these persons decide: ${assignedUsers.map(({ name }) => name).join(", ")}.`
+    : `You cannot decide: you do not have Airflow's permission to answer approvals of ${dagId}.`;
+  return (
+    <Box width="full">
+      <SmallText>{reason}</SmallText>
+      <Disclosure title="Show the evidence">{() => <Evidence body={approval.body ?? ""} />}</Disclosure>
+    </Box>
   );
 }
 

@@ -28,8 +28,22 @@ from tests.tools.browser import start_browser
 ROOT = Path(__file__).parents[4]
 WRITE_FIXTURES = ROOT / "ui/fixtures/write_fixtures.py"
 """Script that writes documents of 20 models."""
-PASSWORDS = {"ada": "first programmer", "grace": "first compiler", "vera": "dark matter"}
-ROLES = {"ada": "admin", "grace": "user", "vera": "viewer"}
+HTML = "<img src=x onerror=window.hacked=1>"
+"""Name of a person, a run or a pool that would run a script if it were shown as HTML."""
+ROLES = {"ada": "admin", "grace": "user", "vera": "viewer", "rita": "viewer", HTML: "admin"}
+PASSWORDS = {name: f"password of {name}" for name in ROLES}
+AUTH_MANAGER = '''
+"""Airflow's simple auth manager with a role of the team's own: rita reads, and answers approvals."""
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+class TeamAuthManager(SimpleAuthManager):
+    def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
+        is_answer = method == "PUT" and access_entity == DagAccessEntity.HITL_DETAIL
+        if is_answer and user.get_name() == "rita":
+            return True
+        return super().is_authorized_dag(method=method, user=user, access_entity=access_entity, details=details)
+'''
 DAG_FILE = """
 # Airflow reads only files that have the words airflow and dag.
 import datetime as dt
@@ -75,6 +89,7 @@ class PageServer:
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "CORE__DAGS_FOLDER": str(folder / "dags"),
             "CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+            "CORE__AUTH_MANAGER": "team_auth_manager.TeamAuthManager",
             "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
             "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
             "API__HOST": "127.0.0.1",
@@ -91,7 +106,7 @@ class PageServer:
             "AIRFLOW_HOME": str(folder),
             "LEEWAY_HOME": str(folder / "home"),
             "LEEWAY_PROJECT": str(ROOT),
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}",
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "plugins", folder))),
         }
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -99,6 +114,7 @@ class PageServer:
         """Write the DAG file, the passwords and the documents, and read the DAGs into the database."""
         (self.folder / "dags").mkdir()
         (self.folder / "dags/flights.py").write_text(DAG_FILE)
+        (self.folder / "team_auth_manager.py").write_text(AUTH_MANAGER)
         (self.folder / "passwords.json").write_text(json.dumps(PASSWORDS))
         self.reset_documents()
         self.run("-m", "airflow", "dags", "reserialize")

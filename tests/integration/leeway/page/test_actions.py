@@ -65,6 +65,68 @@ def test_two_people_roll_back_at_once_and_the_second_sees_who_was_first(server, 
     assert run["dag_run_id"] == f"rollback_of_{champion}_since_{SINCE.sub('', since)}"
 
 
+START = {
+    "Train": ("Start the training", "The training as of .* was started"),
+    "Reset the breaker": ("Reset the breaker", "The reset of the breaker was started"),
+}
+"""Action to the name of the button that confirms it, and to the beginning of its result."""
+
+
+@pytest.fixture
+def open_breaker(server):
+    """Let the document say that the breaker holds trainings back."""
+    path = server.status / "models/flights.json"
+    text = path.read_text()
+    path.write_text(json.dumps({**json.loads(text), "breaker_open": True}))
+    yield
+    path.write_text(text)
+
+
+def open_dialog(page, action):
+    """Open the dialog of an action, and fill it in; return its button that confirms."""
+    page.get_by_role("button", name=action, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    if action == "Reset the breaker":
+        dialog.get_by_label("Reason").fill("the label was late")
+    button = dialog.get_by_role("button", name=START[action][0], exact=True)
+    button.click(trial=True)  # waits until it can be clicked
+    return button
+
+
+@pytest.mark.usefixtures("open_breaker")
+@pytest.mark.parametrize("action", START)
+def test_two_people_who_start_the_same_at_once_start_it_once(server, open_page, action):
+    pages = [open_page(user, "/models/flights") for user in ("ada", "grace")]
+    buttons = [open_dialog(page, action) for page in pages]
+    dag_id = "flights_reset_breaker" if action == "Reset the breaker" else "flights_train"
+    before = len(server.list_runs(dag_id))
+    for button in buttons:  # the clicks come later, in both browsers in the same moment
+        button.evaluate("(button) => void setTimeout(() => button.click(), 1000 - (Date.now() % 1000) + 1000)")
+    nothing = re.compile("Nothing was started now")
+    results = []
+    for page in pages:
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text(re.compile(START[action][1])).or_(dialog.get_by_text(nothing)).first.wait_for()
+        results.append("told" if dialog.get_by_text(nothing).count() else "done")
+    assert sorted(results) == ["done", "told"]
+    assert len(server.list_runs(dag_id)) == before + 1
+    loser = pages[results.index("told")].get_by_role("dialog")
+    winner = ("ada", "grace")[results.index("done")]
+    loser.get_by_text(re.compile(rf"{winner}( has started|\. Nothing)")).wait_for()
+
+
+def test_same_person_can_start_a_training_again(server, open_page):
+    page = open_page("grace", "/models/flights")
+    for number in (1, 2):
+        button = open_dialog(page, "Train")
+        page.get_by_role("dialog").get_by_label("As of").fill("2013-03-01")
+        button.click()
+        page.get_by_text("The training as of 2013-03-01 was started.").wait_for()
+        page.get_by_role("dialog").get_by_role("button", name="Close", exact=True).click()
+        runs = [run for run in server.list_runs("flights_train") if run["conf"].get("as_of") == "2013-03-01"]
+        assert len(runs) == number
+
+
 def test_training_starts_as_of_a_day_and_says_what_it_costs(server, open_page):
     page = open_page("grace", "/models/flights")
     page.get_by_role("button", name="Train", exact=True).click()
@@ -77,17 +139,21 @@ def test_training_starts_as_of_a_day_and_says_what_it_costs(server, open_page):
     assert [run["triggering_user_name"] for run in runs] == ["grace"], "a double click starts one run"
 
 
-def test_backfill_lists_its_runs_before_it_starts(server, open_page):
-    page = open_page("ada", "/models/flights")
-    page.get_by_role("button", name="Backfill", exact=True).click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("From").fill("2013-02-01")
-    dialog.get_by_label("To, included").fill("2013-04-01")
-    dialog.get_by_role("button", name="List the runs").click()
-    dialog.get_by_text("3 runs would start").wait_for()
+def test_backfill_lists_its_runs_before_it_starts_and_is_started_once(server, open_page):
+    """In the very same moment, Airflow on SQLite can refuse both; then the page says that nothing was done."""
+    ada, grace = (open_page(user, "/models/flights") for user in ("ada", "grace"))
+    for page in (ada, grace):
+        page.get_by_role("button", name="Backfill", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("From").fill("2013-02-01")
+        dialog.get_by_label("To, included").fill("2013-04-01")
+        dialog.get_by_role("button", name="List the runs").click()
+        dialog.get_by_text("3 runs would start").wait_for()
     assert server.call_api("GET", "/backfills?dag_id=flights_train")["total_entries"] == 0
-    dialog.get_by_role("button", name="Start 3 runs").click()
-    dialog.get_by_text(re.compile("Backfill .* was started")).wait_for()
+    ada.get_by_role("dialog").get_by_role("button", name="Start 3 runs").click()
+    ada.get_by_role("dialog").get_by_text(re.compile("Backfill .* was started")).wait_for()
+    grace.get_by_role("dialog").get_by_role("button", name="Start 3 runs").click()
+    grace.get_by_text(re.compile("ada has started backfill .* Nothing was started now")).wait_for()
     (backfill,) = server.call_api("GET", "/backfills?dag_id=flights_train")["backfills"]
     assert (backfill["from_date"][:10], backfill["to_date"][:10]) == ("2013-02-01", "2013-04-01")
 
@@ -141,7 +207,7 @@ def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server
         dialog.get_by_label("Reason").fill("I looked")
         dialog.get_by_role("button", name=f"Record: {answer}").click()
     ada.get_by_text("The answer was recorded: Approve.").wait_for()
-    grace.get_by_text("Somebody has answered already. Your answer was not recorded.").wait_for()
+    grace.get_by_text("ada has answered already: Approve. Your answer was not recorded.").wait_for()
     path = f"/dags/flights_train/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
     details = server.call_api("GET", path)
     assert (details["chosen_options"], details["params_input"]) == (["Approve"], {"why": "I looked"})
@@ -188,12 +254,30 @@ def test_days_are_ingested_again_by_a_backfill(server, open_page):
     assert len(server.list_runs("flights_ingest")) == 3
 
 
+def test_only_who_may_answer_an_approval_can_decide(server, open_page):
+    """A viewer sees its evidence. A role of the team's own may answer, and start nothing."""
+    server.ask_for_approval("Promote flights version 6? (passed)", "auc is better by 0.01.")
+    viewer, approver = open_page("vera", "/models/flights"), open_page("rita", "/models/flights")
+    viewer.get_by_text("You cannot decide").first.wait_for()
+    assert viewer.get_by_role("button", name="Decide").count() == 0
+    viewer.get_by_text("Show the evidence").last.click()
+    viewer.get_by_text("auc is better by 0.01.").wait_for()
+    approver.get_by_role("button", name="Decide").last.click()
+    dialog = approver.get_by_role("dialog")
+    dialog.get_by_role("button", name="Reject", exact=True).click()
+    dialog.get_by_label("Reason").fill("not yet")
+    dialog.get_by_role("button", name="Record: Reject").click()
+    approver.get_by_text("The answer was recorded: Reject.").wait_for()
+    assert approver.get_by_role("button", name="Train", exact=True).count() == 0
+
+
 @pytest.mark.parametrize("is_expired", [True, False])
 def test_session_that_ends_in_the_middle_does_nothing(server, open_page, is_expired):
     """The control is a session that goes on."""
     count = len(server.list_runs("flights_train"))
     page = open_page("grace", "/models/flights")
     page.get_by_role("button", name="Train", exact=True).click()
+    page.get_by_role("dialog").get_by_text(re.compile("^(Last run|There was no run)")).wait_for()
     if is_expired:
         page.context.clear_cookies()
     page.get_by_role("dialog").get_by_role("button", name="Start the training").click()
