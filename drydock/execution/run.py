@@ -128,7 +128,7 @@ class Run:
             with record_usage(self._job, hosts, self._trees, self._settings):
                 run_end = supervision.wait_for_end(self._work.sync)
         finally:
-            _finish_all(hosts)
+            _finish_all_hosts(hosts)
         if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:
             self._work.save_progress(run_end.exit_code)
         return run_end
@@ -207,7 +207,7 @@ def list_host_trees(job: Job, data: Path) -> list[HostTree]:
     return [HostTree(folder / host) for host in list_host_names(job.host_count)]
 
 
-def _finish_all(hosts: Sequence[RunningHost]) -> None:
+def _finish_all_hosts(hosts: Sequence[RunningHost]) -> None:
     """Finish all hosts, even if one of them cannot be finished."""
     for host in hosts:
         with contextlib.suppress(JobFailed):  # the container engine does not answer; still finish the other hosts

@@ -33,12 +33,12 @@ class Job(JobDescription):
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
         super().__init__(record)
         self.account_id, self.region = account_id, region
-        self.stop_requested = threading.Event()
+        self.stop_event = threading.Event()
         self._store = store
         self._lock = threading.RLock()
         self._is_discarded = False
         if record.status is Status.STOPPING:
-            self.stop_requested.set()
+            self.stop_event.set()
 
     @property
     def has_metrics(self) -> bool:
@@ -102,7 +102,7 @@ class Job(JobDescription):
         with self._lock:
             status_before = self.status
             if not status_before.is_final:
-                self.stop_requested.set()
+                self.stop_event.set()
                 self.set_stopping()
             return status_before
 

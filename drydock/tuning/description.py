@@ -22,7 +22,7 @@ def describe_tuning_job(job: TuningJob) -> dict[str, Any]:
         "HyperParameterTuningJobArn": record.arn,
         **_describe_state(job, trials),
         "BestTrainingJob": best_summary,
-        "OverallBestTrainingJob": _find_overall_best(job, best, best_summary),
+        "OverallBestTrainingJob": _find_overall_best_trial(job, best, best_summary),
         "FailureReason": record.reason,
         "TuningJobCompletionDetails": {
             "NumberOfTrainingJobsObjectiveNotImproving": count_trials_without_improvement(trials, plan)
@@ -97,7 +97,7 @@ def _count_statuses(trials: Sequence[Trial]) -> dict[str, int]:
     return dict(counts)
 
 
-def _find_overall_best(
+def _find_overall_best_trial(
     job: TuningJob, best: Trial | None, best_summary: dict[str, Any] | None
 ) -> dict[str, Any] | None:
     """Return the best trial of the tuning job and its parents. SageMaker shows it only for equal data."""

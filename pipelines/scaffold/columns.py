@@ -20,7 +20,7 @@ that no model can use, such as a list."""
 BOOLEAN_TEXTS = ("true", "false")
 MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
 """A text column is a category if it has at most `MAX_CATEGORIES` values, and at least `ROWS_PER_CATEGORY` rows for each
-value in the mean."""
+value on average."""
 FEW_CATEGORIES = 30
 """A text column with at most this many values is a category, whatever the number of rows."""
 FEW_CLASSES = 2

@@ -23,7 +23,7 @@ MAX_TRAIN_DAYS = 365
 """Longest training window, days."""
 WINDOW_ROWS = 500
 """Rows that a window of drift should have."""
-CLOCK_ROWS = 50
+TIME_OF_DAY_ROWS = 50
 """Smallest number of rows a day that shows, by its last hours, whether the day was truncated."""
 
 

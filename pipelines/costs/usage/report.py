@@ -30,7 +30,7 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
     summary: dict[str, Any] = {"jobs": len(rows)}
     summary["queue_s"] = sum(row["first_capacity_s"] or 0.0 for row in rows) / len(rows) if rows else 0.0
     for resource in RESOURCES:
-        summary[f"{resource}_peak"] = max(_list_known(rows, f"{resource}_peak"), default=None)
+        summary[f"{resource}_peak"] = max(_list_known_values(rows, f"{resource}_peak"), default=None)
         summary[f"{resource}_mean"] = compute_mean(rows, f"{resource}_mean")
     summary[DATA_WAIT_COLUMN] = compute_mean(rows, DATA_WAIT_COLUMN)
     return summary
@@ -44,7 +44,7 @@ def compute_mean(rows: Sequence[Row], name: str) -> float | None:
     return sum(products) / sum(weights) if known else None
 
 
-def _list_known(rows: Sequence[Row], name: str) -> list[float]:
+def _list_known_values(rows: Sequence[Row], name: str) -> list[float]:
     return [row[name] for row in rows if row[name] is not None]
 
 

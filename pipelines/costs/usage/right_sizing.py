@@ -9,9 +9,9 @@ from typing import Any
 from pipelines.costs.charges import format_usd
 from pipelines.costs.usage.other_types import PricedType, list_other_types
 from pipelines.costs.usage.task_jobs import (
-    DAYS,
+    MAX_AGE_DAYS,
+    MAX_JOBS,
     MIN_USD,
-    RUNS,
     describe_days,
     describe_jobs,
     describe_yearly_usd,
@@ -45,13 +45,13 @@ def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
 def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     newest = rows[-1]
     size = find_size(newest["instance_type"] or "")
-    if size is None or newest["created"] < now - dt.timedelta(DAYS):
+    if size is None or newest["created"] < now - dt.timedelta(MAX_AGE_DAYS):
         return
-    last_rows = [row for row in rows[-RUNS:] if row["instance_type"] == newest["instance_type"]]
+    last_rows = [row for row in rows[-MAX_JOBS:] if row["instance_type"] == newest["instance_type"]]
     full_rows = [row for row in last_rows if (row["memory_peak"] or 0.0) > FULL_PERCENT]
     if full_rows:
         yield _advise_larger(full_rows[-1], size)
-    elif len(last_rows) == RUNS and not size.is_accelerated:
+    elif len(last_rows) == MAX_JOBS and not size.is_accelerated:
         yield from _advise_smaller(rows, size, now)
 
 
@@ -74,7 +74,7 @@ def _advise_larger(row: Row, size: Size) -> str:
 
 def _advise_smaller(task_rows: Sequence[Row], size: Size, now: dt.datetime) -> Iterator[str]:
     """Yield a sentence if the last jobs have succeeded, their use is known, and their peaks fit on a cheaper type."""
-    rows, newest = task_rows[-RUNS:], task_rows[-1]
+    rows, newest = task_rows[-MAX_JOBS:], task_rows[-1]
     peaks = [(row["cpu_peak"], row["memory_peak"]) for row in rows]
     if any(row["status"] != "Completed" for row in rows) or any(None in peak for peak in peaks):
         return
@@ -92,8 +92,8 @@ def _advise_smaller(task_rows: Sequence[Row], size: Size, now: dt.datetime) -> I
     saved_usd = sum(row["cost_usd"] for row in rows) * (1 - best.price_share)
     if saved_usd >= MIN_USD:
         yield (
-            f"{describe_jobs(newest, RUNS)} used at most {cpu / size.vcpus:.0f}% of its {size.vcpus} vCPUs and "
+            f"{describe_jobs(newest, MAX_JOBS)} used at most {cpu / size.vcpus:.0f}% of its {size.vcpus} vCPUs and "
             f"{memory:.0f}% of its memory ({describe_days(rows)}): {best.describe()} would do, and would have cost "
-            f"about {format_usd(saved_usd)} less{describe_yearly_usd(task_rows, saved_usd / RUNS, now)}, if the jobs "
-            "take as long there."
+            f"about {format_usd(saved_usd)} less{describe_yearly_usd(task_rows, saved_usd / MAX_JOBS, now)}, if the "
+            "jobs take as long there."
         )

@@ -9,11 +9,10 @@ from leeway.operators.step import StepOperator
 
 
 class ShowbackOperator(StepOperator):
-    """Check the budgets of projects and the costs of the last days, and notify people of what is new. Once each.
+    """Check the budgets of projects and the costs of the last days, and notify people once of each finding.
 
-    The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. A retry of the
-    task reports the same notices again, and no other run does. Without an argument, section `showback` of params.yaml
-    is used.
+    The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. Only a retry of
+    the task reports the same notices again. Without an argument, section `showback` of params.yaml is used.
 
     Args:
         teams: project to the team that pays (templated).

@@ -124,7 +124,13 @@ def test_what_cannot_be_used_is_counted(capture: CaptureFolder, batch_twin: scor
     capture.request(records[:3], at)
     capture.request(records[:1], at + dt.timedelta(seconds=1), scores=[float("nan")])
     result = run(capture)
-    assert (result.requests, result.scored, result.invalid, result.other_days, result.unreadable) == (3, 3, 2, 1, 4)
+    assert (result.requests, result.scored, result.invalid, result.rows_of_other_partitions, result.unreadable) == (
+        3,
+        3,
+        2,
+        1,
+        4,
+    )
 
 
 def test_wrong_requests_are_refused(capture: CaptureFolder, batch_twin: score.ScoreResult) -> None:

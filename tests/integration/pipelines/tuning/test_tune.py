@@ -68,7 +68,7 @@ def test_the_step_tunes_without_the_holdout(features: Path, opened_paths: list[s
     best = read_json(folder / "best.json", "tune writes it")
     assert best["hyperparameters"] == result.hyperparameters and best["metric"] == "logloss"
     assert [fold["first"] for fold in best["folds"]] == ["2013-01-11", "2013-01-14"]
-    assert best["objective"] == pytest.approx(sum(best["folds_spread"]) / 2)
+    assert best["objective"] == pytest.approx(sum(best["fold_losses"]) / 2)
     page = (folder / "report.html").read_text()
     assert result.name in page and "No trial has read the holdout" in page and "2013-01-11 to 2013-01-13" in page
 
