@@ -40,7 +40,7 @@ ANSWER = "leeway.answer"
 """Column with the score of a row as JSON, until it is parsed."""
 BATCH_ROWS = 10_000
 
-# SageMaker gives the second of a request. Of two in the same second, the one that was captured later is the newer one.
+# SageMaker gives the second of a request. If two have the same second, the one that was captured later is newer.
 _NEWEST_SQL = """
 SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
     SELECT * FROM read_parquet({path}, file_row_number = true)

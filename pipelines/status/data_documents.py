@@ -18,7 +18,7 @@ from pipelines.status.validations import Failure, Validation, read_validations
 HISTORY_DAYS = 3 * 365 + 1
 """Days of data in the document: three years."""
 MAX_PARTITIONS = 3_000
-"""Largest number of partitions in the document. Of partitions by hour, these are the last four months."""
+"""Largest number of partitions in the document. For partitions by hour, these are the last four months."""
 MAX_FAILURES = 20
 """Largest number of failures that a partition lists."""
 State = Literal["published", "quarantined", "refused", "stale", "not_validated"]

@@ -33,7 +33,7 @@ def measure_queue_wait(evidence: Evidence) -> Measurement:
 
 
 def measure_priority_queue_wait(evidence: Evidence) -> Measurement:
-    """Measure the same of the jobs of high priority."""
+    """Measure the wait in the queue of the jobs with priority high."""
     rows = [row for row in evidence.rows if row["priority"] == HIGH_PRIORITY]
     return _measure_wait(rows, f"no job has the priority {HIGH_PRIORITY} in the ledger" if evidence.rows else NO_JOB)
 

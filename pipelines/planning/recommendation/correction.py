@@ -81,7 +81,7 @@ class Accuracy:
         jobs: number of past jobs.
         raw_error: median error of the time without correction: 0.3 is 30 % too high or too low.
         corrected_error: median error of the time with correction.
-        first_error: the same of the first half of the jobs.
+        first_error: the same error, of the first half of the jobs.
         last_error: the same of the second half of the jobs.
         cost_error: median error of the cost with correction; None if no cost was predicted.
     """

@@ -180,7 +180,7 @@ class Recommendation:
 def find_front(options: Iterable[Option]) -> list[Option]:
     """Return the options for which none is both faster and cheaper, the fastest first.
 
-    Of options with equal times, only the cheapest is on the front.
+    If options have equal times, only the cheapest is on the front.
     """
     front: list[Option] = []
     for option in sorted(options, key=lambda entry: (entry.finish_s, entry.cost_usd)):

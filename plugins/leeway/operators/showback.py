@@ -11,7 +11,7 @@ from leeway.operators.step import StepOperator
 class ShowbackOperator(StepOperator):
     """Check the budgets of projects and the costs of the last days, and notify people once of each finding.
 
-    The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. Only a retry of
+    The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. A retry of
     the task reports the same notices again. Without an argument, section `showback` of params.yaml is used.
 
     Args:

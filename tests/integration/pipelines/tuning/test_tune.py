@@ -161,7 +161,7 @@ def test_trials_are_nested_runs(
     runs = client.search_runs([experiment.experiment_id], f"tags.`leeway.tuning` = '{result.name}'")
     (parent,) = [item for item in runs if "mlflow.parentRunId" not in item.data.tags]
     children = [item for item in runs if item.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
-    assert (first.name, len(runs), len(children)) == (result.name, 4, 3), "a search that goes on continues its runs"
+    assert (first.name, len(runs), len(children)) == (result.name, 4, 3), "a resumed search continues its runs"
     assert parent.data.metrics["objective"] == result.objective and parent.data.metrics["tried"] == 3
     assert parent.info.status == "FINISHED" and parent.data.params["strategy"] == "random"
     (winner,) = [item for item in children if item.data.metrics["objective"] == result.objective]
