@@ -103,7 +103,7 @@ class EndpointsBackend(ModelsBackend):
             raise AWSValidationException(f'Could not find endpoint "{self._build_arn(name)}".')
         return endpoint
 
-    def start_endpoint(self, request: Mapping[str, Any]) -> str:
+    def begin_endpoint_creation(self, request: Mapping[str, Any]) -> str:
         """Create an endpoint, and return its ARN. Its instances start in the background.
 
         Raises:
@@ -168,7 +168,7 @@ class EndpointsBackend(ModelsBackend):
             self._refuse_change(endpoint)
         return endpoint.record.arn
 
-    def stop_endpoint(self, name: str) -> None:
+    def begin_endpoint_deletion(self, name: str) -> None:
         """Begin to delete an endpoint. Raises the same errors as `find_endpoint`."""
         self._registry.delete(self.find_endpoint(name))
 

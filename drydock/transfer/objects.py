@@ -57,7 +57,7 @@ class ObjectStore:
         self._location, self._retry_s = (url, account_id, region), retry_s
         self._client = get_shared_client(*self._location)
 
-    def copy_without_retries(self) -> "ObjectStore":
+    def get_store_without_retries(self) -> "ObjectStore":
         """Return the same store without retries, for callers that cannot wait."""
         return ObjectStore(*self._location, retry_s=0.0)
 

@@ -35,7 +35,7 @@ class TrainingTask(ScriptTask):
         return TrainingAttempts(self.jobs, template, costs, logs, tuning, self.build_wait_template(), self.log)
 
     def build_hyperparameters(self) -> dict[str, Any]:
-        """Return those of section `train`, replaced by those of the tuning, and then by those of the operator."""
+        """Return the hyperparameters of section `train`; the tuning's replace them, then the operator's."""
         fields = self.fields
         settings = build_distribution_settings(fields.distribution, self._list_machines()[0].instance_type)
         values, tuned_values = self.load_section("train").get("hyperparameters", {}), self._get_tuned_hyperparameters()
