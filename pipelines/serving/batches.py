@@ -114,7 +114,7 @@ def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: di
             return
     for number, checked_rows in group.items():
         try:
-            yield Batch([number], [checked_rows.count], model.row_features.compute_checked(checked_rows))
+            yield Batch([number], [checked_rows.count], model.row_features.compute_checked_rows(checked_rows))
         except Exception as error:
             errors[number] = error
 

@@ -18,7 +18,7 @@ class ShowbackOperator(StepOperator):
         teams: project to the team that pays (templated).
         environments: project to its environment (templated).
         budgets_usd: PROJECT or PROJECT/YYYY-MM to the budget of a month, USD (templated).
-        thresholds_percent: shares of a budget, percent, of which people are notified (templated).
+        thresholds_percent: shares of a budget, percent. When costs reach one, people are notified once (templated).
 
     Returns:
         `ShowbackResult`: month, month_usd, unallocated_usd, budgets, notices.
