@@ -139,8 +139,8 @@ def _decide_by_risk(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tu
     unit = f"of past runs of {run.run_h} h the price rose by {RISE - 1:.0%}"
     now_text = "the price is as high as in a shortage" if is_scarce else f"in {now_risk:.0%} {unit} from this hour on"
     if risks[best_h] <= now_risk - MIN_SAVING:
-        rest = f" {unit}" if is_scarce else ""
-        return best_h, f"{now_text}; after a wait of {best_h} h, in {risks[best_h]:.0%}{rest}"
+        unit_text = f" {unit}" if is_scarce else ""
+        return best_h, f"{now_text}; after a wait of {best_h} h, in {risks[best_h]:.0%}{unit_text}"
     return 0, f"{now_text}, and no later hour is safer"
 
 

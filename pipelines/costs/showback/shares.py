@@ -59,5 +59,5 @@ def _find_part(row: Row) -> str:
     return "spot_usd" if row["spot"] else "on_demand_jobs_usd"
 
 
-def _divide(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _divide(part: float, total: float) -> float | None:
+    return part / total if total else None

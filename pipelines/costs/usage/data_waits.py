@@ -49,17 +49,17 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     completed_rows = [row for row in rows if row["status"] == "Completed"]
     if not completed_rows:
         return
-    newest = completed_rows[-1]
-    last_rows = [row for row in completed_rows[-MAX_JOBS:] if row["instance_type"] == newest["instance_type"]]
+    newest_row = completed_rows[-1]
+    last_rows = [row for row in completed_rows[-MAX_JOBS:] if row["instance_type"] == newest_row["instance_type"]]
     known_rows = [row for row in last_rows if row[DATA_WAIT_COLUMN] is not None]
     share = compute_mean(known_rows, DATA_WAIT_COLUMN)
     waited_usd = sum(row[DATA_WAIT_COLUMN] * row["cost_usd"] for row in known_rows)
-    is_known = newest[DATA_WAIT_COLUMN] is not None and newest["created"] >= now - dt.timedelta(MAX_AGE_DAYS)
-    if not is_known or share is None or min(share, newest[DATA_WAIT_COLUMN]) < MIN_SHARE or waited_usd < MIN_USD:
+    is_known = newest_row[DATA_WAIT_COLUMN] is not None and newest_row["created"] >= now - dt.timedelta(MAX_AGE_DAYS)
+    if not is_known or share is None or min(share, newest_row[DATA_WAIT_COLUMN]) < MIN_SHARE or waited_usd < MIN_USD:
         return
     yield (
-        f"{describe_jobs(newest, len(known_rows))} waited for data in {share:.0%} of the time "
-        f"({describe_days([*known_rows, newest])}), which cost about {format_usd(waited_usd)}: "
+        f"{describe_jobs(newest_row, len(known_rows))} waited for data in {share:.0%} of the time "
+        f"({describe_days([*known_rows, newest_row])}), which cost about {format_usd(waited_usd)}: "
         f"{_advise_on_cause(known_rows)}."
     )
 

@@ -44,11 +44,11 @@ def list_gpu_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
 
 
 def _advise(task_rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
-    rows, newest = task_rows[-MAX_JOBS:], task_rows[-1]
-    size = find_size(newest["instance_type"] or "")
-    if size is None or not size.gpus or newest["created"] < now - dt.timedelta(MAX_AGE_DAYS):
+    rows, newest_row = task_rows[-MAX_JOBS:], task_rows[-1]
+    size = find_size(newest_row["instance_type"] or "")
+    if size is None or not size.gpus or newest_row["created"] < now - dt.timedelta(MAX_AGE_DAYS):
         return
-    if len(rows) < MAX_JOBS or not all(_has_low_use(row, newest["instance_type"], size) for row in rows):
+    if len(rows) < MAX_JOBS or not all(_has_low_use(row, newest_row["instance_type"], size) for row in rows):
         return
     if (compute_mean(rows, DATA_WAIT_COLUMN) or 0.0) >= MIN_SHARE:
         return
@@ -57,8 +57,8 @@ def _advise(task_rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     if idle_usd >= MIN_USD:
         gpus = f"its {size.gpus} GPUs" if size.gpus > 1 else "its GPU"
         yield (
-            f"{describe_jobs(newest, MAX_JOBS)} used {used_share:.0%} of {gpus} on average ({describe_days(rows)}); "
-            f"the rest cost about {format_usd(idle_usd)}{describe_yearly_usd(task_rows, idle_usd / MAX_JOBS, now)}: "
+            f"{describe_jobs(newest_row, MAX_JOBS)} used {used_share:.0%} of {gpus} on average "
+            f"({describe_days(rows)}); the rest cost about {format_usd(idle_usd)}{describe_yearly_usd(task_rows, idle_usd / MAX_JOBS, now)}: "
             f"{_advise_on_type(rows, used_share, size)}larger batches may use more of {gpus}."
         )
 
@@ -87,8 +87,12 @@ def _advise_on_type(rows: Sequence[Row], used_share: float, size: Size) -> str:
         and gpu_memory / size.gpus * (present.accelerator_memory_gib or 0.0)
         <= MAX_USED_SHARE * (other.instance.accelerator_memory_gib or 0.0)
     ]
-    best = min(fitting_types, key=PricedType.get_rank, default=None)
-    return f"{best.describe()} would do by these figures, at {best.price_share:.0%} of the price; or " if best else ""
+    best_type = min(fitting_types, key=PricedType.get_rank, default=None)
+    return (
+        f"{best_type.describe()} would do by these figures, at {best_type.price_share:.0%} of the price; or "
+        if best_type
+        else ""
+    )
 
 
 def _sum_flops(instance: Instance) -> float | None:

@@ -38,10 +38,10 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
 
 def compute_mean(rows: Sequence[Row], name: str) -> float | None:
     """Compute the mean of a column over the jobs that have a value, by their instance seconds; None if none has."""
-    known = [row for row in rows if row[name] is not None]
-    weights = [max(row["training_s"], 1) * row["instance_count"] for row in known]
-    products = (row[name] * weight for row, weight in zip(known, weights, strict=True))
-    return sum(products) / sum(weights) if known else None
+    known_rows = [row for row in rows if row[name] is not None]
+    weights = [max(row["training_s"], 1) * row["instance_count"] for row in known_rows]
+    products = (row[name] * weight for row, weight in zip(known_rows, weights, strict=True))
+    return sum(products) / sum(weights) if known_rows else None
 
 
 def _list_known_values(rows: Sequence[Row], name: str) -> list[float]:

@@ -67,10 +67,10 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         yield current_fleet
 
 
-def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> Event | None:
+def find_end(events: Iterable[Event], fleet: Fleet, begin: dt.datetime) -> Event | None:
     """Return the first event after a moment that says that a fleet ended; None if there is none."""
     for event in events:
-        if event.at <= after or get_endpoint(event) != (fleet.region, fleet.endpoint):
+        if event.at <= begin or get_endpoint(event) != (fleet.region, fleet.endpoint):
             continue
         config = event.evidence.get("config")
         has_failed = event.kind is Kind.DEPLOYMENT_FAILED and config == fleet.config

@@ -42,7 +42,7 @@ def test_without_an_accelerator_the_script_may_read_all_rows_first():
     (sentence,) = advise(0.3, instance_type="ml.m5.xlarge", cpu_mean=100.0)
     assert "on ml.m5.xlarge waited for data in 30% of the time" in sentence
     assert sentence.endswith(
-        "with a shorter window, fewer features or more vCPUs; one with a loader needs more workers."
+        "use a shorter window, fewer features or more vCPUs; if it has a loader, give the loader more workers."
     )
 
 
