@@ -81,7 +81,7 @@ class Run:
         except JobFailed as error:
             ended_at = self._end_log()
             self._clean_up()
-            job.end(Status.FAILED, Phase.FAILED, error.reason, since=ended_at)
+            job.end(Status.FAILED, Phase.FAILED, error.reason, ended_at=ended_at)
         finally:
             self._clean_up()
             self._end_log()
@@ -172,7 +172,7 @@ class Run:
         closing_lines = self._work.upload_results(run_end.exit_code)
         # Decided before the wait for the log: a stop that is requested during the wait comes too late.
         status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
-        job.end(status, phase, since=self._end_log(closing_lines))
+        job.end(status, phase, ended_at=self._end_log(closing_lines))
 
     def _end_log(self, closing_lines: Sequence[str] = ()) -> datetime:
         """End the job's log, and wait until its last lines are stored, if they are not too many. Idempotent.

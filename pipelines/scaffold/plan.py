@@ -94,7 +94,7 @@ def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
             )
     features, dropped_columns = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
     if not features:
-        message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
+        message = f"no column of {sample.origin} can be a feature: all are ids, constants, free text or known later."
         raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
     max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
     return Plan(
@@ -131,7 +131,7 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
         hint = "Give another column, or the format of its times, for example --time-format %d.%m.%Y."
         raise DataError(f"{request.time}, the column of --time, does not hold dates or times.", hint)
     if not times:
-        message = f"no column of {sample.place} holds dates or times, but Leeway needs the day of each row."
+        message = f"no column of {sample.origin} holds dates or times, but Leeway needs the day of each row."
         hint = "Add a column with the time of each row. If there is one, give it and its format: --time, --time-format."
         raise DataError(message, hint)
     candidates = [name for name in times if not columns[name].missing_count] or times

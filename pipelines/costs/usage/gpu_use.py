@@ -58,7 +58,8 @@ def _advise(task_rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
         gpus = f"its {size.gpus} GPUs" if size.gpus > 1 else "its GPU"
         yield (
             f"{describe_jobs(newest_row, MAX_JOBS)} used {used_share:.0%} of {gpus} on average "
-            f"({describe_days(rows)}); the rest cost about {format_usd(idle_usd)}{describe_yearly_usd(task_rows, idle_usd / MAX_JOBS, now)}: "
+            f"({describe_days(rows)}); the rest cost about {format_usd(idle_usd)}"
+            f"{describe_yearly_usd(task_rows, idle_usd / MAX_JOBS, now)}: "
             f"{_advise_on_type(rows, used_share, size)}larger batches may use more of {gpus}."
         )
 

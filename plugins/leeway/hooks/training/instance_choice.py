@@ -18,7 +18,7 @@ from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, LONGEST_
 if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
 
-UNSET = ("", "None", None)
+EMPTY_VALUES = ("", "None", None)
 AUTO = "auto"
 """Value of instance_type that says that the type is chosen."""
 MAX_CHARS = 512
@@ -42,7 +42,7 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
         AirflowException: the step failed. A retry can help.
     """
     # If the DAG's param has no value, Jinja renders it to "None".
-    deadline = "" if fields.deadline in UNSET else str(fields.deadline)
+    deadline = "" if fields.deadline in EMPTY_VALUES else str(fields.deadline)
     fields = replace(fields, deadline=deadline)
     if fields.instance_type != AUTO:
         for name in ("deadline", "workload"):
