@@ -87,7 +87,11 @@ class EndpointsBackend(ModelsBackend):
         return config
 
     def delete_config(self, name: str) -> None:
-        """Delete an endpoint configuration. Endpoints that use it stay. Raises the same errors as `find_config`."""
+        """Delete an endpoint configuration. Endpoints that use it stay.
+
+        Raises:
+            AWSValidationException: The configuration does not exist. A retry cannot help.
+        """
         self.find_config(name)
         self._configs.delete(self._owner, name)
         del self.endpoint_configs[name]
@@ -169,7 +173,11 @@ class EndpointsBackend(ModelsBackend):
         return endpoint.record.arn
 
     def begin_endpoint_deletion(self, name: str) -> None:
-        """Begin to delete an endpoint. Raises the same errors as `find_endpoint`."""
+        """Begin to delete an endpoint.
+
+        Raises:
+            AWSValidationException: The endpoint does not exist. A retry cannot help.
+        """
         self._registry.delete(self.find_endpoint(name))
 
     def _find_endpoint_in_service(self, name: str) -> Endpoint:

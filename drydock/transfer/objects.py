@@ -159,7 +159,12 @@ class ObjectStore:
             self.write(stream, uri)
 
     def write(self, stream: BinaryIO, uri: str) -> None:
-        """Upload an open file from its start. Raises the same as `upload`."""
+        """Upload an open file from its start.
+
+        Raises:
+            ClientError: The bucket does not exist, or S3 failed. A retry can help.
+            OSError: The file cannot be read. A retry can help.
+        """
         bucket, key = split_uri(uri)
 
         def send() -> None:

@@ -97,10 +97,10 @@ def _group(
             errors[number] = error
             continue
         is_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
-        name: Hashable = rows.columns if is_merged else number
-        group = last_groups.get(name)
+        group_key: Hashable = rows.columns if is_merged else number
+        group = last_groups.get(group_key)
         if group is None or sum(other_rows.count for other_rows in group.values()) + rows.count > MAX_BATCH_ROWS:
-            group = last_groups[name] = {}
+            group = last_groups[group_key] = {}
             groups.append(group)
         group[number] = rows
     return groups

@@ -194,7 +194,11 @@ class Instance:
         return self._host.has_exited() or (pool is not None and pool.is_stuck)
 
     def restart(self) -> None:
-        """Start the process again after its end. Raises the same as `start`."""
+        """Start the process again after its end.
+
+        Raises:
+            JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
+        """
         self.pool = None
         if self._host is not None:
             self._host.finish()

@@ -110,7 +110,12 @@ class RowFeatures:
         return CheckedRows(values, len(table.rows), self._list_begins(values) if has_partition else ())
 
     def compute_checked_rows(self, rows: CheckedRows) -> ComputedRows:
-        """Compute the features of the checked rows of a request. Errors: see `compute`."""
+        """Compute the features of the checked rows of a request.
+
+        Raises:
+            BadRequest: the request is wrong; a retry cannot help.
+            FeatureError: the features drop or repeat rows; a retry cannot help.
+        """
         return self._add_key(rows, self._query.compute(rows.values, rows.count))
 
     def can_merge(self, rows: CheckedRows) -> bool:
