@@ -62,7 +62,9 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:
             count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
-            current_fleet = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
+            current_fleet = DeployedFleet(
+                _make_fleet(event), begin=event.at, end=None, is_replaced=False, count=count, load=load
+            )
     if current_fleet:
         yield current_fleet
 
