@@ -54,7 +54,7 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
 
 
 def follow(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
-    """Update a job from its training job: create this if it is missing, stop it if requested, and store its end."""
+    """Update a job from its training job: create a missing training job, stop it if requested, and store its end."""
     attempt = job.current
     if attempt is None:
         return

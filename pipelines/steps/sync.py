@@ -74,7 +74,12 @@ def run(spec: SyncSpec) -> SyncResult:
 
 
 def stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str) -> SyncResult:
-    """Stage the rows of an open source after a watermark, which is not moved. Raises as `run` does."""
+    """Stage the rows of an open source after a watermark, which is not moved.
+
+    Raises:
+        DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
+        ConflictError: other processes kept the catalog busy. A retry can help.
+    """
     from pipelines.ingestion import changes
     from pipelines.lake import Lake
 

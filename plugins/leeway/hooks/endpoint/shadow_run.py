@@ -209,7 +209,7 @@ class ShadowRun:
         """Return the wait for the end of the shadow or, after its end, the change back."""
         wait = self._build_shadow_wait(str(endpoint["EndpointConfigName"]), base_name, record)
         is_over = bool(event and event["cause"] == "over" and event["config_name"] == wait.config_name)
-        if not (record.until or is_over or wait.compute_rest() <= dt.timedelta()):
+        if not (record.until or is_over or wait.compute_remaining_time() <= dt.timedelta()):
             return wait
         if event and event["cause"] == "ended" and event["config_name"] == base_name:
             reason = failures.format_reason(endpoint)
