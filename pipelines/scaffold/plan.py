@@ -89,8 +89,7 @@ def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     for name, value in solo_aucs.items():
         if value > MAX_SOLO_AUC and name not in (*request.known_before, *request.known_later, *key):
             known_later[name] = (
-                f"it alone predicts the label ({value:.2f}); if it is known when the prediction is made, name it in "
-                "--known-before"
+                f"it alone predicts the label ({value:.2f}); if it is known in time, name it in --known-before"
             )
     features, dropped_columns = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
     if not features:
