@@ -9,8 +9,9 @@ from leeway.operators.showback import ShowbackOperator
 DOC = """
 ### Budgets and daily costs, each day
 
-`showback` compares the budgets of the month, and the costs of each day, with what is usual. It notifies people once of
-each threshold of a budget, of a forecast beyond a budget, and of a jump of the costs.
+`showback` compares the costs of the month with the budgets, and the costs of each day with those of earlier days. It
+notifies people once when the costs reach a threshold of a budget, when a budget will probably be exceeded, and when the
+costs of a day are unusually high.
 
 * **Paused** at first: unpause it once mail or Slack is set up, as the page docs/how-to/notifications.md says.
 * **It reads only the lake.** The costs of endpoints are counted up to their last metering, so unpause

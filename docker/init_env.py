@@ -49,7 +49,7 @@ def complete_file(path: Path) -> list[str]:
     path = path.resolve()  # a link stays a link, and its target is written
     text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
     pairs = [line.partition("=") for line in text.splitlines()]
-    # A secret with an empty value counts as missing. Of two lines with one name, Compose takes the last.
+    # A secret with an empty value counts as missing. If two lines have one name, Compose uses the last.
     existing_names = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
     existing_names |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)
     new_values = {name: generate() for name, generate in list_generators().items() if name not in existing_names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-CODE = Path(__file__).parents[1]
+CODE_FOLDER = Path(__file__).parents[1]
 """Folder from which `pipelines` is imported."""
 PARAMS_FILE = "params.yaml"
 """Name of the files with parameters of the steps. A project has one, and each model has one; see `pipelines.params`."""
@@ -31,7 +31,7 @@ def get_model_file(model: str) -> str:
     return f"{MODELS_FOLDER}/{model}/{PARAMS_FILE}"
 
 
-def find_code(name: str, project: Path) -> Path:
+def find_code_file(name: str, project: Path) -> Path:
     """Return the path of a file of the project. A project without Leeway's code uses the code that is installed.
 
     Args:
@@ -40,7 +40,7 @@ def find_code(name: str, project: Path) -> Path:
     """
     # Files of the project and of the installation are never mixed, because their versions may differ.
     uses_installation = name.startswith("pipelines/") and not has_own_code(project)
-    return (CODE if uses_installation else project) / name
+    return (CODE_FOLDER if uses_installation else project) / name
 
 
 def has_own_code(project: Path) -> bool:
@@ -52,7 +52,7 @@ def has_own_code(project: Path) -> bool:
 def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
     """Map each path that a listing names to the file on this machine, which may not exist.
 
-    `find_code` finds a path such as pipelines/errors.py. The listing names a dataset's own files by the path under
+    `find_code_file` finds a path such as pipelines/errors.py. The listing names a dataset's own files by the path under
     which they are imported, pipelines/datasets/NAME/FILE. These files are in the folder of the listing.
 
     Args:
@@ -63,7 +63,7 @@ def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
     return {
         name: listing.parent / name.removeprefix(own_prefix)
         if name.startswith(own_prefix)
-        else find_code(name, project)
+        else find_code_file(name, project)
         for name in listing.read_text(encoding="utf-8").split()
     }
 

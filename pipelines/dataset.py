@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from pipelines.code_files import CODE, locate_bundle
+from pipelines.code_files import CODE_FOLDER, locate_bundle
 from pipelines.errors import DataError, SpecError
 from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
@@ -149,10 +149,10 @@ class Dataset:
         dataset's own model.py if it has one.
         """
         listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
-        files = locate_bundle(listing, CODE)
+        files = locate_bundle(listing, CODE_FOLDER)
         if own_model.is_file() and listing.parent != self.package:
             shared_names = ("code_files", "dataset", "lookups/__init__", "datasets/__init__")
-            files |= {f"pipelines/{name}.py": CODE / f"pipelines/{name}.py" for name in shared_names}
+            files |= {f"pipelines/{name}.py": CODE_FOLDER / f"pipelines/{name}.py" for name in shared_names}
             files |= {
                 f"pipelines/datasets/{self.name}/{name}": self.package / name for name in ("__init__.py", "model.py")
             }

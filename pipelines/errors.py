@@ -3,7 +3,7 @@
 LeewayError                 exit code
 ├── InvalidError            2    refused, mostly because the request or the data is wrong: a retry cannot help
 │   ├── SpecError                a spec, an option or params.yaml is not valid
-│   ├── DataError                the data is not as it should be (columns, partition, rows)
+│   ├── DataError                the data is missing or not valid (columns, partition, rows)
 │   ├── ValidationError          a critical expectation failed, so nothing was published
 │   ├── TrainingError            the training script crashed
 │   ├── PromotionError           the registry's rules forbid this promotion
@@ -59,7 +59,7 @@ class SpecError(InvalidError):
 
 
 class DataError(InvalidError):
-    """The data is not as it should be: columns, partition or rows."""
+    """The data is missing or not valid: columns, partition or rows."""
 
 
 class ValidationError(InvalidError):

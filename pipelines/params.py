@@ -34,7 +34,7 @@ class _Loader(BASE_LOADER):
         known_keys = set()
         for key in own_keys:
             if str(key.value) in known_keys:
-                raise MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
+                raise MarkedYAMLError(problem=f"the key {key.value!r} occurs twice", problem_mark=key.start_mark)
             known_keys.add(str(key.value))
         return dict(super().construct_mapping(node, deep))
 
@@ -53,7 +53,7 @@ def load(folder: Path, model: str = "") -> Sections:
         Step name to the fields that the files set. Empty if there are no such files.
 
     Raises:
-        SpecError: a file is not YAML, a key is there twice, a section or a key is unknown, a value is wrong, a
+        SpecError: a file is not YAML, a key occurs twice, a section or a key is unknown, a value is wrong, a
             section of a stage is in params.yaml of a project that has models, or the project has models but not this
             one. A retry cannot help.
     """

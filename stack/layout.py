@@ -9,9 +9,9 @@ from typing import Self
 
 from stack.errors import RequestError, UnavailableError
 
-CODE = Path(__file__).resolve().parent.parent
+CODE_FOLDER = Path(__file__).resolve().parent.parent
 """The folder that holds this package, and drydock beside it: a checkout, or the packages of an environment."""
-IS_CHECKOUT = (CODE / "pyproject.toml").is_file()
+IS_CHECKOUT = (CODE_FOLDER / "pyproject.toml").is_file()
 """Whether the code is that of a checkout, not of an installed Leeway."""
 PROGRAM = "make" if IS_CHECKOUT else "leeway"
 """The program that messages name, as in `make up` or `leeway up`."""
@@ -40,7 +40,7 @@ class Layout:
         The default project is this checkout, or the working directory where Leeway is installed; the default home is
         .leeway in the project.
         """
-        default_project = CODE if IS_CHECKOUT else Path.cwd()
+        default_project = CODE_FOLDER if IS_CHECKOUT else Path.cwd()
         project = Path(os.environ.get("LEEWAY_PROJECT") or default_project).expanduser().resolve()
         home = Path(os.environ.get("LEEWAY_HOME") or project / ".leeway").expanduser().resolve()
         return cls(home=home, project=project)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from pipelines.planning.cheap_hours import Start, decide_start
+from pipelines.planning.cheap_hours import PlannedRun, decide_start
 from pipelines.planning.spot_prices import HOUR, HourlyPrices
 
 BEGIN = dt.datetime(2025, 1, 6, tzinfo=dt.UTC)
@@ -114,12 +114,12 @@ def simulate_year(prices: Sequence[float], slack_h: int, run_h: int = RUN_H, ste
 
 def _find_start(prices: Sequence[float], request_hour: int, slack_h: int, run_h: int) -> int:
     """Return the hour in which the rule starts a run. It sees only the prices until then."""
-    start = Start(BEGIN + (request_hour + slack_h) * HOUR, run_h * HOUR.total_seconds())
+    run = PlannedRun(BEGIN + (request_hour + slack_h) * HOUR, run_h * HOUR.total_seconds())
     hour = request_hour
     while True:
         now = BEGIN + hour * HOUR
         history = HourlyPrices(now, prices[hour - HISTORY_H + 1 : hour + 1])
-        if decide_start(history, start, now).is_start:
+        if decide_start(history, run, now).is_start:
             return hour
         hour += 1
 

@@ -110,14 +110,24 @@ class DrydockBackend(NotebooksBackend):
         return self._add_job(job)
 
     def create_processing(self, request: Mapping[str, Any]) -> ProcessingJob:
-        """Create a processing job and add it to the queue. Raises the same as `create_training`."""
+        """Create a processing job and add it to the queue.
+
+        Raises:
+            AWSValidationException: drydock cannot run the job. A retry cannot help.
+            ResourceInUseException: A processing job of this name exists. A retry cannot help.
+        """
         processing_rules.check_request(request)
         arn = FakeProcessingJob.arn_formatter(request["ProcessingJobName"], self.account_id, self.region_name)
         job = ProcessingJob.create(self.store, request, self.account_id, self.region_name, arn)
         return self._add_job(job)
 
     def create_transform(self, request: Mapping[str, Any]) -> TransformJob:
-        """Create a transform job of an existing model and add it to the queue. Raises the same as `create_training`."""
+        """Create a transform job of an existing model and add it to the queue.
+
+        Raises:
+            AWSValidationException: drydock cannot run the job, or the model does not exist. A retry cannot help.
+            ResourceInUseException: A transform job of this name exists. A retry cannot help.
+        """
         transform_rules.check_request(request)
         container = self.find_container(request["ModelName"])
         arn = FakeTransformJob.arn_formatter(request["TransformJobName"], self.account_id, self.region_name)

@@ -43,7 +43,7 @@ class EndpointResponse(ModelResponse):
 
     def create_endpoint(self) -> ActionResult:
         """Answer CreateEndpoint."""
-        arn = self._endpoints_backend.start_endpoint(self.read_request("CreateEndpoint"))
+        arn = self._endpoints_backend.begin_endpoint_creation(self.read_request("CreateEndpoint"))
         return ActionResult({"EndpointArn": arn})
 
     def describe_endpoint(self) -> ActionResult:
@@ -63,7 +63,7 @@ class EndpointResponse(ModelResponse):
 
     def delete_endpoint(self) -> ActionResult:
         """Answer DeleteEndpoint."""
-        self._endpoints_backend.stop_endpoint(self.read_request("DeleteEndpoint")["EndpointName"])
+        self._endpoints_backend.begin_endpoint_deletion(self.read_request("DeleteEndpoint")["EndpointName"])
         return EmptyResult()
 
     def list_endpoints(self) -> ActionResult:

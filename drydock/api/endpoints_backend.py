@@ -87,7 +87,11 @@ class EndpointsBackend(ModelsBackend):
         return config
 
     def delete_config(self, name: str) -> None:
-        """Delete an endpoint configuration. Endpoints that use it stay. Raises the same errors as `find_config`."""
+        """Delete an endpoint configuration. Endpoints that use it stay.
+
+        Raises:
+            AWSValidationException: The configuration does not exist. A retry cannot help.
+        """
         self.find_config(name)
         self._configs.delete(self._owner, name)
         del self.endpoint_configs[name]
@@ -103,7 +107,7 @@ class EndpointsBackend(ModelsBackend):
             raise AWSValidationException(f'Could not find endpoint "{self._build_arn(name)}".')
         return endpoint
 
-    def start_endpoint(self, request: Mapping[str, Any]) -> str:
+    def begin_endpoint_creation(self, request: Mapping[str, Any]) -> str:
         """Create an endpoint, and return its ARN. Its instances start in the background.
 
         Raises:
@@ -168,8 +172,12 @@ class EndpointsBackend(ModelsBackend):
             self._refuse_change(endpoint)
         return endpoint.record.arn
 
-    def stop_endpoint(self, name: str) -> None:
-        """Begin to delete an endpoint. Raises the same errors as `find_endpoint`."""
+    def begin_endpoint_deletion(self, name: str) -> None:
+        """Begin to delete an endpoint.
+
+        Raises:
+            AWSValidationException: The endpoint does not exist. A retry cannot help.
+        """
         self._registry.delete(self.find_endpoint(name))
 
     def _find_endpoint_in_service(self, name: str) -> Endpoint:

@@ -27,7 +27,11 @@ class RefusingBackend(SageMakerModelBackend):
         raise NotImplementedError("Endpoints of CloudFormation stacks do not run in drydock: use CreateEndpoint.")
 
     def create_endpoint_config(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse an endpoint configuration of a CloudFormation stack. Raises the same error as `create_endpoint`."""
+        """Refuse an endpoint configuration of a CloudFormation stack.
+
+        Raises:
+            NotImplementedError: Always. A retry cannot help.
+        """
         raise NotImplementedError(
             "Endpoint configurations of CloudFormation stacks are not supported by drydock: use CreateEndpointConfig."
         )

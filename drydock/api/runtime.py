@@ -39,7 +39,7 @@ from drydock.wsgi import (
     read_signed_service,
 )
 
-UNSIGNED = Refusal(
+UNSIGNED_REFUSAL = Refusal(
     403,
     "MissingAuthenticationToken",
     "The request is not signed: sign it for the service sagemaker, with any credentials, as in "
@@ -84,7 +84,7 @@ class Runtime:
         service = read_signed_service(environ)
         # moto would fail at an unsigned invocation. A POST to an object of S3, which may be unsigned, has a query.
         if not service and not environ.get("QUERY_STRING"):
-            return answer_error(environ, start_response, UNSIGNED, "sagemaker")
+            return answer_error(environ, start_response, UNSIGNED_REFUSAL, "sagemaker")
         if service != "sagemaker":
             return self._application(environ, start_response)
         try:
@@ -175,9 +175,9 @@ def _read_body(environ: dict[str, Any]) -> bytes:
         if len(body) < length:
             refuse_invocation("The request body is shorter than its Content-Length.")
         return body
-    remaining = min(length, _MAX_DISCARDED_BYTES)
-    while remaining > 0 and (chunk := stream.read(min(remaining, _CHUNK_BYTES))):
-        remaining -= len(chunk)
+    remaining_bytes = min(length, _MAX_DISCARDED_BYTES)
+    while remaining_bytes > 0 and (chunk := stream.read(min(remaining_bytes, _CHUNK_BYTES))):
+        remaining_bytes -= len(chunk)
     refuse_invocation(f"Request body of {length} bytes is larger than the limit of {MAX_BODY_BYTES} bytes.", 413)
 
 

@@ -27,7 +27,7 @@ class TargetTracking:
         """Add the value of one period."""
         self._values.append(value)
 
-    def restart(self) -> None:
+    def clear(self) -> None:
         """Remove all values. Call this when the number of instances has changed."""
         self._values.clear()
 

@@ -163,7 +163,7 @@ class Scaler:
         self._changed_at[resource_id] = time.monotonic()
         for policy in backend.policies.values():
             if policy.resource_id == resource_id and policy in self._trackings:
-                self._trackings[policy].restart()
+                self._trackings[policy].clear()
         activity = ScalingActivity(resource_id, count, cause)
         backend.activities.appendleft(activity)
         self._unfinished_activities.append((endpoint, activity))

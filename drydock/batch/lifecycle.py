@@ -54,7 +54,7 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
 
 
 def follow(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
-    """Update a job from its training job: create this if it is missing, stop it if requested, and store its end."""
+    """Update a job from its training job: create a missing training job, stop it if requested, and store its end."""
     attempt = job.current
     if attempt is None:
         return
@@ -121,7 +121,7 @@ def _update(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt,
         batch.save_job(owner, job)
     limit_s = job.request.get("timeoutConfig", {}).get("attemptDurationSeconds")
     if attempt.stop_cause is not None:
-        if not training_job.stop_requested.is_set():
+        if not training_job.stop_event.is_set():
             batch.training_jobs.stop(training_job)
     elif limit_s and started_ms and batch.now_ms - started_ms >= limit_s * 1_000:
         stop_attempt(batch, owner, job, StopCause.TIMEOUT, TIMEOUT_REASON)

@@ -77,7 +77,7 @@ class QueuePlanner:
 
 
 def build_work(job: ServiceJob) -> Work:
-    """Return a job as the rules of scheduling see it."""
+    """Return a job in the form that the scheduling rules use."""
     attempt: Attempt | None = job.current
     return Work(
         job.id,

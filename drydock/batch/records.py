@@ -85,7 +85,7 @@ class Queue(StoredRecord):
 
     @property
     def environments(self) -> list[str]:
-        """The ARNs of the service environments, in ascending order."""
+        """The ARNs of the service environments, lowest number `order` first."""
         return [item["serviceEnvironment"] for item in sorted(self.order, key=lambda item: item["order"])]
 
 

@@ -35,7 +35,7 @@ class AlarmActions:
         self._states: dict[str, str] = {}
         self._threads: dict[str, threading.Thread] = {}  # the last one of each alarm
 
-    def forget_deleted(self, existing_arns: Collection[str]) -> None:
+    def forget_deleted_alarms(self, existing_arns: Collection[str]) -> None:
         """Forget the states of the alarms that no longer exist."""
         self._states = {arn: state for arn, state in self._states.items() if arn in existing_arns}
         self._threads = {arn: thread for arn, thread in self._threads.items() if arn in existing_arns}

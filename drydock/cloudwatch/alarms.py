@@ -55,7 +55,7 @@ class AlarmEvaluator:
                 for _, _, backend in list(cloudwatch_backends.iter_backends())
                 for alarm in list(backend.alarms.values())
             ]
-            self._actions.forget_deleted({alarm.alarm_arn for _, alarm in alarms})
+            self._actions.forget_deleted_alarms({alarm.alarm_arn for _, alarm in alarms})
             for backend, alarm in alarms:
                 try:
                     self._actions.execute(alarm, backend.account_id)  # the state may come from SetAlarmState

@@ -47,7 +47,7 @@ class StoredData:
         return (*_build_key(owner, datum), _to_seconds(datum.timestamp), 0, self._server, _dump(datum))
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Store rows, in place of those of the same minutes that this server has stored."""
+        """Store rows. They replace the rows of the same minutes that this server has stored."""
         with self._store.transaction() as db:
             db.executemany(INSERT, rows)
 

@@ -72,8 +72,8 @@ class SpotPriceResponse(EC2Response):
     def _read_filters(self) -> list[Condition]:
         """Return what the filters select; in their values, * stands for any text, and ? for one character."""
         filters = self._filters_from_querystring()
-        if unknown := sorted(filters.keys() - _VALUES.keys()):
-            raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown[0]}' is invalid")
+        if unknown_names := sorted(filters.keys() - _VALUES.keys()):
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown_names[0]}' is invalid")
         return [(name, _compile(values, has_wildcards=True)) for name, values in filters.items()]
 
     def _read_time(self, name: str) -> datetime:

@@ -1,4 +1,4 @@
-"""Store the spot prices that clients of this server set, and find those of a time."""
+"""Store the spot prices that clients of this server set, and find the prices of a period."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from drydock.store import Store
 INSTANCE_TYPE = re.compile(r"(?!ml\.)[a-z0-9-]{1,100}\.[a-z0-9-]{1,100}")
 ML_PREFIX = "ml."
 MIN_YEAR, MAX_YEAR = 1970, 2999
-"""Years of a price. Clients cannot read the times of a history outside of all time zones' years 1 to 9999."""
+"""Years of a price. Clients cannot read times that are before year 1 or after year 9999 in any time zone."""
 MIN_USD_H, MAX_USD_H = 1e-6, 1e6
 """Bounds of a price, US dollars an hour. EC2's prices have six decimals."""
 
@@ -30,7 +30,7 @@ class InvalidPrice(ValueError):
 
 @dataclass(frozen=True)
 class SpotPrice:
-    """A price of an instance type in a zone, from a moment on."""
+    """A price of an instance type in a zone, valid from the time `at`."""
 
     instance_type: str
     zone: str
@@ -50,7 +50,7 @@ class SpotPrices:
         store.create_tables(SCHEMA)
 
     def write(self, region: str, instance_type: str, zone: str, prices: Sequence[tuple[str, float]]) -> None:
-        """Add prices of a zone, in place of those of the same moments: all of them, or none. Idempotent.
+        """Add prices of a zone, all or none. A price replaces the stored price of the same time. Idempotent.
 
         Args:
             region: The region.
@@ -61,7 +61,7 @@ class SpotPrices:
         Raises:
             InvalidPrice: A name, a time or a price is not valid. A retry cannot help.
         """
-        _check_place(region, instance_type, zone)
+        _check_names(region, instance_type, zone)
         rows = [(region, instance_type, zone, *_check_price(begin, usd_h)) for begin, usd_h in prices]
         with self._store.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO spot_prices VALUES (?, ?, ?, ?, ?)", rows)
@@ -86,7 +86,7 @@ class SpotPrices:
             db.execute("DELETE FROM spot_prices")
 
 
-def _check_place(region: str, instance_type: str, zone: str) -> None:
+def _check_names(region: str, instance_type: str, zone: str) -> None:
     """Check that EC2's clients can find the prices: nothing else would say that a name is misspelled."""
     if not INSTANCE_TYPE.fullmatch(instance_type):
         hint = f": leave out {ML_PREFIX}" if instance_type.startswith(ML_PREFIX) else ""

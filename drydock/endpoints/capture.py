@@ -114,7 +114,7 @@ class DataCapture:
             with tempfile.TemporaryFile() as file:
                 file.write(("\n".join(lines) + "\n").encode())
                 file.flush()  # `write` reads another descriptor
-                objects.copy_without_retries().write(file, uri)
+                objects.get_store_without_retries().write(file, uri)
         except TRANSFER_ERRORS as error:
             log.warning("captured requests of %s cannot be written to %s: %s", target.endpoint, uri, error)
             self._add(target, lines)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 # Seconds between two attempts to start the instances of a stored endpoint.
 RECOVERY_PAUSE_S = 5.0
-NOT_SERVING = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
+NOT_SERVING_STATUSES = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
 MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
 
@@ -54,13 +54,15 @@ class Endpoint(EndpointDescription):
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
         self._close_event = threading.Event()
-        if record.status not in NOT_SERVING:  # stored by an earlier server: requests wait until its instances start
+        if (
+            record.status not in NOT_SERVING_STATUSES
+        ):  # stored by an earlier server: requests wait until its instances start
             self._fleet = make_fleet(record.plan, self._count_restart)
 
     @property
     def fleet(self) -> Fleet | None:
         """The instances that answer the next request; None if the endpoint does not serve."""
-        if self.record.status in NOT_SERVING:
+        if self.record.status in NOT_SERVING_STATUSES:
             return None
         next_fleet = self._next_fleet
         if next_fleet is not None and random.random() < self._next_share:  # noqa: S311  no secret

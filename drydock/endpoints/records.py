@@ -35,7 +35,7 @@ class Variant:
         is_shadow: Whether it gets copies of the requests of the production variant. Clients do not get its answers.
         serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
             without requests, ProvisionedConcurrency.
-        managed_scaling: ManagedInstanceScaling, which is shown and has no effect: its Status is not ENABLED.
+        managed_scaling: ManagedInstanceScaling. Descriptions return it. It has no effect: its Status is not ENABLED.
     """
 
     name: str

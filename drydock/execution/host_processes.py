@@ -31,11 +31,14 @@ def kill_host_processes(root: Path, group: int | None = None) -> int:
     )
 
 
-def kill_processes_below(data: Path) -> int:
-    """Kill every process of the hosts whose trees are below `data`. Return how many were killed. Idempotent."""
-    resolved_data = data.resolve()
+def kill_processes_of_server(data_folder: Path) -> int:
+    """Kill every process of the hosts whose trees are in the server's data folder. Return how many were killed.
+
+    Idempotent.
+    """
+    resolved_folder = data_folder.resolve()
     return kill_matching_processes(
-        lambda process: any(tree.is_relative_to(resolved_data) for tree in read_host_trees(process))
+        lambda process: any(tree.is_relative_to(resolved_folder) for tree in read_host_trees(process))
     )
 
 

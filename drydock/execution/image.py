@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 REPOSITORY = "drydock-training"
 BUILD_TIMEOUT_S = 1800.0
-COMPATIBLE = {("386", "amd64"), ("arm", "arm64")}
+COMPATIBLE_ARCHITECTURES = {("386", "amd64"), ("arm", "arm64")}
 """Pairs of architectures, in Docker's names: programs of the first also run on machines of the second."""
 EMULATORS = {"amd64": ("qemu-x86_64", "rosetta"), "arm64": ("qemu-aarch64",)}
 """The names under which Linux registers emulators of an architecture."""
@@ -96,10 +96,10 @@ def _check_architecture(image: str, architecture: str) -> None:
     """Check that the engine's machine can run programs of an architecture, if need be in an emulator.
 
     Raises:
-        JobFailed: It cannot: its kernel would refuse the first program with "exec format error".
+        JobFailed: The machine's kernel would refuse the first program with "exec format error".
     """
     machine = run_docker("version", "--format", "{{.Server.Arch}}")
-    if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE:
+    if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE_ARCHITECTURES:
         return
     # Engines of other systems run in a virtual machine, which has emulators. On Linux, the engine has this kernel.
     names = EMULATORS.get(architecture, ())

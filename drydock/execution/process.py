@@ -77,7 +77,7 @@ class ProcessExecutor:
 
     def kill_all_hosts(self, data: Path) -> int:
         """Kill every process of the hosts below data, even if no process file names it. Return how many were killed."""
-        return host_processes.kill_processes_below(data)
+        return host_processes.kill_processes_of_server(data)
 
 
 class ProcessGroup:

@@ -150,7 +150,7 @@ class JobQueue:
         for job in list(self._waiting_jobs):
             if job.status.is_final:
                 job.save()  # its end could not be stored when it ended
-            elif job.stop_requested.is_set():
+            elif job.stop_event.is_set():
                 job.complete()
             elif job.remaining_wait_s <= 0:
                 job.end(Status.STOPPED, Phase.MAX_WAIT_EXCEEDED)

@@ -81,7 +81,7 @@ class Run:
         except JobFailed as error:
             ended_at = self._end_log()
             self._clean_up()
-            job.end(Status.FAILED, Phase.FAILED, error.reason, since=ended_at)
+            job.end(Status.FAILED, Phase.FAILED, error.reason, ended_at=ended_at)
         finally:
             self._clean_up()
             self._end_log()
@@ -128,7 +128,7 @@ class Run:
             with record_usage(self._job, hosts, self._trees, self._settings):
                 run_end = supervision.wait_for_end(self._work.sync)
         finally:
-            _finish_all(hosts)
+            _finish_all_hosts(hosts)
         if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:
             self._work.save_progress(run_end.exit_code)
         return run_end
@@ -172,7 +172,7 @@ class Run:
         closing_lines = self._work.upload_results(run_end.exit_code)
         # Decided before the wait for the log: a stop that is requested during the wait comes too late.
         status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
-        job.end(status, phase, since=self._end_log(closing_lines))
+        job.end(status, phase, ended_at=self._end_log(closing_lines))
 
     def _end_log(self, closing_lines: Sequence[str] = ()) -> datetime:
         """End the job's log, and wait until its last lines are stored, if they are not too many. Idempotent.
@@ -207,7 +207,7 @@ def list_host_trees(job: Job, data: Path) -> list[HostTree]:
     return [HostTree(folder / host) for host in list_host_names(job.host_count)]
 
 
-def _finish_all(hosts: Sequence[RunningHost]) -> None:
+def _finish_all_hosts(hosts: Sequence[RunningHost]) -> None:
     """Finish all hosts, even if one of them cannot be finished."""
     for host in hosts:
         with contextlib.suppress(JobFailed):  # the container engine does not answer; still finish the other hosts

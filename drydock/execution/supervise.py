@@ -54,7 +54,7 @@ class Supervision:
     fails, the other hosts are ended in the same way, since the job cannot succeed any more.
 
     Args:
-        job: The job. Its stop_requested and its limits end the run.
+        job: The job. Its stop_event and its limits end the run.
         hosts: The running hosts, algo-1 first.
         trees: The trees of the hosts, in the same order.
         settings: The grace periods.
@@ -150,7 +150,7 @@ class Supervision:
 
     def _find_stop_cause(self) -> Cause | None:
         """Return STOP, RUNTIME or WAIT if the job must be stopped now; None if not."""
-        if self._job.stop_requested.is_set():
+        if self._job.stop_event.is_set():
             return Cause.STOP
         now = time.monotonic()
         if now >= self._runtime_ends_at:

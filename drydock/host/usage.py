@@ -48,7 +48,7 @@ class UsageMeter:
         """Return the usage since the last measurement; None for the first one of a process, or if it has ended.
 
         The CPU includes that of processes that began and ended between two measurements, if their parent has waited
-        for them. Memory that several processes share is counted once, where the system can tell (Linux).
+        for them. Memory that several processes share is counted once if the system reports it (Linux).
 
         Args:
             pid: The process. Its descendants and its process group are measured, too.
@@ -62,13 +62,13 @@ class UsageMeter:
         except psutil.Error:
             return None
         sample = _sample_cpu(processes)
-        last, self._last_sample = (self._last_sample if self._leader == leader_key else None), sample
-        self._leader = leader_key
-        if last is None or sample.moment <= last.moment or leader_key not in sample.cpu_s:
+        last_sample = self._last_sample if self._leader == leader_key else None
+        self._leader, self._last_sample = leader_key, sample
+        if last_sample is None or sample.moment <= last_sample.moment or leader_key not in sample.cpu_s:
             return None
         is_sharing = len(processes) >= MIN_SHARING_PROCESSES
         memory_bytes = sum(_measure_memory(process, is_sharing=is_sharing) for process in processes)
-        cpu_percent = 100 * _compute_cpu_s(last, sample) / (sample.moment - last.moment)
+        cpu_percent = 100 * _compute_cpu_s(last_sample, sample) / (sample.moment - last_sample.moment)
         return Usage(cpu_percent, 100 * memory_bytes / (self._memory_mib * 2**20))
 
 
@@ -103,13 +103,13 @@ def _read_processes(processes: list[psutil.Process]) -> Iterator[tuple[ProcessKe
             yield (process.pid, process.create_time()), (cpu_s, process.ppid())
 
 
-def _compute_cpu_s(last: _Sample, sample: _Sample) -> float:
+def _compute_cpu_s(last_sample: _Sample, sample: _Sample) -> float:
     """Return the CPU seconds between two samples.
 
     The seconds of an orphan that has ended are in no other process, so they are not expected in the second sample.
     """
-    ended_orphans = {key for key in last.orphans if key not in sample.cpu_s}
-    before_s = sum(cpu_s for key, cpu_s in last.cpu_s.items() if key not in ended_orphans)
+    ended_orphans = {key for key in last_sample.orphans if key not in sample.cpu_s}
+    before_s = sum(cpu_s for key, cpu_s in last_sample.cpu_s.items() if key not in ended_orphans)
     return max(sum(sample.cpu_s.values()) - before_s, 0.0)
 
 

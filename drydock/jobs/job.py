@@ -33,12 +33,12 @@ class Job(JobDescription):
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
         super().__init__(record)
         self.account_id, self.region = account_id, region
-        self.stop_requested = threading.Event()
+        self.stop_event = threading.Event()
         self._store = store
         self._lock = threading.RLock()
         self._is_discarded = False
         if record.status is Status.STOPPING:
-            self.stop_requested.set()
+            self.stop_event.set()
 
     @property
     def has_metrics(self) -> bool:
@@ -102,7 +102,7 @@ class Job(JobDescription):
         with self._lock:
             status_before = self.status
             if not status_before.is_final:
-                self.stop_requested.set()
+                self.stop_event.set()
                 self.set_stopping()
             return status_before
 
@@ -122,14 +122,14 @@ class Job(JobDescription):
         with self._lock:
             self.record.artifacts = uri
 
-    def end(self, status: Status, phase: Phase, reason: str | None = None, *, since: datetime | None = None) -> None:
+    def end(self, status: Status, phase: Phase, reason: str | None = None, *, ended_at: datetime | None = None) -> None:
         """End the job. A second call changes nothing.
 
         Args:
             status: The final status.
             phase: The final SecondaryStatus.
             reason: FailureReason, of a failed job.
-            since: When the job ended; now if None.
+            ended_at: When the job ended; now if None.
 
         Raises:
             sqlite3.Error: The end cannot be stored now, but the job has ended. Call `save` again later.
@@ -138,8 +138,8 @@ class Job(JobDescription):
             if self.status.is_final:
                 return
             # Phase and status are stored together: a server that is killed in between must not leave only one of them.
-            ended_at = max(since or get_now(), self.record.transitions[-1].start)
-            self._change_phase(phase, MESSAGES[phase], ended_at)
+            end_time = max(ended_at or get_now(), self.record.transitions[-1].start)
+            self._change_phase(phase, MESSAGES[phase], end_time)
             self.record.transitions[-1].end = self.record.modified
             self.record.reason = reason
             self.record.status = status
@@ -175,7 +175,7 @@ class Job(JobDescription):
             db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def measure_seconds(self) -> tuple[int, int] | None:
-        """Return the training seconds and the billable seconds of a job that ran and has ended; None for others.
+        """Return the training seconds and the billable seconds of a job that ran and has ended; None for any other.
 
         Both are whole seconds, rounded up, and at least 1: a client divides by them to compute the saving.
         """

@@ -33,7 +33,7 @@ class Notebooks:
     def __init__(self, store: Store) -> None:
         self._resources = {kind: Resources(store, kind) for kind in (NOTEBOOK, APP)}
         self._stored_data = StoredData(store)
-        self._lock, self._closed = threading.RLock(), threading.Event()
+        self._lock, self._close_event = threading.RLock(), threading.Event()
         self._items: dict[tuple[Owner, str], dict[str, Workspace]] = defaultdict(dict)
         self._data: dict[tuple[Owner, str], HistogramDatum] = {}
         for kind, resources in self._resources.items():
@@ -48,7 +48,7 @@ class Notebooks:
 
     def close(self) -> None:
         """Publish no more."""
-        self._closed.set()
+        self._close_event.set()
         self._thread.join()
 
     def get_items(self, owner: Owner, kind: str) -> dict[str, Workspace]:
@@ -121,7 +121,7 @@ class Notebooks:
                 yield owner, item
 
     def _run(self) -> None:
-        while not self._closed.wait(PERIOD_S):
+        while not self._close_event.wait(PERIOD_S):
             for owner, item in self._iterate():
                 if item.kind == NOTEBOOK and item.status == "InService":
                     self._record(owner, item.name, 0.0)  # nothing runs in it

@@ -115,7 +115,7 @@ def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
     if signed_at > now + MAX_CLOCK_SKEW:
         raise InvalidPresignedRequest("AccessDenied", "Request is not valid yet", ServerTime=_format_time(now))
     if now > signed_at + timedelta(seconds=expires_s):
-        _refuse_expired(signed_at + timedelta(seconds=expires_s), now, {"X-Amz-Expires": str(expires_s)})
+        _refuse_expired_url(signed_at + timedelta(seconds=expires_s), now, {"X-Amz-Expires": str(expires_s)})
 
 
 def check_v2_query(query: Mapping[str, str], now: datetime) -> None:
@@ -130,7 +130,7 @@ def check_v2_query(query: Mapping[str, str], now: datetime) -> None:
         message = f"Invalid date (should be seconds since epoch): {truncate(query['expires'], 60)}"
         raise InvalidPresignedRequest("AccessDenied", message) from None
     if now > expires_at:
-        _refuse_expired(expires_at, now, {})
+        _refuse_expired_url(expires_at, now, {})
 
 
 def check_policy(policy: str, now: datetime) -> None:
@@ -184,7 +184,7 @@ def _refuse_query(message: str) -> NoReturn:
     raise InvalidPresignedRequest("AuthorizationQueryParametersError", message)
 
 
-def _refuse_expired(expires_at: datetime, now: datetime, details: Mapping[str, str]) -> NoReturn:
+def _refuse_expired_url(expires_at: datetime, now: datetime, details: Mapping[str, str]) -> NoReturn:
     times = {"Expires": _format_time(expires_at), "ServerTime": _format_time(now)}
     raise InvalidPresignedRequest("AccessDenied", "Request has expired", **details, **times)
 

@@ -11,11 +11,11 @@ from drydock.transfer.file_names import build_local_name, find_invalid_names
 from drydock.transfer.objects import ObjectStore, split_uri
 
 MANIFEST_MAX_BYTES = 100_000_000
-READ_ONLY = 0o444
+READ_ONLY_MODE = 0o444
 _NAME_MAX_CHARS = 120
 
 # Options that SageMaker uses in Pipe mode only, which drydock does not have.
-_PIPE_ONLY = {
+_PIPE_ONLY_OPTIONS = {
     "CompressionType": "is only used in Pipe mode: in File mode leave it unset, and the objects arrive as they are",
     "RecordWrapperType": "is only used in Pipe mode: in File mode leave it unset",
 }
@@ -63,7 +63,7 @@ def download_channel(
     host_count: int,
     default_mode: str,
 ) -> int:
-    """Download one host's share of a channel. Returns and raises the same as `download_source`.
+    """Download one host's share of a channel. `download_source` describes the result and the errors.
 
     Args:
         object_store: S3.
@@ -119,7 +119,7 @@ def download_source(
     files = {uri: folder / name for uri, name in names}
     object_store.download_all(files)
     for path in files.values() if source.is_read_only else ():
-        path.chmod(READ_ONLY)
+        path.chmod(READ_ONLY_MODE)
     return len(file_names)
 
 
@@ -168,7 +168,7 @@ def _find_source_problem(source: Mapping[str, Any]) -> str:
 def _find_mode_problem(channel: Mapping[str, Any]) -> str:
     if channel.get("InputMode") == "Pipe":
         return "InputMode Pipe is not supported by drydock: use File or FastFile."
-    for member, reason in _PIPE_ONLY.items():
+    for member, reason in _PIPE_ONLY_OPTIONS.items():
         if channel.get(member, "None") != "None":
             return f"{member} {channel[member]} {reason}."
     return ""

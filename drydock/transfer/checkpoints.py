@@ -109,7 +109,7 @@ class CheckpointSync:
         """
         if time.monotonic() >= self._due_at:
             try:
-                self._upload_changes(self._object_store.copy_without_retries(), self._copy_stable_file)
+                self._upload_changes(self._object_store.get_store_without_retries(), self._copy_stable_file)
             finally:
                 self._due_at = time.monotonic() + self._interval_s
 
@@ -158,9 +158,9 @@ class CheckpointSync:
     def _copy_stable_file(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
         # A file that is shorter than its object in S3 may have been truncated, and may soon be written again.
-        ignore_writers = is_quiet and not self._is_shorter_than_object(name, signature)
+        ignore_writers = is_quiet and not self._may_be_truncated(name, signature)
         copy = copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
-        if copy is None or not self._is_shorter_than_object(name, signature._replace(size_bytes=_get_size(copy))):
+        if copy is None or not self._may_be_truncated(name, signature._replace(size_bytes=_get_size(copy))):
             return copy
         # The file is shorter than its object. Perhaps a signal ended the job before the job had written the whole file.
         # In that case the next upload is `upload_last_changes`, which skips the file. Otherwise the next upload finds
@@ -180,9 +180,9 @@ class CheckpointSync:
         again.
         """
         was_being_written = self._skipped_files.get(name) == signature
-        return None if was_being_written or self._is_shorter_than_object(name, signature) else open_regular_file(path)
+        return None if was_being_written or self._may_be_truncated(name, signature) else open_regular_file(path)
 
-    def _is_shorter_than_object(self, name: str, signature: Signature) -> bool:
+    def _may_be_truncated(self, name: str, signature: Signature) -> bool:
         """Return whether a file was truncated since its last upload, or is new and empty."""
         if name not in self._uploads:
             return not signature.size_bytes

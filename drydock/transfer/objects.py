@@ -57,7 +57,7 @@ class ObjectStore:
         self._location, self._retry_s = (url, account_id, region), retry_s
         self._client = get_shared_client(*self._location)
 
-    def copy_without_retries(self) -> "ObjectStore":
+    def get_store_without_retries(self) -> "ObjectStore":
         """Return the same store without retries, for callers that cannot wait."""
         return ObjectStore(*self._location, retry_s=0.0)
 
@@ -159,7 +159,12 @@ class ObjectStore:
             self.write(stream, uri)
 
     def write(self, stream: BinaryIO, uri: str) -> None:
-        """Upload an open file from its start. Raises the same as `upload`."""
+        """Upload an open file from its start.
+
+        Raises:
+            ClientError: The bucket does not exist, or S3 failed. A retry can help.
+            OSError: The file cannot be read. A retry can help.
+        """
         bucket, key = split_uri(uri)
 
         def send() -> None:

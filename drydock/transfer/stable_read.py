@@ -32,7 +32,7 @@ def open_regular_file(path: Path) -> BinaryIO:
 
 
 def has_writer(file: BinaryIO) -> bool:
-    """Return whether any process has the file open for writing. False if the system cannot tell.
+    """Return whether any process has the file open for writing. False if the system does not report it.
 
     Args:
         file: The file, open for reading only.

@@ -20,13 +20,13 @@ NO_OBJECTIVE = (
 
 def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
     """Return the trial with the best objective; the first one of several. None if no trial has an objective."""
-    best: Trial | None = None
+    best_trial: Trial | None = None
     for trial in trials:
         if trial.can_be_best and (
-            best is None or plan.objective.is_better(_get_objective(trial), _get_objective(best))
+            best_trial is None or plan.objective.is_better(_get_objective(trial), _get_objective(best_trial))
         ):
-            best = trial
-    return best
+            best_trial = trial
+    return best_trial
 
 
 def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> Ending | None:
@@ -67,14 +67,14 @@ def count_trials_without_improvement(trials: Sequence[Trial], plan: TuningPlan) 
     trials_with_objective = [
         trial for trial in trials if trial.objective is not None and trial.job and trial.job.ended_at
     ]
-    count, best = 0, None
+    count, best_value = 0, None
     for trial in sorted(trials_with_objective, key=lambda item: item.job.ended_at):  # type: ignore[union-attr, arg-type, return-value]
         value = _get_objective(trial)
-        margin = MIN_IMPROVEMENT * abs(best) if best is not None else 0.0
-        if best is None or plan.objective.is_better(
-            value, best - margin if plan.objective.is_minimized else best + margin
+        margin = MIN_IMPROVEMENT * abs(best_value) if best_value is not None else 0.0
+        if best_value is None or plan.objective.is_better(
+            value, best_value - margin if plan.objective.is_minimized else best_value + margin
         ):
-            count, best = 0, value
+            count, best_value = 0, value
         else:
             count += 1
     return count
@@ -84,8 +84,8 @@ def _is_target_met(trials: Sequence[Trial], plan: TuningPlan) -> bool:
     target = plan.criteria.get("TargetObjectiveMetricValue")
     if target is None:
         return False
-    best = find_best(trials, plan)
-    return best is not None and not plan.objective.is_better(target, _get_objective(best))
+    best_trial = find_best(trials, plan)
+    return best_trial is not None and not plan.objective.is_better(target, _get_objective(best_trial))
 
 
 def _describe_failure(trials: Sequence[Trial]) -> Ending:

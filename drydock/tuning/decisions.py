@@ -52,8 +52,8 @@ def find_stop_cause(
     """
     series = trials[index].series
     if plan.stops_early:
-        completed = [other.series for other in trials if other.status is Status.COMPLETED]
-        return StopCause.PRUNED if is_worse_than_median(series, first_step, completed, plan.objective) else None
+        completed_series = [other.series for other in trials if other.status is Status.COMPLETED]
+        return StopCause.PRUNED if is_worse_than_median(series, first_step, completed_series, plan.objective) else None
     if plan.strategy != "Hyperband":
         return None
     from drydock.tuning.sampling import is_stopped_by_hyperband

@@ -15,14 +15,14 @@ from drydock.tuning.trial import ObjectiveStatus, Trial, TrialItem
 def describe_tuning_job(job: TuningJob) -> dict[str, Any]:
     """Return the response of DescribeHyperParameterTuningJob."""
     record, plan, trials = job.record, job.plan, job.list_trials()
-    best = find_best(trials, plan)
-    best_summary = best.summarize(plan, job.name) if best else None
+    best_trial = find_best(trials, plan)
+    best_summary = best_trial.summarize(plan, job.name) if best_trial else None
     response = {
         **record.request,
         "HyperParameterTuningJobArn": record.arn,
         **_describe_state(job, trials),
         "BestTrainingJob": best_summary,
-        "OverallBestTrainingJob": _find_overall_best(job, best, best_summary),
+        "OverallBestTrainingJob": _find_overall_best_trial(job, best_trial, best_summary),
         "FailureReason": record.reason,
         "TuningJobCompletionDetails": {
             "NumberOfTrainingJobsObjectiveNotImproving": count_trials_without_improvement(trials, plan)
@@ -97,14 +97,14 @@ def _count_statuses(trials: Sequence[Trial]) -> dict[str, int]:
     return dict(counts)
 
 
-def _find_overall_best(
-    job: TuningJob, best: Trial | None, best_summary: dict[str, Any] | None
+def _find_overall_best_trial(
+    job: TuningJob, best_trial: Trial | None, best_summary: dict[str, Any] | None
 ) -> dict[str, Any] | None:
     """Return the best trial of the tuning job and its parents. SageMaker shows it only for equal data."""
     warm_start = job.record.request.get("WarmStartConfig", {})
     if warm_start.get("WarmStartType") != "IdenticalDataAndAlgorithm":
         return None
-    objective, summary = (best.objective if best else None), best_summary
+    objective, summary = (best_trial.objective if best_trial else None), best_summary
     for parent in job.record.parent_trials:
         if objective is None or job.plan.objective.is_better(parent.objective, objective):
             objective, summary = parent.objective, parent.summary

@@ -8,7 +8,9 @@ from drydock.tuning.plan import Objective
 Series = Sequence[float | None]
 
 
-def is_worse_than_median(series: Series, first_step: int, completed: Sequence[Series], objective: Objective) -> bool:
+def is_worse_than_median(
+    series: Series, first_step: int, completed_series: Sequence[Series], objective: Objective
+) -> bool:
     """Return whether a trial must be stopped.
 
     At each step, the value of the trial is compared with the median of the other trials' running averages up to the
@@ -18,12 +20,12 @@ def is_worse_than_median(series: Series, first_step: int, completed: Sequence[Se
     Args:
         series: The values of the trial so far.
         first_step: The first step to look at, from 1.
-        completed: The values of the trials that have completed.
+        completed_series: The values of the trials that have completed.
         objective: The objective.
     """
     for step in range(first_step, len(series) + 1):
         value = series[step - 1]
-        averages = [average for other in completed if (average := _average(other[:step])) is not None]
+        averages = [average for other in completed_series if (average := _average(other[:step])) is not None]
         if value is not None and averages and objective.is_better(statistics.median(averages), value):
             return True
     return False

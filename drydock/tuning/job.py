@@ -209,7 +209,7 @@ class TuningJob:
 
     def _stop_trial(self, trial: Trial, cause: StopCause) -> None:
         assert trial.job is not None, f"{trial.record.name} does not exist"
-        if trial.job.stop_requested.is_set():
+        if trial.job.stop_event.is_set():
             return
         log.info("tuning job %s: stops %s (%s) after %d values", self.name, trial.job.name, cause, len(trial.series))
         with self._lock:  # stored first: the next server must know why the training job is Stopped

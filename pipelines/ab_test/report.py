@@ -27,11 +27,13 @@ class Report:
     metric: str
     """Name of the metric."""
     is_greater_better: bool
+    """Whether a greater value of the metric is better."""
     alpha: float
     """Probability of a wrong decision, no matter how many reports are read."""
     planned_rows: int
     """Number of rows of both versions for which the width of the intervals is optimized."""
     sums: OutcomeSums
+    """Sums of the metric by day, for each version."""
     history: Sequence[Difference | None]
     """The difference after each day; None as long as a version has no rows."""
 
@@ -77,7 +79,7 @@ def build_report(
         metric_name: name of the metric.
         metric: the metric of the sums.
         sums: sums by day, from `sum_outcomes`.
-        alpha: probability that the true difference is outside the interval at any look.
+        alpha: probability that the true difference is outside the interval in any report of the test.
         planned_rows: number of rows of both versions for which the width of the interval is optimized.
     """
     samples_by_day = ([sample.select_first(days) for sample in sums.samples] for days in range(1, len(sums.days) + 1))
@@ -97,7 +99,7 @@ def format_lines(report: Report) -> list[str]:
     counts = "{:,} and {:,} rows".format(*report.sums.rows)
     lines = [
         f"{report.model}, version {second} against {first}, {days[0]} to {days[-1]}: {counts} ({comparison}).",
-        f"{report.metric}: difference {difference.value:+.5f}, {interval}, valid at any number of looks.",
+        f"{report.metric}: difference {difference.value:+.5f}, {interval}, valid however often you look.",
         _describe_outcome(report),
     ]
     return [*lines, _describe_progress(report)] if report.outcome == "undecided" else lines

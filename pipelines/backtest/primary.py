@@ -81,7 +81,9 @@ AUC = PrimaryMetric("binary", "auc", "AUC", greater_is_better=True, default_drop
 PRIMARY_METRICS: Mapping[Task, PrimaryMetric] = {
     "binary": AUC,
     "multiclass": PrimaryMetric("multiclass", "accuracy", "accuracy", greater_is_better=True, default_drop=0.02),
-    "regression": PrimaryMetric("regression", "mae", "MAE", False, default_drop=0.10, is_relative=True),
+    "regression": PrimaryMetric(
+        "regression", "mae", "MAE", greater_is_better=False, default_drop=0.10, is_relative=True
+    ),
 }
 """Maps each task to its primary metric."""
 

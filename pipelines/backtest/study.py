@@ -102,7 +102,7 @@ class Backtest:
 def list_models(
     registry: Registry, name: str, charges: Sequence[Mapping[str, Any]], metric: PrimaryMetric = AUC
 ) -> list[BackfilledModel]:
-    """List the models of a backfill, oldest as_of first. Of several versions with the same as_of, list the newest.
+    """List the models of a backfill, oldest as_of first. If several versions have the same as_of, list the newest.
 
     Args:
         registry: registry of the model.

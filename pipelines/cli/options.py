@@ -29,6 +29,15 @@ DEFAULT = "DEFAULT"
 """Name of the source of a value that is not given."""
 
 
+def refuse_empty_options(context: typer.Context) -> None:
+    """Check that no given option of the command is empty.
+
+    Raises:
+        SpecError: an option is empty: a script's variable may not be set. A retry cannot help.
+    """
+    list_given_options(context)
+
+
 def list_given_options(context: typer.Context) -> dict[str, str]:
     """Return the parameters of the command that are given, and the option of each.
 

@@ -12,7 +12,7 @@ from pipelines.steps import load_run_function
 if TYPE_CHECKING:
     from pipelines.steps.promote import PromoteResult
 
-FOLDER = "registered"
+OUTPUT_FOLDER = "registered"
 """Folder in a model's data/ for the evaluation, the verdict and the report of the registered version. DVC does not
 track it. The evaluation, verdict and report that DVC tracks, from before the registration, are not changed."""
 
@@ -31,7 +31,7 @@ def promote_model(model: str) -> PromoteResult:
 
     folder = params.find_model_folder(settings().project, model)
     Registry.open()  # raises an error if there is no registry, before anything is written
-    data, output = folder / "data", folder / "data" / FOLDER
+    data, output = folder / "data", folder / "data" / OUTPUT_FOLDER
     inputs = {"model": model, "features": data / "features", "evaluation": output / "evaluation"}
     training_outputs = {"trained_model": str(data / "model"), "record": str(data / "training")}
     files = {"snapshot": data / "snapshot.json", "lock": folder / "dvc.lock"}

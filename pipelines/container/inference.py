@@ -151,12 +151,12 @@ def _score_raw_rows(table: Table, model: PackagedModel, names: Sequence[str]) ->
     row_features = model.row_features
     with model.lock:
         rows = row_features.compute(table)
-    looked_up = row_features.look_up(rows)
-    prediction = Prediction(model.score_table(row_features.join(rows, looked_up, names)), model.names)
-    if looked_up is None:
+    lookup_result = row_features.look_up(rows)
+    prediction = Prediction(model.score_table(row_features.join(rows, lookup_result, names)), model.names)
+    if lookup_result is None:
         return prediction
-    values = {name: column.to_pylist() for name, column in looked_up.columns.items()}
-    return prediction._replace(lookups=looked_up.count(), looked_up=values)
+    values = {name: column.to_pylist() for name, column in lookup_result.columns.items()}
+    return prediction._replace(lookups=lookup_result.count(), looked_up=values)
 
 
 def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.code_files import CODE
+from pipelines.code_files import CODE_FOLDER
 from pipelines.container.signals import SignalRelay
 from pipelines.errors import DataError, LeewayError, ServiceError, StorageError, TrainingError
 from pipelines.settings import settings
@@ -111,7 +111,7 @@ def build_environment(script: Script, job: str, job_folder: Path, channels: Mapp
         **{f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in channels.items()},
         "SAGEMAKER_BASE_DIR": str(job_folder),
         "TRAINING_JOB_NAME": job,
-        "PYTHONPATH": str(CODE),
+        "PYTHONPATH": str(CODE_FOLDER),
         "LEEWAY_GIT_COMMIT": script.git_commit,
     }
 

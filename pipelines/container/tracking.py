@@ -117,7 +117,7 @@ class _MlflowRun:
         metrics = [
             self._metric_class(name, value, now_ms, int(row["round"]))
             for row in rounds
-            if row["round"] not in self._find_logged(rounds)
+            if row["round"] not in self._find_logged_rounds(rounds)
             for name, value in row.items()
             if name != "round"
         ]
@@ -131,7 +131,7 @@ class _MlflowRun:
         self._call(lambda: self._client.log_batch(self.run_id, metrics))
         self._call(lambda: self._client.set_terminated(self.run_id))
 
-    def _find_logged(self, rounds: list[dict[str, float]]) -> set[int]:
+    def _find_logged_rounds(self, rounds: list[dict[str, float]]) -> set[int]:
         """Return the numbers of the rounds that MLflow has already, so that a resumed job does not log them twice."""
         if self._logged_rounds is None:
             self._logged_rounds = set()

@@ -60,7 +60,7 @@ def build_period(month: str, now: dt.datetime) -> Period:
     """Return the period of a month, up to now at most; without a month, the last `LAST_DAYS` days.
 
     Raises:
-        SpecError: as `parse_month` does. A retry cannot help.
+        SpecError: the text is not a month, or the month is in the future. A retry cannot help.
     """
     if not parse_month(month, now):
         return build_last_days(LAST_DAYS, now)

@@ -12,7 +12,7 @@ import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.code_files import CODE
+from pipelines.code_files import CODE_FOLDER
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, TrainingError
 from pipelines.features import building
@@ -74,7 +74,7 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
         **{f"SM_{name}": str(base / value) for name, value in folders.items()},
         **{f"SM_CHANNEL_{name.upper()}": str(folder / "features" / name) for name in ("train", "validation")},
         "SAGEMAKER_BASE_DIR": str(base),
-        "PYTHONPATH": str(CODE),
+        "PYTHONPATH": str(CODE_FOLDER),
     }
     command = [sys.executable, "-u", str(path), *arguments]
     with subprocess.Popen(

@@ -34,7 +34,11 @@ def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return `dataset`, `task`, `features` and `label` of a channel. Errors: see `read_channel`."""
+    """Return `dataset`, `task`, `features` and `label` of a channel.
+
+    Raises:
+        InvalidInput: the file does not exist, is damaged, or has no description.
+    """
     with _open_channel(folder) as file:
         return _parse_description(file)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipelines.evaluation.tables import Table
 from pipelines.pages.drawing import REFERENCE_COLOR, Axes, plt, save_figure
 
-TOP_FEATURES = 20
+MAX_FEATURES = 20
 """Largest number of features that the importance plot shows."""
 MODEL_COLOR = "#1f5fa8"
 """Color of the evaluated model."""
@@ -50,8 +50,8 @@ def _draw_calibration(axis: Axes, bins: Table, metrics: Mapping[str, float]) -> 
 
 def draw_importance(axis: Axes, importance: Table) -> None:
     """Draw each feature's share of the total gain, largest at the top."""
-    names = importance["feature"][:TOP_FEATURES][::-1]
-    shares = importance["gain_share"][:TOP_FEATURES][::-1]
+    names = importance["feature"][:MAX_FEATURES][::-1]
+    shares = importance["gain_share"][:MAX_FEATURES][::-1]
     axis.barh(names, shares, color=MODEL_COLOR)
     axis.tick_params(axis="y", labelsize=8)
     axis.set(xlabel="share of the total gain", title="feature importance")

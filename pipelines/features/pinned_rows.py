@@ -28,7 +28,7 @@ SNAPSHOT_FILE, COLUMNS_FILE, ROWS_FOLDER = "snapshot.json", "columns.parquet", "
 class PinnedRows:
     """A pinned window, and the files on this machine that hold its rows."""
 
-    pin: PinnedWindow
+    window: PinnedWindow
     paths: Sequence[str]
     schema: pa.Schema
     """Columns of the rows. A column that a file lacks is null. A file may have a narrower type for a column."""
@@ -77,7 +77,7 @@ def pack(rows: PinnedRows, folder: Path) -> None:
         _link_or_copy(path, folder / ROWS_FOLDER / f"{number:06d}.parquet")
     schema = rows.schema.with_metadata({b"files": str(len(rows.paths)).encode()})
     pq.write_table(pa.Table.from_batches([], schema=schema), folder / COLUMNS_FILE)
-    (folder / SNAPSHOT_FILE).write_text(rows.pin.model_dump_json(indent=2), encoding="utf-8")
+    (folder / SNAPSHOT_FILE).write_text(rows.window.model_dump_json(indent=2), encoding="utf-8")
 
 
 def _link_or_copy(path: str, target: Path) -> None:

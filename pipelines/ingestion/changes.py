@@ -109,7 +109,7 @@ def read_changes(
 
 @contextmanager
 def merge_changes(
-    lake: Lake, dataset: Dataset, changed_rows: ChangedRows, day: dt.date, has_partition: bool
+    lake: Lake, dataset: Dataset, changed_rows: ChangedRows, day: dt.date, *, has_partition: bool
 ) -> Iterator[pa.RecordBatchReader]:
     """Yield the rows that a staging partition has after the changes: the newest row of each key, sorted by key.
 

@@ -54,7 +54,9 @@ class IngestionRowSource(DatasetRowSource):
         except SpecError:  # it has no partitions
             assert isinstance(partition, dt.date)  # `sync` has partitions by day only
             changed_rows = self._changed_rows.get(dataset.name) or self._read_all_changes(dataset)
-            return stack.enter_context(changes.merge_changes(Lake.open(), dataset, changed_rows, partition, False))
+            return stack.enter_context(
+                changes.merge_changes(Lake.open(), dataset, changed_rows, partition, has_partition=False)
+            )
         return source.read(partition)
 
     def _read_all_changes(self, dataset: Dataset) -> changes.ChangedRows:

@@ -17,8 +17,8 @@ class Accelerator:
         bandwidth_gb_s: bandwidth of its memory, 10^9 bytes a second.
         has_bf16: whether it multiplies bf16 at that peak. Turing and Volta multiply only fp16.
         fp32_flops: peak of multiplications of fp32 without TF32, as torch computes by default, FLOP/s.
-        link_gb_s: bandwidth of NVLink or NeuronLink, both directions together, 10^9 bytes a second, where an instance
-            has several that are connected by it.
+        link_gb_s: bandwidth of NVLink or NeuronLink, both directions together, 10^9 bytes a second. None if no instance
+            type connects its accelerators by such a link.
         is_neuron: whether programs need the AWS Neuron SDK instead of CUDA.
         source: source of the figures.
     """
@@ -34,7 +34,7 @@ class Accelerator:
 
 ACCELERATORS = {
     "B300": Accelerator(None, None, link_gb_s=1800, source="peaks are not known; NVLink: data sheet of NVIDIA"),
-    # Of the fp32 peaks, that of the B200 is the one in an HGX server; A10G has more than A10 (31.2 TFLOP/s).
+    # The B200's fp32 peak is that of an HGX server. The A10G's fp32 peak is larger than that of the A10 (31.2 TFLOP/s).
     "B200": Accelerator(2.25e15, 8000, fp32_flops=75e12, link_gb_s=1800),
     "H200": Accelerator(989e12, 4800, fp32_flops=67e12, link_gb_s=900),
     "H100 PCIe": Accelerator(756e12, 2000, fp32_flops=51e12),
@@ -56,7 +56,7 @@ ACCELERATORS = {
 """Maps the name of each GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""
 PEAK_FLOPS = {name: entry.flops for name, entry in ACCELERATORS.items() if entry.flops}
 """Maps the name of each accelerator whose peak is known to the peak."""
-UNKNOWN = Accelerator(has_bf16=None, source="not known")
+UNKNOWN_ACCELERATOR = Accelerator(has_bf16=None, source="not known")
 """Figures of an accelerator that is not in the table."""
 
 

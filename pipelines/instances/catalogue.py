@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pipelines.errors import SpecError
-from pipelines.instances.accelerators import ACCELERATORS, UNKNOWN, Accelerator
+from pipelines.instances.accelerators import ACCELERATORS, UNKNOWN_ACCELERATOR, Accelerator
 
 Use = Literal["training", "hosting", "processing", "transform"]
 USES: tuple[Use, ...] = get_args(Use)
@@ -70,7 +70,7 @@ class Instance:
     @property
     def device(self) -> Accelerator | None:
         """Figures of one accelerator; None if the instance has none."""
-        return ACCELERATORS.get(self.accelerator, UNKNOWN) if self.accelerator else None
+        return ACCELERATORS.get(self.accelerator, UNKNOWN_ACCELERATOR) if self.accelerator else None
 
     @property
     def link_gb_s(self) -> float | None:

@@ -18,7 +18,7 @@ from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.lake.commits import NAMESPACE
 from pipelines.system.error_translation import describe_reason, translate_known_error
 
-PREFIX = f"PYICEBERG_CATALOG__{NAMESPACE.upper()}__"
+VARIABLE_PREFIX = f"PYICEBERG_CATALOG__{NAMESPACE.upper()}__"
 """Prefix of the environment variables; .pyiceberg.yaml has the same settings in another form."""
 DATABASE_HINT = (
     "Write it as postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:////FILE; a password's special "
@@ -41,13 +41,13 @@ def check_configuration(properties: Mapping[str, Any]) -> None:
     if "py-catalog-impl" in properties:
         return
     if not properties.get("type") and not properties.get("uri"):
-        raise SpecError(f"the lake's catalog has no address: {PREFIX}URI is not set.", DATABASE_HINT)
+        raise SpecError(f"the lake's catalog has no address: {VARIABLE_PREFIX}URI is not set.", DATABASE_HINT)
     try:
         catalog_type = CatalogType(str(properties["type"]).lower()) if "type" in properties else None
         catalog_type = catalog_type or infer_catalog_type(NAMESPACE, dict(properties))
     except ValueError:
         known_types = ", ".join(kind.value for kind in CatalogType)
-        raise SpecError(f"{PREFIX}TYPE is missing or unknown.", f"Use one of: {known_types}.") from None
+        raise SpecError(f"{VARIABLE_PREFIX}TYPE is missing or unknown.", f"Use one of: {known_types}.") from None
     if catalog_type is CatalogType.SQL:
         _check_database(str(properties.get("uri", "")))
         _check_warehouse(str(properties.get("warehouse", "")))
@@ -57,20 +57,23 @@ def _check_database(uri: str) -> None:
     try:
         make_url(uri).get_dialect().import_dbapi()
     except (ArgumentError, ValueError, NoSuchModuleError, ImportError):  # the last two: the driver is not installed
-        raise SpecError(f"{PREFIX}URI is not the address of a database that can be used here.", DATABASE_HINT) from None
+        raise SpecError(
+            f"{VARIABLE_PREFIX}URI is not the address of a database that can be used here.", DATABASE_HINT
+        ) from None
 
 
 def _check_warehouse(warehouse: str) -> None:
     if not warehouse or urlsplit(warehouse).scheme not in ("", *SCHEMA_TO_FILE_IO):
         state = "begins with an unknown scheme" if warehouse else "is not set"
         raise SpecError(
-            f"{PREFIX}WAREHOUSE {state}.", "Write a folder, or s3://BUCKET/PREFIX, in which the tables are stored."
+            f"{VARIABLE_PREFIX}WAREHOUSE {state}.",
+            "Write a folder, or s3://BUCKET/VARIABLE_PREFIX, in which the tables are stored.",
         )
 
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Translate errors of the block that opens the configured catalog or reads its database, so that they name it.
+    """Translate errors of the block that opens the configured catalog or reads its database: name the catalog in them.
 
     Other errors are raised unchanged.
 
@@ -85,10 +88,10 @@ def explain_errors() -> Iterator[None]:
         translation = translate_known_error(error)
         reason = describe_reason(error.orig or error)
         if isinstance(translation, ServiceError):
-            hint = f"Check {PREFIX}URI, and whether the database is up."
+            hint = f"Check {VARIABLE_PREFIX}URI, and whether the database is up."
             raise ServiceError(f"the lake's catalog does not answer: {reason}.", hint) from None
         if type(translation) is DataError:
-            raise DataError(f"the lake's catalog cannot be read: {reason}.", f"Check {PREFIX}URI.") from None
+            raise DataError(f"the lake's catalog cannot be read: {reason}.", f"Check {VARIABLE_PREFIX}URI.") from None
         raise
     except NotInstalledError as error:
         raise SpecError(f"the lake's catalog cannot be opened: {describe_reason(error)}.") from None

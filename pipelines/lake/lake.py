@@ -278,7 +278,7 @@ class Lake:
         has_rows, has_same_digest = bool(files), history.find_digest(table, partition) == new_files.digest
         is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, new_files.digest)
         if is_intact and not plan.describe():
-            return _report_unchanged(table, partition, new_files)
+            return _report_unchanged_partition(table, partition, new_files)
         changes = (
             differences.count_changes(old_scan, new_files, key, ignored_columns)
             if has_rows
@@ -286,13 +286,13 @@ class Lake:
         )
         is_damaged = has_rows and has_same_digest and not is_intact  # then the files are replaced by equal rows
         if not changes and not plan.describe() and not is_damaged:
-            return _report_unchanged(table, partition, new_files)
+            return _report_unchanged_partition(table, partition, new_files)
         properties = build_properties(partition, new_files)
         snapshot = commit_new_files(table, new_files, row_filter if has_rows else None, properties, plan.apply)
         return Commit(snapshot.snapshot_id, True, new_files.rows, changes, plan.describe())
 
 
-def _report_unchanged(table: Table, partition: Partition, new_files: NewFiles) -> Commit:
+def _report_unchanged_partition(table: Table, partition: Partition, new_files: NewFiles) -> Commit:
     """Return a result with the snapshot that wrote the partition: a write of another partition does not change it."""
     snapshot = history.find_last_write(table, partition) or table.current_snapshot()
     assert snapshot is not None

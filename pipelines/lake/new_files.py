@@ -242,7 +242,7 @@ def _may_refer_to(table: Table, paths: Sequence[str]) -> bool:
     """Return whether the table refers to one of the files; True if the table cannot be read.
 
     An error does not prove that a commit failed: the connection may break after the database has committed. In doubt
-    the files stay, because an unused file does no harm.
+    the files stay, because an unused file changes nothing.
     """
     try:
         return any(task.file.file_path in paths for task in table.refresh().scan().plan_files())

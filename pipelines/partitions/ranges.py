@@ -30,7 +30,7 @@ def find_partition(moment: dt.datetime, unit: Unit) -> Partition:
 
 
 def shift(partition: PartitionT, count: int) -> PartitionT:
-    """Return the partition `count` months after a month, `count` days after a day, or at the same hour of that day."""
+    """Return the partition `count` months after a month, or `count` days after a day or an hour."""
     if isinstance(partition, Hour):
         return Hour(partition.day + count * DAY, partition.hour)  # type: ignore[return-value]
     if isinstance(partition, Month):

@@ -24,15 +24,15 @@ MIN_SAVING = 0.01
 
 
 @dataclass(frozen=True)
-class Start:
-    """A run that has to start.
+class PlannedRun:
+    """A run that has not started, and when it must start at the latest.
 
     Args:
         latest: latest start, UTC.
         duration_s: expected time of the run, seconds.
         criterion: what has to be low.
-        quantile: how the price of a later start is predicted, above 0 and below 1: by this quantile of past runs from
-            the same hour of the week. With 0.5, as it usually is. A lower quantile expects more luck, and waits longer.
+        quantile: above 0 and below 1. The price of a later start is predicted by this quantile of the prices of past
+            runs from the same hour of the week. 0.5 predicts the usual price. With a lower one, the run waits longer.
     """
 
     latest: dt.datetime
@@ -85,7 +85,7 @@ def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetim
     return deadline - dt.timedelta(seconds=duration_s)
 
 
-def decide_start(prices: HourlyPrices, start: Start, now: dt.datetime) -> Decision:
+def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Decision:
     """Decide whether a run starts now, or waits for a later hour.
 
     It starts if no hour until the latest start is expected to be better by `MIN_SAVING`. The next decision, with newer
@@ -94,52 +94,53 @@ def decide_start(prices: HourlyPrices, start: Start, now: dt.datetime) -> Decisi
 
     Args:
         prices: prices until now.
-        start: what is known of the run.
+        run: the run.
         now: the present, UTC.
     """
     usd_h = prices.usd_h[-1] if prices.usd_h else None
-    if now >= start.latest:
-        return Decision(True, f"the latest start, {_format(start.latest)}, is reached", usd_h, None, None)
-    needed_h = 2 * WEEK_H + start.run_h
+    if now >= run.latest:
+        return Decision(True, f"the latest start, {_format(run.latest)}, is reached", usd_h, None, None)
+    needed_h = 2 * WEEK_H + run.run_h
     if len(prices.usd_h) < needed_h:
         reason = f"the history has {len(prices.usd_h)} h of prices, and a prediction needs {needed_h} h"
         return Decision(True, f"{reason}: starting at once", usd_h, None, None)
-    course = WeeklyCourse(prices, start.run_h)
-    later_hours = range(1, int((start.latest - prices.hour) / HOUR) + 1)
-    decide = _decide_by_price if start.criterion == "price" else _decide_by_risk
-    best_h, comparison = decide(course, start, later_hours)
+    course = WeeklyCourse(prices, run.run_h)
+    waits_h = range(1, int((run.latest - prices.hour) / HOUR) + 1)
+    decide = _decide_by_price if run.criterion == "price" else _decide_by_risk
+    best_h, comparison = decide(course, run, waits_h)
     expected_usd_h, best_at = course.predict_run_usd_h(0), prices.hour + best_h * HOUR
     price = f"price now {prices.usd_h[-1]:.4f} USD/h, {course.surprise:.2f} times its usual value at this hour"
-    action = f"waiting for {_format(best_at)}, latest start {_format(start.latest)}" if best_h else "starting"
+    action = f"waiting for {_format(best_at)}, latest start {_format(run.latest)}" if best_h else "starting"
     return Decision(not best_h, f"{price}; {comparison}: {action}", usd_h, expected_usd_h, best_at if best_h else None)
 
 
-def _decide_by_price(course: WeeklyCourse, start: Start, later_hours: range) -> tuple[int, str]:
+def _decide_by_price(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait, 0 to start, and the comparison of the prices."""
     now_usd_h = course.predict_run_usd_h(0)
-    predictions = {hour: course.predict_run_usd_h(hour, start.quantile) for hour in later_hours}
-    best_h = min(predictions, key=lambda hour: predictions[hour], default=0)
+    predictions = {wait_h: course.predict_run_usd_h(wait_h, run.quantile) for wait_h in waits_h}
+    best_h = min(predictions, key=lambda wait_h: predictions[wait_h], default=0)
     if not best_h:
         return 0, "no hour is left before the latest start"
-    now_text = f"a run of {start.run_h} h from now is expected to cost {now_usd_h:.4f} USD/h"
+    now_text = f"a run of {run.run_h} h from now is expected to cost {now_usd_h:.4f} USD/h"
     best_usd_h = predictions[best_h]
     if best_usd_h <= (1 - MIN_SAVING) * now_usd_h:
         return best_h, f"{now_text}, and {best_usd_h:.4f} in {best_h} h"
-    return 0, f"{now_text}, and no later one at least {MIN_SAVING:.0%} less"
+    return 0, f"{now_text}, and no later run is expected to cost at least {MIN_SAVING:.0%} less"
 
 
-def _decide_by_risk(course: WeeklyCourse, start: Start, later_hours: range) -> tuple[int, str]:
+def _decide_by_risk(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait, 0 to start, and the comparison of the risks."""
     is_scarce = course.surprise >= RISE
     now_risk = 1.0 if is_scarce else course.compute_risk(0)
-    risks = {hour: course.compute_risk(hour) for hour in later_hours}
-    best_h = min(risks, key=lambda hour: risks[hour], default=0)
+    risks = {wait_h: course.compute_risk(wait_h) for wait_h in waits_h}
+    best_h = min(risks, key=lambda wait_h: risks[wait_h], default=0)
     if not best_h:
         return 0, "no hour is left before the latest start"
-    unit = f"of past runs of {start.run_h} h the price rose by {RISE - 1:.0%}"
+    unit = f"of past runs of {run.run_h} h the price rose by {RISE - 1:.0%}"
     now_text = "the price is as high as in a shortage" if is_scarce else f"in {now_risk:.0%} {unit} from this hour on"
     if risks[best_h] <= now_risk - MIN_SAVING:
-        return best_h, f"{now_text}; in {best_h} h, in {risks[best_h]:.0%} {unit if is_scarce else ''}".rstrip()
+        unit_text = f" {unit}" if is_scarce else ""
+        return best_h, f"{now_text}; after a wait of {best_h} h, in {risks[best_h]:.0%}{unit_text}"
     return 0, f"{now_text}, and no later hour is safer"
 
 

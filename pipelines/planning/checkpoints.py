@@ -20,8 +20,8 @@ MONTH_H = 730.0
 """Hours of a month: 8,760 / 12."""
 COMMON_INTERVALS_S = (900.0, 1800.0)
 """Intervals that guides recommend: every 15 to 30 minutes."""
-MAX_INTERVALS = 50.0
-"""Largest interval, in mean times between interruptions: a longer one would never end."""
+MAX_INTERVAL_RATIO = 50.0
+"""Largest interval, as a multiple of the mean time between interruptions. A training with a longer one never ends."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
 def compute_worthwhile_save_s(lost_s: float, mean_time_s: float) -> float:
     """Return the longest save, seconds, with which it pays to save more often: `2 lost^2 / mean`.
 
-    Source: Young 1974, solved for the save: an interruption undoes half of an interval in the mean, so the interval is
+    Source: Young 1974, solved for the save: an interruption undoes half of an interval on average, so the interval is
     `2 lost`, and `(2 lost)^2 / (2 mean)` is the save for which it is the optimum.
 
     Args:
@@ -176,11 +176,11 @@ def estimate_interrupted_run(
     """Return the expected time of a training: `M exp(R / M) (exp((t + d) / M) - 1) work / t`.
 
     Source: Daly 2006, the complete wall clock time, for interruptions at exponential times that can come during a save
-    and a restart, too. The tests compare it with a simulation. Of this time, `work d / t` are saves, and the rest is
-    lost. Interruptions: the time / M.
+    and a restart, too. The tests compare it with a simulation. `work d / t` of this time are saves, and the rest
+    is lost. Interruptions: the time / M.
 
-    A training that is shorter than the interval saves once, at its end. It counts no warning: a script that saves at
-    SIGTERM loses less.
+    A training that is shorter than the interval saves once, at its end. The formula assumes that an interruption comes
+    without a warning: a script that saves at SIGTERM loses less.
 
     Args:
         work_s: seconds of the training without checkpoints and interruptions.
@@ -196,7 +196,7 @@ def estimate_interrupted_run(
     require_positive("work_s", work_s)
     require_positive("interval_s", interval_s, MAX_S)
     require_not_negative("restart_s", restart_s, MAX_S)
-    if interval_s + save_s + restart_s > MAX_INTERVALS * mean_time_s:
+    if interval_s + save_s + restart_s > MAX_INTERVAL_RATIO * mean_time_s:
         raise SpecError(
             f"the training would never end: {interval_s + save_s + restart_s:g} s of work, save and restart without "
             f"an interruption are needed, and there is one every {mean_time_s:g} s.",

@@ -106,9 +106,9 @@ def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Servin
     require_positive("batch", batch, MAX_SIDE)
     value = BYTES[serving.computation]
     attention = 2 * size.query_width + 2 * size.key_width
-    shared = max(attention, GATED_VALUES * size.intermediate) / serving.devices
+    shared_values = max(attention, GATED_VALUES * size.intermediate) / serving.devices
     logits = batch * size.vocabulary * BYTES["fp32"]
-    return max(tokens * value * (2 * size.hidden + shared), logits)
+    return max(tokens * value * (2 * size.hidden + shared_values), logits)
 
 
 def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> InferenceMemory:

@@ -102,8 +102,8 @@ class TrainingMemory:
     @property
     def peak(self) -> float:
         """The largest sum at one moment of a step with one pass: as gradients come, activations are released."""
-        fixed = self.weights + self.optimizer + self.gathered
-        return fixed + max(self.gradients, self.activations + self.working)
+        fixed_bytes = self.weights + self.optimizer + self.gathered
+        return fixed_bytes + max(self.gradients, self.activations + self.working)
 
 
 def estimate_weights(parameters: float, precision: str) -> float:

@@ -159,11 +159,11 @@ def require_choice(name: str, value: object, choices: object) -> None:
     Raises:
         SpecError: the value is not allowed. A retry cannot help.
     """
-    known = list(choices)  # type: ignore[call-overload]
-    if value not in known:
+    known_names = list(choices)  # type: ignore[call-overload]
+    if value not in known_names:
         text = str(value)
         short = text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}..."
-        raise SpecError(f"{name} must be one of {', '.join(map(str, known))}, not {short}.")
+        raise SpecError(f"{name} must be one of {', '.join(map(str, known_names))}, not {short}.")
 
 
 def _require_at_most(name: str, value: float, most: float) -> None:

@@ -103,8 +103,8 @@ class WeeklyCourse:
             later_h: hours from now to the start of the run.
             quantile: which quantile of the past runs of that hour of the week is expected, 0 to 1.
         """
-        usual = compute_quantile(self._runs[(self._last + later_h) % WEEK_H], quantile)
-        return self.level_usd_h * usual * self._predict_mean_surprise(later_h)
+        usual_ratio = compute_quantile(self._runs[(self._last + later_h) % WEEK_H], quantile)
+        return self.level_usd_h * usual_ratio * self._predict_mean_surprise(later_h)
 
     def compute_risk(self, later_h: int) -> float:
         """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
@@ -139,9 +139,9 @@ class WeeklyCourse:
         return float(max(later_prices) >= RISE * self._prices[position])
 
     def _estimate_decay(self) -> float:
-        usual = {hour: median(ratios) for hour, ratios in self._hours.items()}
+        usual_ratios = {hour: median(ratios) for hour, ratios in self._hours.items()}
         positions = range(WEEK_H - 1, self._last)
-        surprises = [log(self._compute_ratio(position) / usual[position % WEEK_H]) for position in positions]
+        surprises = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
         variance = sum(value * value for value in surprises)
         covariance = sum(first * second for first, second in pairwise(surprises))
         return max(0.0, covariance / variance) if variance > exp(-50) else 0.0
@@ -154,8 +154,8 @@ def compute_quantile(values: Sequence[float], quantile: float) -> float:
         values: at least one number.
         quantile: 0 to 1.
     """
-    ordered = sorted(values)
-    position = quantile * (len(ordered) - 1)
+    sorted_values = sorted(values)
+    position = quantile * (len(sorted_values) - 1)
     index = int(position)
-    upper = ordered[min(index + 1, len(ordered) - 1)]
-    return ordered[index] + (position - index) * (upper - ordered[index])
+    upper = sorted_values[min(index + 1, len(sorted_values) - 1)]
+    return sorted_values[index] + (position - index) * (upper - sorted_values[index])

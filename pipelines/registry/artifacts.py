@@ -104,7 +104,12 @@ def download_package(version: ModelVersion, folder: Path) -> Path:
 
 @contextmanager
 def open_package(version: ModelVersion) -> Iterator[Path]:
-    """Yield the folder of the checked package; remove it when the block ends. Errors: see `download_package`."""
+    """Yield the folder of the checked package; remove it when the block ends.
+
+    Raises:
+        DataError: files are missing, or are not those that the gate judged. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         yield download_package(version, Path(folder))
 

@@ -20,7 +20,7 @@ that no model can use, such as a list."""
 BOOLEAN_TEXTS = ("true", "false")
 MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
 """A text column is a category if it has at most `MAX_CATEGORIES` values, and at least `ROWS_PER_CATEGORY` rows for each
-value in the mean."""
+value on average."""
 FEW_CATEGORIES = 30
 """A text column with at most this many values is a category, whatever the number of rows."""
 FEW_CLASSES = 2
@@ -114,8 +114,8 @@ def _infer_column(name: str, values: pa.Array, formats: Sequence[str], decimal_p
     if not distinct_count:
         return Column(name, "empty", values.type, values, 0)
     if _is_time(values.type):
-        kind = pa.date32() if pa.types.is_date(values.type) else pa.timestamp("us", "UTC")
-        return Column(name, "time", kind, values, distinct_count)
+        time_type = pa.date32() if pa.types.is_date(values.type) else pa.timestamp("us", "UTC")
+        return Column(name, "time", time_type, values, distinct_count)
     if pa.types.is_boolean(values.type):
         return Column(name, "boolean" if distinct_count > 1 else "constant", pa.bool_(), values, distinct_count)
     return _infer_number(name, values, distinct_count, ())
@@ -161,14 +161,14 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
     distinct_count = pc.count_distinct(values).as_py()
     if not distinct_count:
         return Column(name, "empty", pa.string(), values, 0)
-    time_in_given_formats = find_time_formats(values, formats) if formats else None
-    if (numbers := parse_numbers(values, decimal_point)) is not None and not time_in_given_formats:
+    time_by_option = find_time_formats(values, formats) if formats else None
+    if (numbers := parse_numbers(values, decimal_point)) is not None and not time_by_option:
         number = _infer_number(name, numbers, distinct_count, null_texts)
         # An eight-digit number such as 20130105 is a day.
         if not (number.is_integer and pc.min(numbers).as_py() > 19_000_101 and pc.max(numbers).as_py() < 21_001_231):
             return number
-    time = time_in_given_formats or find_time_formats(values)
-    if time and (distinct_count > 1 or time_in_given_formats):
+    time = time_by_option or find_time_formats(values)
+    if time and (distinct_count > 1 or time_by_option):
         type_of_times = pa.timestamp("us", "UTC")
         return Column(name, "time", type_of_times, time.times, distinct_count, null_texts=null_texts, time=time)
     if numbers is not None:

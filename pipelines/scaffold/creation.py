@@ -53,7 +53,7 @@ def create(request: Request, project: Path, ask: AskFunction) -> Creation:
         sample = read_sample(request, ask)
         plan = make_plan(request, sample, ask)
         sizes = measure(plan)
-        log.info("%s: %d rows, %s to %s", sample.place, sample.table.num_rows, sizes.first, sizes.last)
+        log.info("%s: %d rows, %s to %s", sample.origin, sample.table.num_rows, sizes.first, sizes.last)
         _check_source(plan)
         suite = _draft_expectations(plan, sizes, folder)
         values = rendering.list_values(plan, sizes)
@@ -115,7 +115,7 @@ def _check_source(plan: Plan) -> None:
     for day in (min(counts), max(counts)):
         rows = source.read(day).read_all().num_rows
         if rows != counts[day] and plan.sample.is_complete:
-            message = f"{plan.sample.place} has {counts[day]} rows of {day}, but the new source returns {rows}."
+            message = f"{plan.sample.origin} has {counts[day]} rows of {day}, but the new source returns {rows}."
             raise DataError(message, "Give other options, such as --time-format or --timezone.")
 
 

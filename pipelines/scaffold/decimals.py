@@ -14,13 +14,13 @@ NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?"
 """Texts in a column of numbers or times that mean that a value is missing."""
 
 
-def find_decimal_point(place: str, table: pa.Table) -> str:
+def find_decimal_point(origin: str, table: pa.Table) -> str:
     """Return the character before the decimals in the columns of a CSV: `,` if numbers have one, else `.`.
 
     A file is read with one such character. If columns have different ones, those with `,` stay texts.
 
     Args:
-        place: name of the file, for the log.
+        origin: name of the file, for the log.
         table: columns of texts.
     """
     texts = {name: table[name] for name in table.column_names if pa.types.is_string(table[name].type)}
@@ -28,7 +28,7 @@ def find_decimal_point(place: str, table: pa.Table) -> str:
     if commas and points:
         log.warning(
             "%s: column %s has decimal commas, and column %s decimal points: %s is read as text; use points in both",
-            *(place, commas[0], points[0], commas[0]),
+            *(origin, commas[0], points[0], commas[0]),
         )
     return "," if commas and not points else "."
 

@@ -51,15 +51,15 @@ class Plan:
     """Maps each feature to its kind, in the order of the source."""
     known_later: Mapping[str, str]
     """Maps each column that is not known at prediction time to the reason."""
-    dropped: Mapping[str, str]
+    dropped_columns: Mapping[str, str]
     """Maps each column that is not read to the reason."""
     max_solo_auc: float
     """Largest AUC (or concordance) of one feature alone."""
 
     @property
-    def has_clock(self) -> bool:
-        """Whether the time column has a time of day. A column named `date` loses it and becomes the day."""
-        return self.time.lower() not in ("", DATE_COLUMN) and _has_clock(self.columns[self.time])
+    def has_time_of_day(self) -> bool:
+        """Whether the time column has a time of day. False for a column named `date`: it becomes the day."""
+        return self.time.lower() not in ("", DATE_COLUMN) and _has_time_of_day(self.columns[self.time])
 
 
 def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
@@ -89,11 +89,11 @@ def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     for name, value in solo_aucs.items():
         if value > MAX_SOLO_AUC and name not in (*request.known_before, *request.known_later, *key):
             known_later[name] = (
-                f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known-before"
+                f"it alone predicts the label ({value:.2f}); if it is known in time, name it in --known-before"
             )
     features, dropped_columns = _choose_features(other_names, columns, label, {*known_later, *request.known_later}, key)
     if not features:
-        message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
+        message = f"no column of {sample.origin} can be a feature: all are ids, constants, free text or known later."
         raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
     max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
     return Plan(
@@ -101,9 +101,9 @@ def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     )
 
 
-def _has_clock(column: Column) -> bool:
+def _has_time_of_day(column: Column) -> bool:
     if column.time:
-        return column.time.has_clock
+        return column.time.has_time_of_day
     return not pa.types.is_date(column.values.type)
 
 
@@ -130,13 +130,13 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
         hint = "Give another column, or the format of its times, for example --time-format %d.%m.%Y."
         raise DataError(f"{request.time}, the column of --time, does not hold dates or times.", hint)
     if not times:
-        message = f"no column of {sample.place} holds dates or times, but Leeway needs the day of each row."
+        message = f"no column of {sample.origin} holds dates or times, but Leeway needs the day of each row."
         hint = "Add a column with the time of each row. If there is one, give it and its format: --time, --time-format."
         raise DataError(message, hint)
     candidates = [name for name in times if not columns[name].missing_count] or times
     if all(_find_days(columns[name]).equals(_find_days(columns[candidates[0]])) for name in candidates):
         # All have the same days, so one of them is enough: one with a time of day, if there is any.
-        candidates = sorted(candidates, key=lambda name: not _has_clock(columns[name]))[:1]
+        candidates = sorted(candidates, key=lambda name: not _has_time_of_day(columns[name]))[:1]
     likely_names = [name for name in candidates if any(part in TIME_NAMES for part in name.lower().split("_"))]
     if len(candidates) > 1 and likely_names:
         candidates = likely_names
@@ -205,13 +205,13 @@ def _find_key(
 
 
 def _check_key(
-    names: Sequence[str], table: pa.Table, columns: Mapping[str, Column], later_names: set[str], days: pa.Array
+    names: Sequence[str], table: pa.Table, columns: Mapping[str, Column], known_later_names: set[str], days: pa.Array
 ) -> None:
     """Refuse a key with a column that is known only later, or that does not identify each row of a day."""
     for name in names:
         if columns[name].kind == "other":
             raise SpecError(f"--key {name}: a key cannot have the type {table[name].type}.", "Give other columns.")
-        if name in later_names:
+        if name in known_later_names:
             raise SpecError(f"--key {name}: the column is not known when the row is new.", "Give other columns.")
         if columns[name].missing_count:
             message = f"--key {name}: {columns[name].missing_count} rows have no value in this column."
@@ -248,7 +248,7 @@ def _compute_solo_auc(column: Column, label: Label) -> float:
 
 
 def _choose_features(
-    names: Sequence[str], columns: Mapping[str, Column], label: Label, later_names: set[str], key: Sequence[str]
+    names: Sequence[str], columns: Mapping[str, Column], label: Label, known_later_names: set[str], key: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the features with their kinds, and the columns that are not read with the reason."""
     features, dropped_columns = dict[str, str](), dict[str, str]()
@@ -264,7 +264,7 @@ def _choose_features(
     }
     for name in names:
         column = columns[name]
-        if name in later_names:
+        if name in known_later_names:
             continue
         if _is_reserved(name, label.task, is_key=name in key):
             dropped_columns[name] = "the tables of predictions use the name; rename it in the source"

@@ -17,7 +17,7 @@ from pipelines.lake import DATE_COLUMN
 from pipelines.scaffold import sizes as size_rules
 from pipelines.scaffold.literals import escape, format_assignment, format_tuple, format_tuple_argument, quote
 from pipelines.scaffold.plan import Plan
-from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
+from pipelines.scaffold.sizes import TIME_OF_DAY_ROWS, Sizes
 from pipelines.scaffold.source_code import describe_source, list_columns
 
 PROJECT_FILES = {
@@ -118,8 +118,8 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     """Return the values of all templates of a model, as JSON can hold them; no secret is among them."""
     label, request = plan.label, plan.request
     expressions = _list_expressions(plan)
-    has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
-    known_later = {label.name: "", **{name: _select_inferred(reason) for name, reason in plan.known_later.items()}}
+    has_usable_times = plan.has_time_of_day and sizes.rows_per_day >= TIME_OF_DAY_ROWS
+    known_later = {label.name: "", **{name: _get_inference_reason(reason) for name, reason in plan.known_later.items()}}
     prediction = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
     source = describe_source(plan)
     return {
@@ -134,9 +134,9 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "known_before": list(request.known_before),
         "features": {**dict.fromkeys(expressions, "number"), **plan.features},
         "expressions": expressions,
-        "dropped": dict(plan.dropped),
-        "event_time": plan.time if has_usable_clock else "",
-        "timezone": request.timezone if has_usable_clock else "",
+        "dropped": dict(plan.dropped_columns),
+        "event_time": plan.time if has_usable_times else "",
+        "timezone": request.timezone if has_usable_times else "",
         "columns": {name: TYPE_NAMES[kind] for name, kind in list_columns(plan).items()},
         "url": plan.sample.url if source["variable"] else "",
         "sizes": {name: getattr(sizes, name) for name in SIZES},
@@ -151,7 +151,7 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def _select_inferred(reason: str) -> str:
+def _get_inference_reason(reason: str) -> str:
     """Return the reason why a column was inferred to be known later; empty if an option says so."""
     return "" if reason.startswith("as the option") else reason
 
@@ -160,7 +160,7 @@ def _list_expressions(plan: Plan) -> dict[str, str]:
     """Return the features of the day and the hour as ibis expressions, except names that a column already has."""
     lower_names = {name.lower() for name in plan.sample.table.column_names}
     expressions = {"weekday": f"rows[{quote(DATE_COLUMN)}].day_of_week.index()"}
-    if plan.has_clock:
+    if plan.has_time_of_day:
         expressions["hour"] = f"rows[{quote(plan.time)}].hour()"
     return {name: expression for name, expression in expressions.items() if name not in lower_names}
 

@@ -23,7 +23,7 @@ MAX_TRAIN_DAYS = 365
 """Longest training window, days."""
 WINDOW_ROWS = 500
 """Rows that a window of drift should have."""
-CLOCK_ROWS = 50
+TIME_OF_DAY_ROWS = 50
 """Smallest number of rows a day that shows, by its last hours, whether the day was truncated."""
 
 
@@ -73,7 +73,7 @@ def measure(plan: Plan) -> Sizes:
     first, last = all_days[0], max(rows_by_day)
     days = (last - first).days + 1
     if days < MIN_DAYS + 2 * delay:
-        message = f"{plan.sample.place} has {days} days with labels, from {first} to {last}: a model needs {MIN_DAYS}"
+        message = f"{plan.sample.origin} has {days} days with labels, from {first} to {last}: a model needs {MIN_DAYS}"
         raise DataError(f"{message} and twice the delay of the labels.", "Give a source with more days.")
     rows = len(labelled_days)
     rows_per_day = rows / days

@@ -58,7 +58,7 @@ def describe_source(plan: Plan) -> dict[str, Any]:
     if kind != "SqlSource":
         arguments["extra"] = quote("ignore")
     arguments["timezone"] = quote(request.timezone)
-    if kind == "FileSource" and plan.has_clock and request.timezone != "UTC":
+    if kind == "FileSource" and plan.has_time_of_day and request.timezone != "UTC":
         arguments["day_timezone"] = quote(request.timezone)
     expression = f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     lines = "".join(f"        {name}={value},\n" for name, value in arguments.items())

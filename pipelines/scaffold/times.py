@@ -32,7 +32,7 @@ class TimeFormats:
     """Formats other than ISO 8601; empty: all values are ISO 8601."""
     times: pa.Array
     """The values as times in UTC; null if a value is not a time."""
-    has_clock: bool
+    has_time_of_day: bool
     """Whether a value has a time of day."""
     ambiguous: Sequence[str] = ()
     """Two formats that both fit the same values, so the right one cannot be inferred; empty if there is no doubt."""
@@ -68,7 +68,7 @@ def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeForma
     return TimeFormats(
         formats=[name for name in chosen_formats if name != ISO],
         times=times,
-        has_clock=bool(_count(pc.fill_null(pc.not_equal(time_of_day, 0), False))),
+        has_time_of_day=bool(_count(pc.fill_null(pc.not_equal(time_of_day, 0), False))),
         ambiguous=() if formats else _find_ambiguity(chosen_formats, times_by_format),
         bad_value=str(texts.filter(pc.invert(is_parsed))[0]) if bad_count else "",
     )

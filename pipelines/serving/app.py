@@ -23,9 +23,9 @@ from pipelines.serving.scoring_queue import ScoringQueue
 from pipelines.serving.served_model import ServedModel
 from pipelines.system.log import log
 
-BODY_S = 60.0
+BODY_TIMEOUT_S = 60.0
 """Longest time in which the body of a request must arrive, seconds."""
-MAX_PENDING = 64
+MAX_PENDING_REQUESTS = 64
 """Largest number of requests that are read or scored at a time. Their bodies take at most 384 MiB together."""
 ID_HEADERS = (INFERENCE_ID, "x-request-id")
 """Headers that may name the request, the first one first."""
@@ -59,8 +59,8 @@ class Endpoint:
         """Answer with the scores of the rows, or with one line that says what is wrong."""
         request_id = choose_id(map(request.headers.get, ID_HEADERS))
         headers = {"x-request-id": request_id}
-        if self._pending_count >= MAX_PENDING:
-            message = f"the server has {MAX_PENDING} requests in progress: try again"
+        if self._pending_count >= MAX_PENDING_REQUESTS:
+            message = f"the server has {MAX_PENDING_REQUESTS} requests in progress: try again"
             return _answer_error(message, 503, {**headers, "retry-after": "1"})
         self._pending_count += 1
         try:
@@ -84,7 +84,7 @@ def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
     if isinstance(error, BadRequest):
         return str(error), error.status_code
     if isinstance(error, TimeoutError):
-        return f"the body did not arrive within {BODY_S:.0f} s", 408
+        return f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s", 408
     if isinstance(error, ClientDisconnect):
         return "the client closed the connection", 400
     if isinstance(error, LeewayError | FeatureError):
@@ -105,13 +105,13 @@ async def _read_body(request: HttpRequest) -> bytes:
 
     Raises:
         BadRequest: the body is larger than `MAX_BYTES`.
-        TimeoutError: the body did not arrive within `BODY_S` seconds.
+        TimeoutError: the body did not arrive within `BODY_TIMEOUT_S` seconds.
     """
     announced_bytes = request.headers.get("content-length", "")
     if announced_bytes.isdecimal() and int(announced_bytes[:20]) > MAX_BYTES:
         raise BadRequest(f"the body has {announced_bytes[:20]} bytes: send at most {MAX_BYTES}", 413)
     body = bytearray()
-    async with asyncio.timeout(BODY_S):
+    async with asyncio.timeout(BODY_TIMEOUT_S):
         async for chunk in request.stream():
             if len(body) + len(chunk) > MAX_BYTES:
                 raise BadRequest(f"the body has more than {MAX_BYTES} bytes: send fewer rows", 413)

@@ -61,13 +61,15 @@ def compute_batches(model: ServedModel, requests: Sequence[Request]) -> tuple[li
     return batches, errors
 
 
-def score_batch(model: ServedModel, batch: Batch, looked_up: LookupResult | None) -> list[RequestScores | Exception]:
+def score_batch(
+    model: ServedModel, batch: Batch, lookup_result: LookupResult | None
+) -> list[RequestScores | Exception]:
     """Score the requests of a batch. They are scored together if their scores cannot depend on each other.
 
     Args:
         model: the loaded model.
         batch: requests with their features.
-        looked_up: the looked-up features of all rows of the batch; None if there are none.
+        lookup_result: the looked-up features of all rows of the batch; None if there are none.
 
     Returns:
         For each request its scores, or its own error.
@@ -75,12 +77,12 @@ def score_batch(model: ServedModel, batch: Batch, looked_up: LookupResult | None
     parts = list(batch.list_ranges())
     if len(parts) > 1 and model.can_score_together:
         with suppress(Exception):  # below, each request is scored alone, so that only the wrong ones fail
-            scores = model.score(batch.rows, looked_up)
+            scores = model.score(batch.rows, lookup_result)
             return [
-                RequestScores(scores[begin : begin + count], _count_lookups(looked_up, begin, count))
+                RequestScores(scores[begin : begin + count], _count_lookups(lookup_result, begin, count))
                 for begin, count in parts
             ]
-    return [_score_part(model, batch, looked_up, *part) for part in parts]
+    return [_score_part(model, batch, lookup_result, *part) for part in parts]
 
 
 def _group(
@@ -95,10 +97,10 @@ def _group(
             errors[number] = error
             continue
         is_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
-        name: Hashable = rows.columns if is_merged else number
-        group = last_groups.get(name)
+        group_key: Hashable = rows.columns if is_merged else number
+        group = last_groups.get(group_key)
         if group is None or sum(other_rows.count for other_rows in group.values()) + rows.count > MAX_BATCH_ROWS:
-            group = last_groups[name] = {}
+            group = last_groups[group_key] = {}
             groups.append(group)
         group[number] = rows
     return groups
@@ -112,20 +114,22 @@ def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: di
             return
     for number, checked_rows in group.items():
         try:
-            yield Batch([number], [checked_rows.count], model.row_features.compute_checked(checked_rows))
+            yield Batch([number], [checked_rows.count], model.row_features.compute_checked_rows(checked_rows))
         except Exception as error:
             errors[number] = error
 
 
 def _score_part(
-    model: ServedModel, batch: Batch, looked_up: LookupResult | None, begin: int, count: int
+    model: ServedModel, batch: Batch, lookup_result: LookupResult | None, begin: int, count: int
 ) -> RequestScores | Exception:
     try:
-        part = looked_up.slice(begin, count) if looked_up else None
-        return RequestScores(model.score(batch.rows.slice(begin, count), part), _count_lookups(looked_up, begin, count))
+        part = lookup_result.slice(begin, count) if lookup_result else None
+        return RequestScores(
+            model.score(batch.rows.slice(begin, count), part), _count_lookups(lookup_result, begin, count)
+        )
     except Exception as error:
         return error
 
 
-def _count_lookups(looked_up: LookupResult | None, begin: int, count: int) -> dict[str, dict[str, int]]:
-    return looked_up.slice(begin, count).count() if looked_up else {}
+def _count_lookups(lookup_result: LookupResult | None, begin: int, count: int) -> dict[str, dict[str, int]]:
+    return lookup_result.slice(begin, count).count() if lookup_result else {}

@@ -46,10 +46,10 @@ class CapturedRawRows:
             if row_features is None or not row_features.is_raw(request.rows):
                 return no_values
             rows = row_features.compute(request.rows)
-            looked_up = LookupResult(_build_columns(row_features.compiled, request), {})
+            lookup_result = LookupResult(_build_columns(row_features.compiled, request), {})
         except (BadRequest, FeatureError, ValueError, TypeError):  # anybody can send a request
             return no_values
-        features = row_features.join(rows, looked_up, row_features.compiled.features).to_pylist()
+        features = row_features.join(rows, lookup_result, row_features.compiled.features).to_pylist()
         keys = [dict(zip(rows.key, values, strict=True)) for values in zip(*rows.key.values(), strict=True)]
         if set(rows.key) != set(row_features.compiled.key):
             return no_values

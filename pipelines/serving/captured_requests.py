@@ -70,7 +70,7 @@ def read_requests(capture: Capture, days: Days) -> Iterator[CapturedRequest | No
         Each request; None for a line that has no rows by column name with a score for each.
 
     Raises:
-        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+        DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
     """
     for day in days:
         yield from map(parse_line, read_lines(capture, f"{day:%Y/%m/%d}"))
@@ -80,7 +80,7 @@ def read_lines(capture: Capture, folder: str) -> Iterator[bytes]:
     """Read the lines that were captured in a folder of the variant: YYYY/MM/DD, or YYYY/MM/DD/HH (UTC).
 
     Raises:
-        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+        DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
     """
     list_lines = _list_s3_lines if capture.location.startswith("s3://") else _list_folder_lines
     return list_lines(capture.location.rstrip("/"), f"{capture.endpoint}/{capture.variant}/{folder}/")
@@ -144,7 +144,7 @@ def _refuse_constant(name: str) -> None:
 
 def _list_folder_lines(location: str, folder: str) -> Iterator[bytes]:
     if not Path(location).is_dir():
-        raise DataError(f"{location} is no s3:// URI and no folder.", "Give the endpoint's DestinationS3Uri.")
+        raise DataError(f"{location} is neither an s3:// URI nor a folder.", "Give the endpoint's DestinationS3Uri.")
     for path in sorted(Path(location, folder).rglob("*.jsonl")):
         with path.open("rb") as file:
             yield from _limit_lines(file)

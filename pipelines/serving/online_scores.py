@@ -40,7 +40,7 @@ ANSWER = "leeway.answer"
 """Column with the score of a row as JSON, until it is parsed."""
 BATCH_ROWS = 10_000
 
-# SageMaker gives the second of a request. Of two in the same second, the one that was captured later is the newer one.
+# SageMaker gives the second of a request. If two have the same second, the one that was captured later is newer.
 _NEWEST_SQL = """
 SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
     SELECT * FROM read_parquet({path}, file_row_number = true)
@@ -51,7 +51,7 @@ SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
 
 @dataclass
 class Counts:
-    """Numbers of captured requests and rows: those that were used, and those that were not, by the reason."""
+    """Number of captured requests and rows that are used, and that are not used for each reason."""
 
     requests: int = 0
     """Requests that could be read."""
@@ -61,7 +61,7 @@ class Counts:
     """Captured lines without rows by column name, or without a score for each row."""
     invalid: int = 0
     """Rows that lack a column of the key or what their features need, or have a value of another type."""
-    other_days: int = 0
+    rows_of_other_partitions: int = 0
     """Rows of other partitions."""
 
 
@@ -120,7 +120,7 @@ class OnlineRows:
         fields = [*self._schema, *list_score_fields(self._dataset), *EVENT_FIELDS]
         schema = pa.schema(fields, self._schema.metadata)
         with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-            for batch in self._read_newest(answers):
+            for batch in self._read_newest_rows(answers):
                 scored_batch = append_scores_to_batch(
                     self._dataset, batch.select(self._schema.names), _parse_answers(batch[ANSWER].to_pylist())
                 )
@@ -142,7 +142,7 @@ class OnlineRows:
                 counts.rows += 1
                 yield {**values, **event, ANSWER: json.dumps(score)}
             else:
-                counts.other_days += 1
+                counts.rows_of_other_partitions += 1
 
     def _list_values(self, request: CapturedRequest) -> Iterable[dict[str, Any] | None]:
         """Return key and features of each row; None for an invalid row."""
@@ -158,7 +158,7 @@ class OnlineRows:
         except BadRequest:
             return None
 
-    def _read_newest(self, answers: Path) -> Iterator[pa.RecordBatch]:
+    def _read_newest_rows(self, answers: Path) -> Iterator[pa.RecordBatch]:
         dataset = self._dataset
         with (
             connect() as connection,

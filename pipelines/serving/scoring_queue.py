@@ -52,15 +52,17 @@ class ScoringQueue:
         self._waiting_requests.append(WaitingRequest(request, result))
         if not self._is_computing:
             self._is_computing = True
-            self._start(self._compute_waiting())
+            self._start(self._compute_waiting_requests())
         return await result
 
-    async def _compute_waiting(self) -> None:
+    async def _compute_waiting_requests(self) -> None:
         """Compute features until no request waits."""
         loop = asyncio.get_running_loop()
         try:
             while self._waiting_requests:
-                requests, batches, errors = await loop.run_in_executor(self._feature_worker, self._compute_next)
+                requests, batches, errors = await loop.run_in_executor(
+                    self._feature_worker, self._compute_next_requests
+                )
                 for number, error in errors.items():
                     _resolve(requests[number], error)
                 for batch in batches:
@@ -68,7 +70,7 @@ class ScoringQueue:
         finally:
             self._is_computing = False
 
-    def _compute_next(self) -> tuple[list[WaitingRequest], list[Batch], dict[int, Exception]]:
+    def _compute_next_requests(self) -> tuple[list[WaitingRequest], list[Batch], dict[int, Exception]]:
         """Take waiting requests from the queue, and compute their features."""
         requests = [self._waiting_requests.popleft()]
         size_bytes = len(requests[0].request.body)
@@ -84,10 +86,10 @@ class ScoringQueue:
         loop, model = asyncio.get_running_loop(), self._model
         results: Sequence[RequestScores | Exception]
         try:
-            looked_up = None
+            lookup_result = None
             if model.lookups:
-                looked_up = await loop.run_in_executor(self._lookup_workers, model.look_up, batch.rows)
-            results = await loop.run_in_executor(self._score_worker, score_batch, model, batch, looked_up)
+                lookup_result = await loop.run_in_executor(self._lookup_workers, model.look_up, batch.rows)
+            results = await loop.run_in_executor(self._score_worker, score_batch, model, batch, lookup_result)
         except Exception as error:
             results = [error] * len(requests)
         for waiting_request, result in zip(requests, results, strict=True):

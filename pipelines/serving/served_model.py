@@ -77,17 +77,17 @@ class ServedModel:
         """Look up the other features. Several threads may call this at a time."""
         return self.row_features.look_up(rows)
 
-    def score(self, rows: ComputedRows, looked_up: LookupResult | None = None) -> list[Any]:
+    def score(self, rows: ComputedRows, lookup_result: LookupResult | None = None) -> list[Any]:
         """Return the score of each row, as JSON values.
 
         Raises:
             DataError: a score is not a finite number; a retry cannot help.
         """
-        features = self.row_features.join(rows, looked_up, self.row_features.compiled.features)
+        features = self.row_features.join(rows, lookup_result, self.row_features.compiled.features)
         scores = self._score_features(features)
         if self.recorder and rows.begins:
             self.recorder.record(
-                {"model": self.name, "version": self.version}, self._list_recorded(rows, features, scores)
+                {"model": self.name, "version": self.version}, self._list_recorded_rows(rows, features, scores)
             )
         return scores
 
@@ -102,7 +102,9 @@ class ServedModel:
     def _score_features(self, features: pa.Table) -> list[Any]:
         return list_scores(check_scores(self.scorer(features)))
 
-    def _list_recorded(self, rows: ComputedRows, features: pa.Table, scores: Sequence[Any]) -> list[dict[str, Any]]:
+    def _list_recorded_rows(
+        self, rows: ComputedRows, features: pa.Table, scores: Sequence[Any]
+    ) -> list[dict[str, Any]]:
         values, chars = features.to_pylist(), TIME_CHARS[self.row_features.compiled.partition]
         return [
             {

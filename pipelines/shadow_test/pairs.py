@@ -1,8 +1,8 @@
 """Pair the requests that both variants of an endpoint answered: those with the same body.
 
 Data capture gives each record an event id of its own, and only some clients send an inference id. But a copy has the
-same bytes as its request. If a body was sent several times, its answers are paired in the order of the files. That does
-no harm, because equal rows have equal scores.
+same bytes as its request. If a body was sent several times, its answers are paired in the order of the files. The
+order has no effect on the result, because equal rows have equal scores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Period(NamedTuple):
 class Copies(NamedTuple):
     """Scores of the requests that the shadow variant answered."""
 
-    by_body: Mapping[bytes, deque[list[Any]]]
+    scores_by_body: Mapping[bytes, deque[list[Any]]]
     """Maps the digest of each request to the scores of each of its answers."""
     lines: int
     """Captured lines of the shadow variant, those without scores included."""
@@ -81,29 +81,29 @@ def read_copies(capture: Capture, period: Period, task: Task) -> Copies:
     """Read the scores that the shadow variant gave, up to `MAX_ROWS` rows.
 
     Raises:
-        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+        DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
     """
-    by_body: dict[bytes, deque[list[Any]]] = {}
+    scores_by_body: dict[bytes, deque[list[Any]]] = {}
     counts = Counter[str]()
     for request in _read_requests(capture, period):
         counts["lines"] += 1
         scores = read_scores(task, request.scores) if request else []
         if request and scores and counts["rows"] + len(scores) <= MAX_ROWS:
             counts["rows"] += len(scores)
-            by_body.setdefault(_digest(request), deque()).append(scores)
-    return Copies(by_body, counts["lines"])
+            scores_by_body.setdefault(_digest(request), deque()).append(scores)
+    return Copies(scores_by_body, counts["lines"])
 
 
 def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) -> Pairs:
-    """Read the requests that the production variant answered, and pair each with its copy. `copies` loses this copy.
+    """Read the requests that the production variant answered, and pair each with its copy, which leaves `copies`.
 
     Raises:
-        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+        DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
     """
     pairs = Pairs()
     for request in _read_requests(capture, period):
         scores = read_scores(task, request.scores) if request else []
-        copied_scores = copies.by_body.get(_digest(request)) if request and scores else None
+        copied_scores = copies.scores_by_body.get(_digest(request)) if request and scores else None
         if request and copied_scores and len(copied_scores[0]) == len(scores):
             pairs.requests += 1
             pairs.champion += scores

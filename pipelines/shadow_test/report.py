@@ -46,18 +46,18 @@ def write_report(
 
 
 def _draw_scores(scores: tuple[Scores, Scores], versions: tuple[str, str]) -> Any:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
+    figure, (score_axis, pair_axis) = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
     names = (f"version {versions[0]} (serves)", f"version {versions[1]} (shadow)")
     champion, challenger = scores
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
-        _draw_classes(left, champion, challenger, names)
+        _draw_classes(score_axis, champion, challenger, names)
         champion, challenger = (side.to_numpy().max(axis=1) for side in (champion, challenger))
         label = "probability of the predicted class"
     else:
-        _draw_histograms(left, np.asarray(champion), np.asarray(challenger), names)
+        _draw_histograms(score_axis, np.asarray(champion), np.asarray(challenger), names)
         label = "score"
-    _draw_points(right, np.asarray(champion), np.asarray(challenger), {"x": f"{label}, {names[0]}", "y": names[1]})
-    for axis in (left, right):
+    _draw_points(pair_axis, np.asarray(champion), np.asarray(challenger), {"x": f"{label}, {names[0]}", "y": names[1]})
+    for axis in (score_axis, pair_axis):
         axis.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -12,7 +12,7 @@ from pipelines.shadow_test.variant_metrics import STATISTICS, VariantMetrics
 
 
 def check_errors(champion: VariantMetrics, challenger: VariantMetrics, limits: ShadowLimits) -> Check:
-    """Check by how much the share of failed requests is larger than the champion's.
+    """Check that the challenger's share of failed requests is not larger than the champion's by more than the limit.
 
     The interval is that of Clopper and Pearson for each share, at half of alpha (Bonferroni), so it is never too
     narrow.
@@ -41,9 +41,8 @@ def check_latency(champion: VariantMetrics, challenger: VariantMetrics, limits: 
         name = f"latency ({statistic}), ms"
         values = champion.latency_ms.get(statistic), challenger.latency_ms.get(statistic)
         if values[0] is None or values[1] is None:
-            checks += [_build_undecided_check(name, "CloudWatch has no latency")] * (
-                statistic == limits.latency_statistic
-            )
+            if statistic == limits.latency_statistic:
+                checks.append(_build_undecided_check(name, "CloudWatch has no latency"))
         elif statistic == limits.latency_statistic:
             bound = max(limits.max_latency_ratio * values[0], values[0] + limits.latency_margin_ms)
             check = check_value(name, values[1], at_most=bound)

@@ -94,7 +94,7 @@ def _advise_on_saves(rows: Sequence[Row], lost_s: float) -> str:
     save_s = compute_worthwhile_save_s(lost_s / interruptions, training_s / interruptions)
     return (
         f"one came every {training_s / interruptions / HOUR_S:.1f} h, and undid {lost_s / interruptions / 60:.0f} min "
-        f"in the mean. More frequent checkpoints would lose less, if a save takes less than {save_s:.0f} s."
+        f"on average. More frequent checkpoints would lose less, if a save takes less than {save_s:.0f} s."
     )
 
 

@@ -18,7 +18,7 @@ from pipelines.status.validations import Failure, Validation, read_validations
 HISTORY_DAYS = 3 * 365 + 1
 """Days of data in the document: three years."""
 MAX_PARTITIONS = 3_000
-"""Largest number of partitions in the document. Of partitions by hour, these are the last four months."""
+"""Largest number of partitions in the document. For partitions by hour, these are the last four months."""
 MAX_FAILURES = 20
 """Largest number of failures that a partition lists."""
 State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
@@ -40,7 +40,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
     published_rows = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
     quarantined_rows = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
     validations = read_validations(data.lake, dataset.table, dataset.partition, first)
-    partitions = _select_newest({*published_rows, *quarantined_rows, *validations})
+    partitions = _select_newest_partitions({*published_rows, *quarantined_rows, *validations})
     states = [
         _describe_partition(
             dataset.table, item, published_rows.get(item, 0), quarantined_rows.get(item, 0), validations.get(item)
@@ -61,7 +61,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
     )
 
 
-def _select_newest(partitions: Iterable[Partition]) -> list[Partition]:
+def _select_newest_partitions(partitions: Iterable[Partition]) -> list[Partition]:
     """Select the partitions of the document, oldest first."""
     sorted_partitions = sorted(partitions, key=lambda partition: partition.isoformat())
     if not sorted_partitions:

@@ -16,7 +16,7 @@ from pipelines.status.pass_data import PassData
 from pipelines.status.performance import measure_weeks
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import build_timeline, find_report_url, map_as_of
-from pipelines.status.trainings import ask_about_training
+from pipelines.status.trainings import assess_next_training
 from pipelines.status.versions.lineage import list_lineages
 
 SUMMARY_WEEKS = 12
@@ -33,7 +33,7 @@ def build_details(data: PassData, model: str) -> ModelDetails:
     """
     dataset = data.load_dataset(model)
     state, history = data.registry.read_state(model), data.loop.read_state(model)
-    outlook = ask_about_training(data, model, dataset, history)
+    outlook = assess_next_training(data, model, dataset, history)
     events = build_timeline(model, state, history, data.now)
     return ModelDetails(
         written_at=data.now,

@@ -80,7 +80,7 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
     """Choose the version that was champion for a day of data, of the versions that scored it.
 
     The time of a promotion cannot be used, because past days may be scored and judged at any time. Only versions that
-    are or were champion are candidates; if none is, all are. Of these, the version with the latest as_of up to the day
+    are or were champion are candidates; if none is, all are. The candidate with the latest as_of up to the day
     is chosen, and the newest one of several. If no candidate has such an as_of, the newest one without a known as_of is
     chosen; if each as_of is known, the one with the latest as_of.
 

@@ -36,7 +36,7 @@ class TrainingOutlook:
         return any(answer.guard == "breaker" and answer.why for answer in self.guards)
 
 
-def ask_about_training(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
+def assess_next_training(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
     """Find out what the guards would answer and what the training would cost, as of the day after the newest data.
 
     If the budget cannot be checked, for example because the price of an instance is not known, the guard of the budget

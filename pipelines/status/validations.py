@@ -81,7 +81,7 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
         unit: unit of its partitions.
         first: first day that is read; the same for all datasets.
     """
-    newest_records = lake.get_or_read(TABLE, ("newest", first), lambda: _find_newest(lake, first))
+    newest_records = lake.get_or_read(TABLE, ("newest", first), lambda: _find_newest_validations(lake, first))
     validations: dict[Partition, Validation] = {}
     for record in newest_records.get(dataset, ()):
         partition = make_partition({DATE_COLUMN: record["date"], HOUR_COLUMN: record["hour"]}, unit)
@@ -90,7 +90,7 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
     return validations
 
 
-def _find_newest(lake: CachedLake, first: dt.date) -> dict[str, list[Record]]:
+def _find_newest_validations(lake: CachedLake, first: dt.date) -> dict[str, list[Record]]:
     """Find the last validation of each partition; return them by dataset."""
     newest_records: dict[tuple[Any, ...], Record] = {}
     for record in lake.read_file_records(TABLE, QUERY, first):

@@ -37,12 +37,12 @@ class BackfillSpec(Spec):
     last: PartitionKey
     """Last partition, included."""
     include_published: bool = False
-    """Also ingest days that are published already, for example after a correction of the source."""
+    """Also ingest partitions that are published already, for example after a correction of the source."""
     allow_shrink: bool | None = None
-    """Whether days may be published that have fewer rows than their published version, or that end earlier than the
-    published days around them. Null: section `validate` of params.yaml decides."""
+    """Whether to publish partitions that have fewer rows than their published version, or that end earlier than the
+    published partitions around them. Null: section `validate` of params.yaml decides."""
     on_absent: Literal["fail", "skip"] = "fail"
-    """What to do about days that the source does not have: fail, or skip them."""
+    """What to do about partitions that the source does not have: fail, or skip them."""
 
 
 class BackfillResult(Result):
@@ -55,9 +55,9 @@ class BackfillResult(Result):
     skipped: int
     """Partitions that were published already."""
     absent: int
-    """Days that were skipped because the source does not have them."""
+    """Partitions that were skipped because the source does not have them."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that last wrote one of the days; 0 if the table has none of them."""
+    """Iceberg snapshot of the published table that last wrote one of the partitions; 0 if the table has none."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:
@@ -73,23 +73,25 @@ def run(spec: BackfillSpec) -> BackfillResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     check_partition(dataset, spec.first, "first")
     check_partition(dataset, spec.last, "last")
-    days = list_range(spec.first, spec.last)
-    if not days:
+    partitions = list_range(spec.first, spec.last)
+    if not partitions:
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
-    source_days = days if spec.on_absent == "fail" else _list_source_partitions(source, days)
-    published_days = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
-    days_to_publish = [day for day in source_days if day not in published_days]
+    source_partitions = partitions if spec.on_absent == "fail" else _list_source_partitions(source, partitions)
+    published_partitions = (
+        set() if spec.include_published else _list_published_partitions(lake, dataset, source_partitions)
+    )
+    partitions_to_publish = [partition for partition in source_partitions if partition not in published_partitions]
     validate_spec = _build_validate_spec(spec)
-    with read_once(source, days_to_publish) as source_of_days:
-        changed_count = _publish_days(lake, dataset, source_of_days, days_to_publish, validate_spec)
-    has_any_day = not lake.count_rows_by_partition(dataset.table, dataset.partition).keys().isdisjoint(days)
+    with read_once(source, partitions_to_publish) as source_for_range:
+        changed_count = _publish_partitions(lake, dataset, source_for_range, partitions_to_publish, validate_spec)
+    is_any_published = not lake.count_rows_by_partition(dataset.table, dataset.partition).keys().isdisjoint(partitions)
     return BackfillResult(
-        published=len(days_to_publish),
+        published=len(partitions_to_publish),
         changed=changed_count,
-        skipped=len(source_days) - len(days_to_publish),
-        absent=len(days) - len(source_days),
-        snapshot_id=lake.pin_window(dataset.table, spec.first, spec.last) if has_any_day else 0,
+        skipped=len(source_partitions) - len(partitions_to_publish),
+        absent=len(partitions) - len(source_partitions),
+        snapshot_id=lake.pin_window(dataset.table, spec.first, spec.last) if is_any_published else 0,
     )
 
 
@@ -99,45 +101,45 @@ def _list_source_partitions(source: Source, partitions: Sequence[Partition]) -> 
     return sorted(set(source.list_partitions(days)).intersection(partitions))
 
 
-def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]) -> set[Partition]:
-    """Return the days that are published and have no lost file."""
-    published_days = lake.count_rows_by_partition(dataset.table, dataset.partition).keys() & set(days)
-    lost_days = lake.find_lost_partitions(dataset.table, published_days)
-    if lost_days:
+def _list_published_partitions(lake: Lake, dataset: Dataset, partitions: Sequence[Partition]) -> set[Partition]:
+    """Return the partitions that are published and have no lost file."""
+    published_partitions = lake.count_rows_by_partition(dataset.table, dataset.partition).keys() & set(partitions)
+    lost_partitions = lake.find_lost_partitions(dataset.table, published_partitions)
+    if lost_partitions:
         log.warning(
             "%s: files of %d published %ss are lost, the first of %s; they are written again",
-            *(dataset.table, len(lost_days), dataset.partition, min(lost_days)),
+            *(dataset.table, len(lost_partitions), dataset.partition, min(lost_partitions)),
         )
-    return published_days - lost_days
+    return published_partitions - lost_partitions
 
 
 def _build_validate_spec(spec: BackfillSpec) -> validate.ValidateSpec:
-    """Build the spec of a validation from params.yaml. The caller replaces `partition` for each day."""
+    """Build the spec of a validation from params.yaml. The caller replaces `partition` for each partition."""
     values = params.load_section(settings().project, "validate") | {"dataset": spec.dataset, "partition": spec.first}
     values |= {} if spec.allow_shrink is None else {"allow_shrink": spec.allow_shrink}
     return validate.ValidateSpec.parse(values, "validate")
 
 
-def _publish_days(
-    lake: Lake, dataset: Dataset, source: Source, days: Sequence[Partition], validate_spec: validate.ValidateSpec
+def _publish_partitions(
+    lake: Lake, dataset: Dataset, source: Source, partitions: Sequence[Partition], validate_spec: validate.ValidateSpec
 ) -> int:
-    """Ingest and validate the days; return the number of days whose published rows changed."""
+    """Ingest and validate the partitions; return the number of those whose published rows changed."""
     from pipelines.validation import datadocs
 
     changed_count, refusals = 0, dict[Partition, InvalidError]()
     try:
-        for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
+        for partition in track_progress(partitions, len(partitions), f"{dataset.name}: ingest, validate"):
             try:
-                ingest.stage_partition(dataset, source, day, lake)
-                spec = validate_spec.model_copy(update={"partition": day})
+                ingest.stage_partition(dataset, source, partition, lake)
+                spec = validate_spec.model_copy(update={"partition": partition})
                 changed_count += validate.validate_partition(spec, lake, updates_indexes=False).changed
             except InvalidError as error:
-                refusals[day] = error
+                refusals[partition] = error
                 log.error("%s", error)
     finally:
-        if days:  # once at the end, because the time of an update grows with the number of partitions
+        if partitions:  # once at the end, because the time of an update grows with the number of partitions
             datadocs.update_indexes(dataset.name)
     if refusals:
-        count = f"{len(refusals)} of {len(days)} partitions were not published"
+        count = f"{len(refusals)} of {len(partitions)} partitions were not published"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The others were published.")
     return changed_count

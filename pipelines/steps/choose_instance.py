@@ -1,6 +1,7 @@
 """Choose the instance type of a training among those that are allowed: the cheapest that is within all limits.
 
-What past jobs of the model took and used decides, or the size of a language model. Nothing is started.
+The choice depends on the time and the utilization of past jobs of the model, or on the size of a language model.
+Nothing is started.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class ChooseInstanceSpec(Spec):
     model_field: ClassVar[str] = ""  # a job may train a model that has no parameters here
 
     instance_types: list[str] = Field(min_length=1)
-    """Types that are allowed, or patterns such as ml.m5.*; the first that may start is used if nothing is known."""
+    """Types that are allowed, or patterns such as ml.m5.*. If nothing is known about the training, the first one is
+    used."""
     region: str
     """AWS region in which the training runs."""
     instance_count: int = Field(1, ge=1)
@@ -32,15 +34,15 @@ class ChooseInstanceSpec(Spec):
     max_wait_s: int | None = Field(None, ge=1)
     """Seconds from its creation after which a spot job is stopped; none: no limit."""
     deadline: str = ""
-    """When it must have ended: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
+    """Latest end of the training: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Highest cost, USD; none: no limit. With `max_run_s`, that of the worst case, as the operator requires it."""
+    """Highest cost, USD; none: no limit. With `max_run_s`, it limits the cost of a job that runs for `max_run_s`."""
     model: str = ""
-    """Model that is trained, whose past jobs are the measure."""
+    """Model that is trained. Its past jobs give the size of the training."""
     dag_id: str = ""
-    """DAG of the training, whose past jobs are the measure if there is no model."""
+    """DAG of the training. If there is no model, its past jobs give the size of the training."""
     task_id: str = ""
-    """Task of the training, whose past jobs are the measure if there is no model."""
+    """Task of the training. If there is no model, its past jobs give the size of the training."""
     workload: dict[str, Any] = Field(default_factory=dict)
     """Size of a language model, in place of past jobs: params, tokens; method, precision, sequence, optimizer."""
 

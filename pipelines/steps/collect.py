@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 """SageMaker's form of the names of endpoints and variants."""
 EMPTY_OR_NAME_PATTERN = rf"^$|{NAME_PATTERN}"
-VERSION_PLACE = "{version}"
+VERSION_PLACEHOLDER = "{version}"
 """Part of `captured` that the version's number replaces."""
 
 
@@ -79,7 +79,7 @@ class CollectResult(Result):
     """Captured requests that could not be read: their rows have no column names, or a row has no score."""
     invalid: int = 0
     """Captured rows that lack a column of the key or what their features need, or have a value of another type."""
-    other_days: int = 0
+    rows_of_other_partitions: int = 0
     """Captured rows of other partitions."""
     reason: str = ""
     """Why there are no rows, in one line."""
@@ -117,7 +117,7 @@ def run(spec: CollectSpec) -> CollectResult:
 
 
 def _collect(lake: Lake, dataset: Dataset, spec: CollectSpec, days: Days, result: CollectResult) -> CollectResult:
-    """Store the scores that the version of the result answered on the days, and add them to the result."""
+    """Store the captured scores of the result's version on the days. Return the result with their counts and file."""
     from dataclasses import asdict
 
     from pipelines.registry.versions import Registry
@@ -126,7 +126,7 @@ def _collect(lake: Lake, dataset: Dataset, spec: CollectSpec, days: Days, result
     from pipelines.serving.online_scores import OnlineRows
     from pipelines.system.temporary_folders import make_temporary_folder
 
-    location = spec.captured.replace(VERSION_PLACE, result.version)
+    location = spec.captured.replace(VERSION_PLACEHOLDER, result.version)
     requests = read_requests(Capture(location, spec.endpoint, spec.variant), days)
     model_version = Registry.open().get_version(spec.model, result.version)
     with make_temporary_folder() as folder, open_raw_rows(model_version) as raw_rows:
@@ -161,10 +161,10 @@ def _find_version(spec: CollectSpec, last_day: dt.date) -> str:
 def _store(lake: Lake, dataset: Dataset, spec: CollectSpec, version: str, file: Path) -> tuple[Commit, Path]:
     from pipelines.serving.online_scores import store_online_scores
 
-    part = {
+    partition_values = {
         "model_name": spec.model,
         "model_version": version,
         "endpoint": spec.endpoint,
         "variant": spec.variant,
     }
-    return store_online_scores(lake, dataset, spec.partition, file, part)
+    return store_online_scores(lake, dataset, spec.partition, file, partition_values)

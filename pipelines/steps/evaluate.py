@@ -221,7 +221,7 @@ def _write_reference(
 def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
     """Return section `train` of the parameters of the model that gets a version, with the spec's tuning.
 
-    In `dvc repro` there is no such model, so the parameters are no input of this stage: the record has all of it.
+    In `dvc repro` there is no such model, so this stage does not depend on the parameters: the record has these values.
     """
     from pipelines import params
 

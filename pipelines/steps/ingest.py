@@ -73,7 +73,12 @@ def run(spec: IngestSpec) -> IngestResult:
 
 
 def stage_partition(dataset: Dataset, source: Source, partition: Partition, lake: Lake) -> IngestResult:
-    """Stage one partition from an open source. Raises as `run` does."""
+    """Stage one partition from an open source.
+
+    Raises:
+        DataError: the source has no rows of the partition, or a column is missing. A retry cannot help.
+        ConflictError: other processes kept the catalog busy. A retry can help.
+    """
     import pyarrow as pa
 
     from pipelines.ingestion.progress_log import log_progress

@@ -50,7 +50,7 @@ class MaterializeResult(Result):
     """Records that were written. The store had the values of the other records already, or newer ones."""
 
 
-def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -> list[Partition]:
+def _list_published_partitions(lake: Lake, dataset: Dataset, partition: Partition | None) -> list[Partition]:
     """List the published partitions, or only the one that is given."""
     from pipelines.scoring.predictions import require_published
 
@@ -79,7 +79,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     lookups = require_lookups(dataset)
-    published_partitions = _list_published(lake, dataset, spec.partition)
+    published_partitions = _list_published_partitions(lake, dataset, spec.partition)
     row_schema, store = lake.read_schema(dataset.table), OnlineStore.open()
     for lookup in lookups:
         find_key_types(dataset, lookup, row_schema)

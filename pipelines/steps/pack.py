@@ -46,5 +46,5 @@ def run(spec: PackSpec) -> PackResult:
     with pinned_rows.open_from_lake(spec.snapshot) as rows, replace_folder(spec.folder) as folder:
         pinned_rows.pack(rows, folder)
         sizes = [Path(path).stat().st_size for path in rows.paths]
-    log.info("packed %s: %d files, %d bytes", rows.pin.get_window(), len(sizes), sum(sizes))
-    return PackResult(folder=spec.folder, rows=rows.pin.rows, files=len(sizes), size_bytes=sum(sizes))
+    log.info("packed %s: %d files, %d bytes", rows.window.get_window(), len(sizes), sum(sizes))
+    return PackResult(folder=spec.folder, rows=rows.window.rows, files=len(sizes), size_bytes=sum(sizes))

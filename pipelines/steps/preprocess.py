@@ -78,8 +78,8 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
         if window
         else pinned_rows.open_from_lake(spec.snapshot) as rows
     ):
-        dataset = load_dataset(rows.pin.dataset)
-        splits = _split_window(rows.pin, spec.validation_days, dataset.partition)
+        dataset = load_dataset(rows.window.dataset)
+        splits = _split_window(rows.window, spec.validation_days, dataset.partition)
         label_column.check_label_type(dataset, rows.schema)
         with (
             engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,
@@ -118,10 +118,10 @@ def _write_split(rows: PinnedRows, days: Days, engine: RunExpression, folder: Pa
     from pipelines.features import building
     from pipelines.features.earlier_values import run_features
 
-    dataset = load_dataset(rows.pin.dataset)
+    dataset = load_dataset(rows.window.dataset)
     begin = dt.datetime.combine(days.first, dt.time(), dt.UTC)
     batches = run_features(engine, dataset, building.build_labelled_features, begin, days.last)
-    schema = building.build_feature_schema(dataset, rows.schema, rows.pin.label_delay_days)
+    schema = building.build_feature_schema(dataset, rows.schema, rows.window.label_delay_days)
     count = building.write_features(batches, schema, folder)
     if not count:
         raise DataError(f"no row of {dataset.table} in {days} has a label, so {folder.name} would be empty.")

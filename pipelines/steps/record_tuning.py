@@ -33,11 +33,11 @@ class RecordTuningSpec(Spec):
     """Name of the training job with the best objective."""
     metric: str = "loss"
     """Name of the objective."""
-    folds_spread: list[float] = Field(default_factory=list)
+    fold_losses: list[float] = Field(default_factory=list)
     """Loss of the best one on each fold; empty: not known."""
 
     @model_validator(mode="after")
-    def _check_best(self) -> RecordTuningSpec:
+    def _check_best_trial(self) -> RecordTuningSpec:
         if not any(trial.name == self.best and trial.objective is not None for trial in self.trials):
             raise ValueError(f"no trial with an objective has the name {self.best}")
         return self
@@ -58,14 +58,14 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     from pipelines.tuning.trial_runs import nest_runs
 
     winner = next(trial for trial in spec.trials if trial.name == spec.best)
-    assert winner.objective is not None  # _check_best refuses any other
+    assert winner.objective is not None  # _check_best_trial refuses any other
     record = TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
         strategy=spec.plan.strategy,
         metric=spec.metric,
         objective=winner.objective,
-        folds_spread=spec.folds_spread,
+        fold_losses=spec.fold_losses,
         hyperparameters=winner.hyperparameters,
     )
     best_values = {f"best.{name}": value for name, value in winner.hyperparameters.items()}

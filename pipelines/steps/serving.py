@@ -83,7 +83,7 @@ def run(spec: ServingSpec) -> ServingResult:
 
     registry, state = Registry.open(), Journal.open().read_state(spec.model)
     if spec.previous:
-        version = registry.get_version(spec.model, _find_previous(spec, state))
+        version = registry.get_version(spec.model, _find_previous_version(spec, state))
     else:
         version = _find_version(registry, spec)
     goes_back = spec.previous or is_rollback(state, spec.endpoint, str(version.version))
@@ -123,7 +123,7 @@ def _find_version(registry: Registry, spec: ServingSpec) -> ModelVersion:
     return registry.find_version(spec.model, spec.version or CHAMPION)
 
 
-def _find_previous(spec: ServingSpec, state: State) -> str:
+def _find_previous_version(spec: ServingSpec, state: State) -> str:
     """Return the version that the endpoint served before; in a retry, the one that this DAG run has deployed already.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Find notebooks, apps, endpoints and processing jobs that nobody uses, with their cost; stop those that may be."""
+"""Find notebooks, apps, endpoints and processing jobs that nobody uses, with their cost; stop those of some kinds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SweepIdleResult(Result):
     exempt: list[str]
     """Labels of what is idle and stays, because it has the tag leeway:keep."""
     unknown: list[str]
-    """Labels of what has no metric or time of its last use, so that it is never stopped."""
+    """Labels of what has no metric or no time of its last use. It is never stopped."""
     used_again: list[str]
     """Labels of what was used between the check and the stop."""
     stopped: list[str]

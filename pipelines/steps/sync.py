@@ -74,7 +74,12 @@ def run(spec: SyncSpec) -> SyncResult:
 
 
 def stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str) -> SyncResult:
-    """Stage the rows of an open source after a watermark, which is not moved. Raises as `run` does."""
+    """Stage the rows of an open source after a watermark, which is not moved.
+
+    Raises:
+        DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
+        ConflictError: other processes kept the catalog busy. A retry can help.
+    """
     from pipelines.ingestion import changes
     from pipelines.lake import Lake
 
@@ -84,7 +89,7 @@ def stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str)
     title = f"{dataset.name} after {last_watermark}" if last_watermark else dataset.name
     with changes.read_changes(source, last_watermark or None, title, schema) as changed_rows:
         for day in changed_rows.days:
-            with changes.merge_changes(lake, dataset, changed_rows, day, day in staged_days) as rows:
+            with changes.merge_changes(lake, dataset, changed_rows, day, has_partition=day in staged_days) as rows:
                 commit = lake.write_partition(dataset.staging, day, rows, dataset.key)
                 results.append(report_commit(dataset.staging, day, commit))
     watermark = changed_rows.watermark or last_watermark

@@ -61,7 +61,11 @@ def read_parquet(path: Path, step: str, columns: Iterable[str] = ()) -> pd.DataF
 
 
 def read_parquet_metadata(path: Path, step: str) -> dict[bytes, bytes]:
-    """Read the metadata of a Parquet file that a step wrote; empty if it has none. Raises as `read_parquet` does."""
+    """Read the metadata of a Parquet file that a step wrote; empty if it has none.
+
+    Raises:
+        DataError: there is no such file, or it is damaged. A retry cannot help.
+    """
     import pyarrow.parquet as pq
 
     return dict(_read(path, step, pq.read_schema).metadata or {})

@@ -1,4 +1,4 @@
-"""Query Parquet files with DuckDB. Its memory is limited, data beyond it spill to LEEWAY_HOME; it uses no network.
+"""Query Parquet files with DuckDB. It uses no network. Data that exceed its memory limit spill to LEEWAY_HOME.
 
 This module does not import the lake, so that a window that the step `pack` wrote can be read without Iceberg.
 """

@@ -25,7 +25,7 @@ def make_temporary_folder(prefix: str = "spill-") -> Iterator[Path]:
     parent = settings().home / "tmp"
     parent.mkdir(parents=True, exist_ok=True)
     for folder in parent.glob(f"{prefix}*"):
-        _remove_if_unused(folder)
+        _remove_folder_if_unused(folder)
     folder, lock = _create_locked_folder(parent, prefix)
     try:
         yield folder
@@ -47,7 +47,7 @@ def _create_locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
             os.close(lock)
 
 
-def _remove_if_unused(folder: Path) -> None:
+def _remove_folder_if_unused(folder: Path) -> None:
     """Remove a folder that no living process has locked."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -30,7 +30,7 @@ class TuningRecord(Parameters):
     """Name of the objective; less is better."""
     objective: float
     """Mean over the folds of the winner's loss. The best of many is optimistic."""
-    folds_spread: list[float] = Field(default_factory=list)
+    fold_losses: list[float] = Field(default_factory=list)
     """Loss of the winner on each fold."""
     hyperparameters: dict[str, int | float | str]
     """Values of the winner."""
@@ -43,7 +43,7 @@ class TuningRecord(Parameters):
 
     def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
         """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
-        folds = f" on {len(self.folds_spread)} folds" if self.folds_spread else ""
+        folds = f" on {len(self.fold_losses)} folds" if self.fold_losses else ""
         lines = [
             f"{self.trials} trials ran ({self.strategy}); the winner's mean {self.metric}{folds} was "
             f"{self.objective:.4f} (best of {self.trials}: optimistic)"

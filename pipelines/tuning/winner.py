@@ -92,9 +92,9 @@ def _build_entry(winner: TuningRecord) -> Any:
     """Build the entry `tuning` of the file, with lists and mappings on one line each."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-    losses, values = CommentedSeq(round(loss, DIGITS) for loss in winner.folds_spread), winner.hyperparameters
+    losses, values = CommentedSeq(round(loss, DIGITS) for loss in winner.fold_losses), winner.hyperparameters
     hyperparameters = CommentedMap(values)
     for item in (losses, hyperparameters):
         item.fa.set_flow_style()
     entry = {**winner.model_dump(), "objective": round(winner.objective, DIGITS)}
-    return CommentedMap({**entry, "folds_spread": losses, "hyperparameters": hyperparameters})
+    return CommentedMap({**entry, "fold_losses": losses, "hyperparameters": hyperparameters})

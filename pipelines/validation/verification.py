@@ -64,7 +64,7 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
             dataset, rows.partition, rows.count, MAX_ROWS,
         )  # fmt: skip
         return None
-    pairs = _judge_by_both(judgement, rows)
+    pairs = _judge_by_both_engines(judgement, rows)
     if not pairs:
         return None
     from pipelines.validation.suites import gx_engine
@@ -77,7 +77,7 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
     return verification
 
 
-def _judge_by_both(judgement: Judgement, rows: Rows) -> list[tuple[ExpectationResult, ExpectationResult]]:
+def _judge_by_both_engines(judgement: Judgement, rows: Rows) -> list[tuple[ExpectationResult, ExpectationResult]]:
     """Return the answers of DuckDB and of Great Expectations to each expectation that both can evaluate."""
     results = [result for result in judgement.results if _can_compare(result, judgement.engine)]
     if not results:

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from pipelines import __version__
-from pipelines.code_files import CODE
+from pipelines.code_files import CODE_FOLDER
 from pipelines.system.files import replace_file, sha256
 
 LOCK_FILE = "leeway.lock"
@@ -23,9 +23,9 @@ COMMENT = "# The installed Leeway; the stages depend on it. `python -m pipelines
 def digest_installed_code() -> str:
     """Return the SHA-256 over names and contents of the installed package `pipelines`, without bytecode."""
     digest = hashlib.sha256()
-    for path in sorted((CODE / "pipelines").rglob("*")):
+    for path in sorted((CODE_FOLDER / "pipelines").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(f"{path.relative_to(CODE)}\0{sha256(path)}\n".encode())
+            digest.update(f"{path.relative_to(CODE_FOLDER)}\0{sha256(path)}\n".encode())
     return digest.hexdigest()
 
 

@@ -83,7 +83,7 @@ def remove_damaged_entries() -> None:
         except UnicodeDecodeError:
             log.warning("removed a damaged entry of DVC's run cache: %s", path)
             path.unlink(missing_ok=True)
-            _remove_if_empty(path.parent)
+            _remove_folder_if_empty(path.parent)
         except FileNotFoundError:  # another process removed it
             continue
     # DVC may still write an entry into a folder that changed later than this.
@@ -91,10 +91,10 @@ def remove_damaged_entries() -> None:
     for folder in _get_runs_folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it
             if folder.stat().st_mtime < time_limit:
-                _remove_if_empty(folder)
+                _remove_folder_if_empty(folder)
 
 
-def _remove_if_empty(folder: Path) -> None:
+def _remove_folder_if_empty(folder: Path) -> None:
     with suppress(OSError):  # the folder has an entry, or is gone
         folder.rmdir()
 

@@ -91,7 +91,7 @@ def open_workspace(
         ConflictError: another process holds the workspace, and `wait` is false. A retry can help.
     """
     folder = _get_workspaces_folder() / name
-    _remove_unused(except_name=name)
+    _remove_unused_workspaces(except_name=name)
     with hold_lock(
         _get_workspace_lock_path(name), "" if wait else f"another process works in the workspace {name}."
     ) as lock_descriptor:
@@ -118,7 +118,7 @@ def _get_workspace_lock_path(name: str) -> Path:
     return _get_workspaces_folder() / ".locks" / name
 
 
-def _remove_unused(except_name: str) -> None:
+def _remove_unused_workspaces(except_name: str) -> None:
     """Remove the workspaces that were not used for `workspace_days`, except those whose lock is held."""
     days = settings().workspace_days
     earliest_use = time.time() - days * DAY_S
@@ -127,7 +127,7 @@ def _remove_unused(except_name: str) -> None:
         for path in _get_workspaces_folder().glob("[!.]*")
         if path.name != except_name and _get_last_use(path) < earliest_use
     ]
-    removed_folders = [path for path in unused_folders if _remove_if_free(path)]
+    removed_folders = [path for path in unused_folders if _remove_workspace_if_free(path)]
     if removed_folders:
         log.info("removed %d workspaces that were not used for %d days", len(removed_folders), days)
         with suppress(GitError), hold_lock(get_worktree_lock_path(settings().project)):
@@ -140,7 +140,7 @@ def _get_last_use(folder: Path) -> float:
     return max((path.stat().st_mtime for path in paths if path.exists()), default=time.time())
 
 
-def _remove_if_free(folder: Path) -> bool:
+def _remove_workspace_if_free(folder: Path) -> bool:
     """Remove the workspace unless its lock is held; return whether it was removed."""
     lock = _get_workspace_lock_path(folder.name)
     with suppress(ConflictError), hold_lock(lock, f"another process works in the workspace {folder.name}."):

@@ -67,7 +67,7 @@ def main() -> None:
     except ForeignPackageError as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
-        _fail(_explain_missing(error, command, package))
+        _fail(_explain_missing_module(error, command, package))
 
 
 def _choose_package(command: str) -> str:
@@ -94,11 +94,11 @@ def _list_pipelines_commands() -> list[str]:
     except ForeignPackageError as error:
         return [str(error)]
     except ModuleNotFoundError as error:
-        return [_explain_missing(error, "this list", "pipelines")]
+        return [_explain_missing_module(error, "this list", "pipelines")]
     return [f"{name:<16}{command.get_short_help_str(SUMMARY_CHARS)}" for name, command in commands.items()]
 
 
-def _explain_missing(error: ModuleNotFoundError, command: str, package: str) -> str:
+def _explain_missing_module(error: ModuleNotFoundError, command: str, package: str) -> str:
     """Return the error line about a module that is not installed.
 
     Raises:

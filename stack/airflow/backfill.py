@@ -68,7 +68,7 @@ class Backfill:
             self._raise_first_failure(runs)
             if len(runs) < len(self.days):
                 # Airflow refuses while SQLite is locked, or while the backfill of a killed demo runs. The loop retries.
-                self._request_missing(runs)
+                self._request_missing_runs(runs)
             time.sleep(_POLL_S)
 
     def read_runs(self) -> dict[str, Json]:
@@ -97,7 +97,7 @@ class Backfill:
         start_times = [task["start_date"] or task["queued_when"] for task in tasks if task["state"] in _ACTIVE_STATES]
         return any(start and datetime.fromisoformat(start) < self.stack_started_at for start in start_times)
 
-    def _request_missing(self, runs: dict[str, Json]) -> None:
+    def _request_missing_runs(self, runs: dict[str, Json]) -> None:
         missing_days = [day for day in self.days if day.isoformat() not in runs]
         if self._is_requested:
             listing = ", ".join(day.isoformat() for day in missing_days[:5])

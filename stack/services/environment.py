@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.layout import CODE, IS_CHECKOUT, Layout
+from stack.layout import CODE_FOLDER, IS_CHECKOUT, Layout
 from stack.services.record import Stack
 
 REGION = "us-east-1"
@@ -54,7 +54,7 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
 def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
     # `plugins` of the checkout contains Airflow's executor, which every project needs. An installed Leeway is left out:
     # Python finds it anyway, and on PYTHONPATH its folder would come before the standard library.
-    code_folders = [CODE, CODE / "plugins"] if IS_CHECKOUT else []
+    code_folders = [CODE_FOLDER, CODE_FOLDER / "plugins"] if IS_CHECKOUT else []
     import_folders = dict.fromkeys([layout.project, layout.project / "plugins", *code_folders])
     program_folder = str(Path(sys.executable).parent)
     return {

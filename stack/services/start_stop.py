@@ -16,7 +16,7 @@ from importlib.util import find_spec
 import psutil
 
 from stack.errors import RequestError, UnavailableError
-from stack.layout import CODE, IS_CHECKOUT, PROGRAM, Layout
+from stack.layout import CODE_FOLDER, IS_CHECKOUT, PROGRAM, Layout
 from stack.services.commands import list_services, write_secrets
 from stack.services.environment import build_environment
 from stack.services.locks import Holder, LockedError, hold_lock, read_holder
@@ -178,8 +178,8 @@ def _start_supervisor(layout: Layout, stack: Stack) -> None:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=CODE if IS_CHECKOUT else layout.home,
-            env={**plan.environment, "PYTHONPATH": str(CODE) if IS_CHECKOUT else ""},
+            cwd=CODE_FOLDER if IS_CHECKOUT else layout.home,
+            env={**plan.environment, "PYTHONPATH": str(CODE_FOLDER) if IS_CHECKOUT else ""},
             start_new_session=True,
         )
     _supervisors.append(supervisor)

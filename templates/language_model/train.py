@@ -198,7 +198,7 @@ class FineTuning:
         """Return the mean loss of the targets of a channel."""
         total = 0.0
         with torch.no_grad(), distribution.disable_training(self.model):
-            for batch in data.iterate():
+            for batch in data.iterate_batches():
                 total += float(self._compute_loss(batch))
         return self.processes.add_up(total)[0] / data.count_targets(range(len(data.sequences)))
 

@@ -180,7 +180,7 @@ class Training:
         count, loss = self.processes.count, 0.0
         self.model.eval()
         with torch.no_grad():
-            # Each process has equally many parts, perhaps without rows: FSDP's processes must call the model together.
+            # Each process has the same number of parts (some are empty): FSDP's processes must call the model together.
             for part in torch.arange(len(self.validation_rows)).split(SCORED_ROWS * count):
                 numbers, codes, labels = self.validation_rows.select(part[self.processes.rank :: count])
                 loss += compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels).item()

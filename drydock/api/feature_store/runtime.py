@@ -30,9 +30,9 @@ MAX_BODY_BYTES = 8 << 20
 _PATH = re.compile(r"/FeatureGroup/(.+)|/BatchGetRecord")
 _OPERATIONS = {"PUT": "PutRecord", "GET": "GetRecord", "DELETE": "DeleteRecord", "POST": "BatchGetRecord"}
 # Members of a request that are in the URL's query under their own names.
-_TEXTS = ("RecordIdentifierValueAsString", "EventTime", "DeletionMode", "ExpirationTimeResponse")
+_TEXT_MEMBERS = ("RecordIdentifierValueAsString", "EventTime", "DeletionMode", "ExpirationTimeResponse")
 # Members that are lists, by their names in the URL's query.
-_LISTS = {"FeatureName": "FeatureNames", "TargetStores": "TargetStores"}
+_LIST_MEMBERS = {"FeatureName": "FeatureNames", "TargetStores": "TargetStores"}
 Request = Mapping[str, Any]
 
 
@@ -54,7 +54,7 @@ class FeatureStoreRuntime:
 
     def __init__(self, feature_groups: FeatureGroups, application: WsgiApplication) -> None:
         self._groups, self._application = feature_groups, application
-        self._answers = {
+        self._handlers = {
             "PutRecord": self._put,
             "GetRecord": self._get,
             "BatchGetRecord": self._get_batch,
@@ -72,7 +72,7 @@ class FeatureStoreRuntime:
         owner = Owner(find_account_id(environ), read_signed_region(environ))
         try:
             request = validate_request(operation, _read_request(environ, match[1]), SERVICE)
-            content = self._answers[operation](owner, request)
+            content = self._handlers[operation](owner, request)
         except (AWSValidationException, InvalidRecord) as error:
             return answer_error(environ, start_response, Refusal(400, "ValidationError", str(error)), SERVICE)
         except RefusedRecord as error:
@@ -147,8 +147,8 @@ def _read_request(environ: dict[str, Any], name: str | None) -> dict[str, Any]:
     if environ.get("HTTP_TRANSFER_ENCODING") or int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
         _refuse(413, "ValidationError", f"The body must have at most {MAX_BODY_BYTES} bytes, and a Content-Length.")
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-    request: dict[str, Any] = {member: query[member][0] for member in _TEXTS if member in query}
-    request |= {member: query[key] for key, member in _LISTS.items() if key in query}
+    request: dict[str, Any] = {member: query[member][0] for member in _TEXT_MEMBERS if member in query}
+    request |= {member: query[key] for key, member in _LIST_MEMBERS.items() if key in query}
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     try:
         content = json.loads(body) if body else {}

@@ -158,7 +158,7 @@ def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: 
 def _check_query(environ: dict[str, Any], operation: OperationModel | None, protocol: str) -> Refusal | None:
     try:
         return _check_members(_parse_query(environ, operation, protocol), operation) if operation else None
-    except (ValueError, OverflowError, RuntimeError) as error:  # a text that is no number, or no time
+    except (ValueError, OverflowError, RuntimeError) as error:  # a text that is not a number or a time
         return Refusal(400, "InvalidParameterValue", f"A parameter has an invalid value: {truncate(str(error), 200)}")
 
 

@@ -30,7 +30,7 @@ def create_service_environment(batch: BatchQueues, owner: Owner, request: dict[s
 
 
 def describe_service_environments(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DescribeServiceEnvironments: all of them, or those of the names and ARNs. Unknown ones are left out."""
+    """Answer DescribeServiceEnvironments: all, or those with the requested names or ARNs. Unknown ones are left out."""
     names = request.get("serviceEnvironments") or []
     environments = [
         item for item in batch.tables.environments.list_all(owner) if not names or {item.name, item.arn} & set(names)

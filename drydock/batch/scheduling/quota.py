@@ -204,7 +204,7 @@ def _rank_victim(job: Work) -> tuple[int, float]:
 def sort_quota(waiting: Sequence[Work]) -> list[Work]:
     """Return the waiting jobs of a queue with quota shares in the order of dispatch, if each share has room.
 
-    Of the first jobs of all shares, the one that was submitted first is next.
+    Among the first jobs of all shares, the one that was submitted first is next.
     """
     queues: defaultdict[str, list[Work]] = defaultdict(list)
     for job in sort_by_priority(waiting):

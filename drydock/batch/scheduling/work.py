@@ -18,8 +18,8 @@ class Work:
         instances: How many instances the job takes, at least 1.
         share: The share identifier, or the name of the quota share; "" in a queue without shares.
         priority: schedulingPriority: a higher one goes first within its share.
-        started_s: When the present attempt began, in seconds since 1970. Only of a job that runs.
-        is_stopping: Whether the job is being stopped. It still takes its instances. Only of a job that runs.
+        started_s: When the present attempt began, in seconds since 1970. Set only if the job runs.
+        is_stopping: Whether the job is being stopped. It still takes its instances. True only if the job runs.
     """
 
     id: str

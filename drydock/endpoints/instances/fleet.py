@@ -80,7 +80,7 @@ class Fleet:
             with self._condition:
                 self._instances = [instance for instance in self._instances if instance not in surplus_instances]
                 self._condition.wait_for(lambda: not any(instance.requests for instance in surplus_instances), DRAIN_S)
-            _stop_all(surplus_instances)
+            _stop_all_instances(surplus_instances)
 
     def count_ready(self, variant: Variant) -> int:
         """Return how many instances of a variant answer requests now."""
@@ -212,7 +212,7 @@ class Fleet:
             instances = self._instances + self._starting_instances
             self._instances, self._starting_instances = [], []
             self._condition.notify_all()
-        _stop_all([*instances, *self.standbys.close()])
+        _stop_all_instances([*instances, *self.standbys.close()])
 
     def _start_instances(self, variants: Sequence[Variant], niceness: int = 0) -> None:
         if not variants:
@@ -232,7 +232,7 @@ class Fleet:
                 self._instances = self._instances + instances
                 self._condition.notify_all()
         if errors or is_stopped:
-            _stop_all(instances)
+            _stop_all_instances(instances)
             raise errors[0] if errors else JobFailed("The deployment was stopped.")
         for instance in instances:
             if instance.variant.serverless:
@@ -246,7 +246,7 @@ class Fleet:
         """Start an instance again whenever its process has ended, until the instance is stopped, or idle for long."""
         attempt, started_at = 0, time.monotonic()
         while not self._stop_event.wait(CHECK_S) and instance in self._instances:
-            if self._remove_if_idle(instance):
+            if self._remove_instance_if_idle(instance):
                 return instance.stop()
             if not instance.has_ended():
                 continue
@@ -263,7 +263,7 @@ class Fleet:
             with self._condition:
                 self._condition.notify_all()
 
-    def _remove_if_idle(self, instance: Instance) -> bool:
+    def _remove_instance_if_idle(self, instance: Instance) -> bool:
         """Remove an instance that its serverless variant does not need any more. Return whether it did."""
         variant = instance.variant
         with self._condition:
@@ -277,7 +277,7 @@ class Fleet:
             return True
 
 
-def _stop_all(instances: Sequence[Instance]) -> None:
+def _stop_all_instances(instances: Sequence[Instance]) -> None:
     """Stop instances in parallel, because an instance that does not end takes seconds."""
     threads = [threading.Thread(target=instance.stop, daemon=True) for instance in instances]
     for thread in threads:

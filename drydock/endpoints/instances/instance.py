@@ -69,12 +69,12 @@ class Instance:
         self._forwarders: Sequence[Any] = ()
         self._host: RunningHost | None = None
         self.is_standby = False
-        """Whether its process has imported the model's libraries, or does so, and waits for `start`."""
+        """Whether its process is importing the model's libraries, or has imported them and waits for `start`."""
         self._stop_event = threading.Event()
         self.pool: ConnectionPool | None = None
         """Sends requests to the process; None while it does not answer."""
         self.requests, self.used_at = 0, time.monotonic()
-        """How many requests it answers now, and when the last one ended. The fleet counts them."""
+        """Number of requests that it answers now, and when the last request ended. The fleet sets both."""
 
     @property
     def name(self) -> str:
@@ -194,7 +194,11 @@ class Instance:
         return self._host.has_exited() or (pool is not None and pool.is_stuck)
 
     def restart(self) -> None:
-        """Start the process again after its end. Raises the same as `start`."""
+        """Start the process again after its end.
+
+        Raises:
+            JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
+        """
         self.pool = None
         if self._host is not None:
             self._host.finish()

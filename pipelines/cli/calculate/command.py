@@ -48,10 +48,10 @@ def _check_options(context: typer.Context, request_class: type[Any]) -> None:
     """
     given_options = list_given_options(context)
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    for name, others in getattr(request_class, "needs", {}).items():
-        if name in given_options and given_options.keys().isdisjoint(others):
+    for name, needed_names in getattr(request_class, "needs", {}).items():
+        if name in given_options and given_options.keys().isdisjoint(needed_names):
             raise SpecError(
-                f"{given_options[name]} has no effect without {' or '.join(options[other] for other in others)}.",
+                f"{given_options[name]} has no effect without {' or '.join(options[other] for other in needed_names)}.",
                 "Leave it out, or give that option.",
             )
     for name, other in getattr(request_class, "replaces", {}).items():

@@ -22,10 +22,10 @@ ParamsOption = Annotated[
 SequenceOption = Annotated[int, typer.Option("--sequence", help="Tokens of a sequence.")]
 BatchOption = Annotated[int, typer.Option("--batch", help="Sequences that a GPU computes at once.")]
 GpuMemoryOption = Annotated[
-    float | None, typer.Option("--gpu-gb", help="Memory of a GPU, GB: says whether it fits, and the largest batch.")
+    float | None, typer.Option("--gpu-gb", help="Memory of a GPU, GB. With it, the output says whether the model fits.")
 ]
 ReserveOption = Annotated[
-    float, typer.Option("--reserve-gb", help="Part of it that CUDA and the gaps of the allocator take, GB: a guess.")
+    float, typer.Option("--reserve-gb", help="Part of --gpu-gb that CUDA and the allocator's gaps take, GB: a guess.")
 ]
 
 RankOption = Annotated[int, typer.Option("--rank", help="Rank of LoRA on all linear layers; 0 to train all weights.")]
@@ -33,14 +33,17 @@ RecomputeOption = Annotated[bool, typer.Option("--recompute", help="Gradient che
 StageOption = Annotated[int, typer.Option("--stage", help="ZeRO stage, 0 (DDP) to 3 (FSDP).")]
 RateOption = Annotated[
     str,
-    typer.Option("--interruptions-per-h", metavar="RANGE", help="Of an instance, in an hour: 0.01, or 0.001..0.01."),
+    typer.Option(
+        "--interruptions-per-h", metavar="RANGE", help="Interruptions of an instance in an hour: 0.01, or 0.001..0.01."
+    ),
 ]
 MonthShareOption = Annotated[
     str,
     typer.Option(
         "--month-share",
         metavar="RANGE",
-        help="In place of it the share interrupted in a month, as in the Spot Instance Advisor: 0.05..0.1.",
+        help="In place of --interruptions-per-h: share of instances that is interrupted in a month, as in the Spot "
+        "Instance Advisor: 0.05..0.1.",
     ),
 ]
 RestartOption = Annotated[float, typer.Option("--restart-s", help="Seconds of a restart, which are charged.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, list_given_options, parse_day, require_target
+from pipelines.cli.options import JsonOption, parse_day, refuse_empty_options, require_target
 from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
@@ -26,7 +26,10 @@ PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16, or fp
 SequenceOption = Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")]
 OptimizerOption = Annotated[str, typer.Option(help="adam (default), adam8bit, momentum or sgd.")]
 LikeOption = Annotated[
-    str, typer.Option(metavar="MODEL[@VERSION]", help="In place of --params: train as a model, or a job, did.")
+    str,
+    typer.Option(
+        metavar="MODEL[@VERSION]", help="In place of --params: a training as large as that of a model or a job."
+    ),
 ]
 PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
 DeadlineOption = Annotated[str, typer.Option(help="Deadline: 90m, 24h, 3d, or a day or a time in UTC.")]
@@ -72,7 +75,7 @@ def run_command(
 
     Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
-    list_given_options(context)
+    refuse_empty_options(context)
     _check_targets(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
     values = {

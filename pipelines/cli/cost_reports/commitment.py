@@ -22,7 +22,7 @@ MIN_DAYS = 7
 
 def find_best_commitment(
     discount: Annotated[
-        float | None, typer.Option(help="Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. No price is known.")
+        float | None, typer.Option(help="Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Required.")
     ] = None,
     days: Annotated[int, typer.Option(min=MIN_DAYS, max=3_660, help="Number of whole days to examine.")] = 90,
     fall: Annotated[float, typer.Option(help="Share by which use may fall, 0 to 1, for the risk.")] = round(1 / 3, 4),
@@ -71,9 +71,9 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
         head,
         f"Best commitment: {commitment.usd_h:.4f} USD an hour at a discount of {commitment.discount:.0%}.",
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
-        f"{outcome.utilization or 0:.0%} of it used, {outcome.coverage or 0:.0%} of the cost covered.",
-        f"Risk: if use falls by {commitment.fall:.0%}, it {_describe_saving(risk.saved_usd)}. It saves nothing from a "
-        f"fall of {commitment.break_even_fall or 0:.0%} on, and must be paid to the end of its term.",
+        f"{outcome.utilization or 0:.0%} of it would have been used, for {outcome.coverage or 0:.0%} of the cost.",
+        f"Risk: if use falls by {commitment.fall:.0%}, it {_describe_saving(risk.saved_usd)}. From a fall of "
+        f"{commitment.break_even_fall or 0:.0%} on, it saves nothing, but must be paid to the end of its term.",
         f"Test: in the second half of these days, the best commitment of the first half "
         f"{_describe_saving(backtest.saved_usd)}.",
     ]

@@ -25,7 +25,7 @@ def draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
     if not rows and not endpoint_rows:
         log.warning("no chart was written to %s: there is no cost to draw", png)
         return
-    label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
+    label = endpoint_report.SAVING_LABEL if endpoint_rows else cost_report.SAVED_BY_SPOT
     try:
         cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, list_given_options, parse_day, require_target
+from pipelines.cli.options import JsonOption, parse_day, refuse_empty_options, require_target
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import DataError, SpecError
 
@@ -38,7 +38,7 @@ def refresh(
     """
     from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
 
-    list_given_options(context)
+    refuse_empty_options(context)
     path = require_target("--out", out) if out else None
     table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
     path = write_prices(table, path)
@@ -61,7 +61,7 @@ def show(
     """Show the prices that are used, with their dates; on demand from AWS if LEEWAY_PRICES is api."""
     from rich.table import Table
 
-    list_given_options(context)
+    refuse_empty_options(context)
     day = parse_day("--as-of", as_of) if as_of else None
     rows = [row for region in list_regions(regions) for row in _list_rows(region, day)]
     if as_json:

@@ -51,7 +51,7 @@ def _sum_message_bytes(metadata: Any, body: Any) -> int:
 
 
 def _read_expanded_bytes(body: Any, offset: int, length: int) -> int:
-    """Return the size of a buffer after decompression, with which it begins; -1 says that it is not compressed."""
+    """Return the size of a buffer after decompression. The buffer begins with it; -1: it is not compressed."""
     if length == 0:
         return 0
     if offset < 0:

@@ -154,7 +154,7 @@ def _parse_query(values: dict[str, Any]) -> Query:
 
 
 def _format_schema(schema: pa.Schema) -> list[list[str]]:
-    """Return name and type of each column. The type is there twice: as text for people, and in Arrow's exact format."""
+    """Return name and type of each column. The file has the type as text for people, and in Arrow's exact format."""
     return [
         [field.name, str(field.type), base64.b64encode(pa.schema([field]).serialize().to_pybytes()).decode()]
         for field in schema

@@ -84,15 +84,15 @@ class FeatureQuery:
             FeatureError: the expression drops or repeats rows.
         """
         if count == 1 and self._has_literals(values):
-            return self._run(lambda: self._compute_one(values), count)
-        return self._run(lambda: self._compute_many(MANY_ROWS, values, count), count)
+            return self._run(lambda: self._compute_one_row(values), count)
+        return self._run(lambda: self._compute_many_rows(MANY_ROWS, values, count), count)
 
     def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
         """Return the outputs of the query for rows of several requests. Each row gets the bits that it gets alone.
 
         The query must have `separate_sql`. Args and errors: see `compute`.
         """
-        return self._run(lambda: self._compute_many(SEPARATE_ROWS, values, count), count)
+        return self._run(lambda: self._compute_many_rows(SEPARATE_ROWS, values, count), count)
 
     def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
         try:
@@ -110,9 +110,9 @@ class FeatureQuery:
             duckdb.Error: DuckDB cannot run the SQL. A retry cannot help.
         """
         for statement in (MANY_ROWS, SEPARATE_ROWS) if self._query.separate_sql else (MANY_ROWS,):
-            self._compute_many(statement, {name: [] for name in self.columns}, 0)
+            self._compute_many_rows(statement, {name: [] for name in self.columns}, 0)
 
-    def _compute_one(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
+    def _compute_one_row(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
         # With arguments of other types than the parameters, DuckDB 2.0 would plan the statement again at each call.
         columns_and_types = zip(self.columns, self._query.column_types, strict=True)
         arguments = ", ".join(_format(values[name][0], kind) for name, kind in columns_and_types)
@@ -122,7 +122,7 @@ class FeatureQuery:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, outputs, strict=True)]
         return pa.Table.from_arrays(arrays, schema=outputs)
 
-    def _compute_many(self, statement: str, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+    def _compute_many_rows(self, statement: str, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
         arrays = [
             pa.array(values[field.name], field.type) if field.name in values else pa.nulls(count, field.type)
             for field in self._schema

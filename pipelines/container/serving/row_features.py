@@ -85,8 +85,8 @@ class RowFeatures:
         self._rows = RawRows(compiled.row_schema, compiled.key, compiled.known_later, query.columns, optional)
         self._query, self._compiled_query = FeatureQuery(query, compiled.row_schema, connection), query
         self._needs_partition, self._has_keys = bool(lookups), has_keys
-        looked_up = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
-        self.features_of_other_rows = [name for name in compiled.features_of_other_rows if name not in looked_up]
+        lookup_features = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
+        self.features_of_other_rows = [name for name in compiled.features_of_other_rows if name not in lookup_features]
         """Features that depend on other rows and are not looked up: they are computed from the request's rows alone."""
 
     def compute(self, table: Table) -> ComputedRows:
@@ -96,7 +96,7 @@ class RowFeatures:
             BadRequest: the request is wrong; a retry cannot help.
             FeatureError: the features drop or repeat rows; a retry cannot help.
         """
-        return self.compute_checked(self.check(table))
+        return self.compute_checked_rows(self.check(table))
 
     def check(self, table: Table) -> CheckedRows:
         """Check the rows of a request.
@@ -109,8 +109,13 @@ class RowFeatures:
         has_partition = is_used and all(name in values for name in self._partition_columns)
         return CheckedRows(values, len(table.rows), self._list_begins(values) if has_partition else ())
 
-    def compute_checked(self, rows: CheckedRows) -> ComputedRows:
-        """Compute the features of the checked rows of a request. Errors: see `compute`."""
+    def compute_checked_rows(self, rows: CheckedRows) -> ComputedRows:
+        """Compute the features of the checked rows of a request.
+
+        Raises:
+            BadRequest: the request is wrong; a retry cannot help.
+            FeatureError: the features drop or repeat rows; a retry cannot help.
+        """
         return self._add_key(rows, self._query.compute(rows.values, rows.count))
 
     def can_merge(self, rows: CheckedRows) -> bool:
@@ -142,9 +147,9 @@ class RowFeatures:
         """Look up the other features. Several threads may call this at a time."""
         return self.lookups.look_up(rows.table, rows.begins) if self.lookups else None
 
-    def join(self, rows: ComputedRows, looked_up: LookupResult | None, names: Collection[str]) -> pa.Table:
+    def join(self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]) -> pa.Table:
         """Return the features of these names, computed or looked up, in their order."""
-        other_columns = looked_up.columns if looked_up else {}
+        other_columns = lookup_result.columns if lookup_result else {}
         return pa.table({name: other_columns[name] if name in other_columns else rows.table[name] for name in names})
 
     def warm_up(self, names: Collection[str]) -> pa.Table:

@@ -60,7 +60,7 @@ class Division:
 
     def get_spans(self, rank: int, worker: int, finished_steps: int) -> Spans:
         """Return the parts that a worker of a process reads after the first `finished_steps` steps."""
-        return _skip(self._cut()[rank * self.workers + worker], self._count_taken(rank, worker, finished_steps))
+        return _skip(self._cut()[rank * self.workers + worker], self._count_taken_samples(rank, worker, finished_steps))
 
     def iterate_batch_sizes(self, rank: int, worker: int, finished_steps: int) -> Iterator[int]:
         """Yield the number of samples of each batch that a worker makes after the first `finished_steps` steps."""
@@ -74,7 +74,7 @@ class Division:
         return merge(
             span
             for reader, spans in zip(readers, self._cut(), strict=True)
-            for span in _skip(spans, self._count_taken(*reader, finished_steps))
+            for span in _skip(spans, self._count_taken_samples(*reader, finished_steps))
         )
 
     def _cut(self) -> list[Spans]:
@@ -82,11 +82,11 @@ class Division:
         spans, parts = self.spans, []
         for rank in range(self.processes):
             for worker in range(self.workers):
-                part, spans = _cut_at(spans, self._count_taken(rank, worker, self.steps))
+                part, spans = _cut_at(spans, self._count_taken_samples(rank, worker, self.steps))
                 parts.append(part)
         return parts
 
-    def _count_taken(self, rank: int, worker: int, finished_steps: int) -> int:
+    def _count_taken_samples(self, rank: int, worker: int, finished_steps: int) -> int:
         """Return the number of samples in the batches of a worker among the first `finished_steps` steps."""
         batches = -(-(finished_steps - worker) // self.workers) if finished_steps > worker else 0
         if not batches:

@@ -76,7 +76,10 @@ class Processes:
         return tuple(values.tolist())
 
     def gather(self, *numbers: int) -> list[list[int]]:
-        """Return on each process the numbers of all processes, in the order of their ranks. All have equally many."""
+        """Return on each process the numbers of all processes, in the order of their ranks.
+
+        All processes must pass the same count of numbers.
+        """
         values = torch.tensor(numbers, dtype=torch.int64)
         all_values = [torch.empty_like(values) for _ in range(self.count)]
         dist.all_gather(all_values, values)

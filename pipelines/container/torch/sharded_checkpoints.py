@@ -135,7 +135,7 @@ class ShardedCheckpoints:
             write_marker(self.folder / name, marker, self._temporary / MARKER_FILE)
         self.processes.wait()  # no process removes an older checkpoint before this one is complete
         self._kept_names = [*self._kept_names, name][-self.keep :]
-        self._remove_others()
+        self._remove_other_checkpoints()
         self._timer.restart()
         return name
 
@@ -144,7 +144,7 @@ class ShardedCheckpoints:
 
         The first process prints its name. `load` reads it.
         """
-        checkpoint = self._find_newest()
+        checkpoint = self._find_newest_checkpoint()
         if self.processes.is_first:
             # The operator reads this line in the job's log, to compute how much work was lost.
             text = f"name={checkpoint.name} saved_at={checkpoint.marker.saved_at}" if checkpoint else "none"
@@ -189,9 +189,9 @@ class ShardedCheckpoints:
             names[rank]: (row[0], struct.pack(">4q", *row[1:]).hex()) for rank, row in enumerate(rows) if row[0] >= 0
         }
 
-    def _find_newest(self) -> ShardedCheckpoint | None:
+    def _find_newest_checkpoint(self) -> ShardedCheckpoint | None:
         """Return the newest checkpoint that is complete on all hosts: the first host proposes one after the other."""
-        candidates = self._verify_all() if self.processes.is_first else iter(())
+        candidates = self._list_complete_checkpoints() if self.processes.is_first else iter(())
         while True:
             candidate = next(candidates, None)
             name = self.processes.share_bytes(candidate.name.encode() if candidate else b"").decode()
@@ -203,7 +203,7 @@ class ShardedCheckpoints:
             if self.processes.is_first:
                 _write_line(f"checkpoint {name} is not complete on all hosts; trying the one before")
 
-    def _verify_all(self) -> Iterator[ShardedCheckpoint]:
+    def _list_complete_checkpoints(self) -> Iterator[ShardedCheckpoint]:
         """Yield the complete checkpoints of this training, newest first; print why others are passed over."""
         for name in list_other_names(self.folder, self._training):
             _write_line(f"checkpoint {name} belongs to other hyperparameters or other data; it is passed over")
@@ -222,7 +222,7 @@ class ShardedCheckpoints:
             _write_line(f"checkpoint {name} {error}, on this host")
             return None
 
-    def _remove_others(self) -> None:
+    def _remove_other_checkpoints(self) -> None:
         """Remove the checkpoints of this training that are not kept or not complete, and the temporary folder."""
         if not self.processes.is_first_on_host:
             return

@@ -94,7 +94,7 @@ def expect(history: Sequence[float]) -> Expectation | None:
         weekdays = [window[number::WEEK] for number in range(WEEK)]
         groups = [[cost for cost in costs if cost > 0] for costs in weekdays if median(costs) > 0]
         level = _get_level(same_weekday)
-    else:  # usually nothing runs on this weekday: any working day of the project is the measure
+    else:  # usually nothing runs on this weekday: compare with all working days of the project
         groups, level = [positive_costs], _get_level(positive_costs)
     deviations = [abs(math.log(cost) - _get_level(costs)) for costs in groups for cost in costs]
     spread = max(NORMAL * median(deviations), MIN_SPREAD)

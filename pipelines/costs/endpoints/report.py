@@ -16,7 +16,7 @@ HEADINGS = (
     *("h without\ninstance", "saved\nUSD"),
 )
 """Headings of the columns with figures, in the order of `_format_cells`."""
-SAVED = "saved by spot and by scaling to zero"
+SAVING_LABEL = "saved by spot and by scaling to zero"
 """Label of the saving in a chart of jobs and endpoints."""
 
 Row = Mapping[str, Any]

@@ -19,8 +19,8 @@ class RunningFleet:
     since: dt.datetime
     """End of the fleet's last row in the ledger; begin of the fleet if it has no row yet."""
     usd_h: float
-    """Cost of an hour of all instances, USD. Of a serverless variant: its average cost of an hour so far or, before its
-    first metering, the cost with its expected load."""
+    """Cost of an hour of all instances, USD. For a serverless variant: its average cost of an hour so far or,
+    before its first metering, the cost with its expected load."""
 
     def compute_cost_usd(self, month: str, until: dt.datetime | None = None) -> float:
         """Compute the cost of the part of a month (YYYY-MM) that is not in the ledger, if nothing changes, USD.

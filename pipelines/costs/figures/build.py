@@ -45,7 +45,7 @@ DEFINITIONS = (
     ),
     Definition(
         "priority_queue_wait", "wait with high priority", "seconds", "max_priority_queue_wait_s",
-        jobs.measure_priority_queue_wait, "the same of the jobs with priority high",
+        jobs.measure_priority_queue_wait, "the same figure for jobs with priority high",
     ),
     Definition(
         "spot_share", "spot share", "share", "min_spot_share", jobs.measure_spot_share,

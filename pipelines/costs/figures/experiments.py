@@ -26,8 +26,10 @@ def list_completed_experiments(evidence: Evidence) -> list[list[Row]]:
 
 def measure_experiment_usd(evidence: Evidence) -> Measurement:
     """Measure the cost of all trainings, divided by the number of completed experiments, USD."""
-    completed = len(list_completed_experiments(evidence))
-    return measure_share(sum(row["cost_usd"] for row in evidence.trainings), completed, completed, NO_EXPERIMENT)
+    completed_count = len(list_completed_experiments(evidence))
+    return measure_share(
+        sum(row["cost_usd"] for row in evidence.trainings), completed_count, completed_count, NO_EXPERIMENT
+    )
 
 
 def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:

@@ -23,8 +23,8 @@ NO_JOB = "no job ended in this time"
 def measure_job_success(evidence: Evidence) -> Measurement:
     """Measure the share of ended jobs that completed, without jobs that were stopped on request."""
     ended_rows = [row for row in evidence.rows if not _is_stopped_on_request(row)]
-    completed = sum(row["status"] == "Completed" for row in ended_rows)
-    return measure_share(completed, len(ended_rows), len(ended_rows), NO_JOB)
+    completed_count = sum(row["status"] == "Completed" for row in ended_rows)
+    return measure_share(completed_count, len(ended_rows), len(ended_rows), NO_JOB)
 
 
 def measure_queue_wait(evidence: Evidence) -> Measurement:
@@ -33,7 +33,7 @@ def measure_queue_wait(evidence: Evidence) -> Measurement:
 
 
 def measure_priority_queue_wait(evidence: Evidence) -> Measurement:
-    """Measure the same of the jobs of high priority."""
+    """Measure the wait in the queue of the jobs with priority high."""
     rows = [row for row in evidence.rows if row["priority"] == HIGH_PRIORITY]
     return _measure_wait(rows, f"no job has the priority {HIGH_PRIORITY} in the ledger" if evidence.rows else NO_JOB)
 
@@ -42,11 +42,11 @@ def measure_restored_checkpoints(evidence: Evidence) -> Measurement:
     """Measure the share of interrupted trainings that restored a checkpoint after each interruption."""
     interrupted_rows = [row for row in evidence.trainings if row["interruptions"]]
     known_rows = [row for row in interrupted_rows if (row["resumes"] or 0) + (row["cold_starts"] or 0)]
-    restored = sum(not row["cold_starts"] for row in known_rows)
+    restored_count = sum(not row["cold_starts"] for row in known_rows)
     reason = "no job was interrupted"
     if interrupted_rows:
         reason = f"none of the {len(interrupted_rows)} interrupted jobs reported a start of its script afterwards"
-    return measure_share(restored, len(known_rows), len(known_rows), reason)
+    return measure_share(restored_count, len(known_rows), len(known_rows), reason)
 
 
 def measure_spot_share(evidence: Evidence) -> Measurement:
@@ -67,7 +67,7 @@ def measure_spot_saving(evidence: Evidence) -> Measurement:
 
 def measure_gpu_use(evidence: Evidence) -> Measurement:
     """Measure the mean use of the GPUs, weighted by the GPU hours of the jobs."""
-    used, gpu_hours, jobs = 0.0, 0.0, 0
+    used_gpu_hours, gpu_hours, jobs = 0.0, 0.0, 0
     sizes = [(row, find_size(row["instance_type"] or "")) for row in evidence.rows]
     counts = [(row, size.gpus if size else 0) for row, size in sizes]
     for row, count in counts:
@@ -75,10 +75,10 @@ def measure_gpu_use(evidence: Evidence) -> Measurement:
         if hours and row["gpu_mean"] is not None:
             jobs, gpu_hours = jobs + 1, gpu_hours + hours
             # CloudWatch adds up the GPUs of an instance: 100 percent is one of them.
-            used += row["gpu_mean"] / 100 / count * hours
+            used_gpu_hours += row["gpu_mean"] / 100 / count * hours
     has_gpus = any(count for _, count in counts)
     reason = "CloudWatch had no use of the GPUs" if has_gpus else "no job ran on an instance type with known GPUs"
-    return measure_share(used, gpu_hours, jobs, reason)
+    return measure_share(used_gpu_hours, gpu_hours, jobs, reason)
 
 
 def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:

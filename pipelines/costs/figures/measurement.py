@@ -46,9 +46,9 @@ class Evidence:
         return [row for row in self.rows if ":training-job/" in row["arn"]]
 
 
-def measure_share(part: float, whole: float, jobs: int, reason: str) -> Measurement:
+def measure_share(part: float, total: float, jobs: int, reason: str) -> Measurement:
     """Return part / whole; not known, for a reason, if the whole is 0."""
-    return Measurement(part / whole, jobs) if whole else Measurement(None, jobs, reason)
+    return Measurement(part / total, jobs) if total else Measurement(None, jobs, reason)
 
 
 def find_percentile(values: Sequence[float], share: float) -> float:

@@ -87,11 +87,11 @@ def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
     if old_table is table or old_table.as_of != table.as_of:
         return table
     source = old_table.source or path.name
-    renewed = {region for group in table.prices for region in group.regions}
+    new_regions = {region for group in table.prices for region in group.regions}
     groups = [
         group.model_copy(
             update={
-                "regions": [region for region in group.regions if region not in renewed],
+                "regions": [region for region in group.regions if region not in new_regions],
                 "source": group.source or source,
                 "note": group.note or old_table.note,
             }
@@ -170,8 +170,8 @@ def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
     def request() -> list[dict[str, Any]]:
         client, token, rates = create_client("savingsplans", API_REGION), "", []
         while True:
-            more = {"nextToken": token} if token else {}
-            page = client.describe_savings_plans_offering_rates(**fields, **more)
+            token_argument = {"nextToken": token} if token else {}
+            page = client.describe_savings_plans_offering_rates(**fields, **token_argument)
             rates += page["searchResults"]
             token = page.get("nextToken", "")
             if not token:

@@ -1,4 +1,4 @@
-"""Define a notice: something about the costs of a project of which people are notified once."""
+"""Define a notice: a fact about the costs of a project. People are notified of it once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Notice(BaseModel):
-    """Something about the costs of a project of which people are notified once."""
+    """A fact about the costs of a project. People are notified of it once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

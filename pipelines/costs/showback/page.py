@@ -75,8 +75,8 @@ def _draw_groups(path: Path, showback: Showback) -> Path:
     axis.barh(positions, idle_costs, height=0.16, color=IDLE_COLOR, label="idle (known part)")
     axis.set_yticks(positions, labels)
     axis.invert_yaxis()
-    rest = len(showback.groups) - len(groups)
-    axis.set_xlabel("USD" + (f" ({rest} smaller groups are in the table)" if rest else ""))
+    other_count = len(showback.groups) - len(groups)
+    axis.set_xlabel("USD" + (f" ({other_count} smaller groups are in the table)" if other_count else ""))
     _format_axis(axis, "x")
     return save_figure(path, figure, dpi=120)
 

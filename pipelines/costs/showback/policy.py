@@ -29,7 +29,7 @@ class ShowbackPolicy(Spec):
     thresholds_percent: list[Annotated[int, Field(ge=1, le=1_000)]] = Field(
         default_factory=lambda: [50, 80, 100], max_length=10
     )
-    """Shares of a budget, percent, of which people are notified once in a month."""
+    """Shares of a budget, percent. When the costs of a month reach one of them, people are notified once."""
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:

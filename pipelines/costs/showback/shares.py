@@ -39,7 +39,7 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
 def find_use(row: Row) -> float | None:
     """Return the used share of what a row paid for, 0 to 1; None if it is not known.
 
-    Of a job, it is the mean use of its GPUs, or of its vCPUs if its instances have no GPUs. Of an endpoint with
+    For a job, it is the mean use of its GPUs, or of its vCPUs if its instances have no GPUs. For an endpoint with
     instances, the ledger does not have it. A serverless endpoint costs nothing while it idles.
     """
     if "begin" in row:
@@ -59,5 +59,5 @@ def _find_part(row: Row) -> str:
     return "spot_usd" if row["spot"] else "on_demand_jobs_usd"
 
 
-def _divide(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _divide(part: float, total: float) -> float | None:
+    return part / total if total else None

@@ -9,14 +9,21 @@ from typing import Any
 from pipelines.costs.charges import format_usd
 from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
 from pipelines.costs.usage.report import compute_mean
-from pipelines.costs.usage.task_jobs import DAYS, MIN_USD, RUNS, describe_days, describe_jobs, group_by_task
+from pipelines.costs.usage.task_jobs import (
+    MAX_AGE_DAYS,
+    MAX_JOBS,
+    MIN_USD,
+    describe_days,
+    describe_jobs,
+    group_by_task,
+)
 from pipelines.instances.catalogue import find_size
 
 MIN_SHARE = 0.2
 """The advice names a training that waits for data for at least this share of its time."""
-WITHOUT_ACCELERATOR = (
-    "a script that reads all rows before its first round, as Leeway's own does, reads for less time with a shorter "
-    "window, fewer features or more vCPUs; one with a loader needs more workers"
+ADVICE_ADVICE_WITHOUT_ACCELERATOR = (
+    "if the script reads all rows before its first round, as Leeway's own does, use a shorter window, fewer features "
+    "or more vCPUs; if it has a loader, give the loader more workers"
 )
 """What to do on an instance type without GPUs or other accelerators."""
 BUSY_PERCENT = 80.0
@@ -28,8 +35,8 @@ Row = Mapping[str, Any]
 def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the trainings of a task that wait for their data.
 
-    Only the newest jobs of a task count, and only those that completed on the same instance type and reported their
-    share. The newest of them decides, too: if it waits less, the cause is gone.
+    Only the newest jobs of a task count, and only those that completed on the same instance type and reported the share
+    of time that they waited. If the very newest of them waited less, the cause is gone, and there is no sentence.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.
@@ -42,17 +49,17 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     completed_rows = [row for row in rows if row["status"] == "Completed"]
     if not completed_rows:
         return
-    newest = completed_rows[-1]
-    last_rows = [row for row in completed_rows[-RUNS:] if row["instance_type"] == newest["instance_type"]]
+    newest_row = completed_rows[-1]
+    last_rows = [row for row in completed_rows[-MAX_JOBS:] if row["instance_type"] == newest_row["instance_type"]]
     known_rows = [row for row in last_rows if row[DATA_WAIT_COLUMN] is not None]
     share = compute_mean(known_rows, DATA_WAIT_COLUMN)
     waited_usd = sum(row[DATA_WAIT_COLUMN] * row["cost_usd"] for row in known_rows)
-    is_known = newest[DATA_WAIT_COLUMN] is not None and newest["created"] >= now - dt.timedelta(DAYS)
-    if not is_known or share is None or min(share, newest[DATA_WAIT_COLUMN]) < MIN_SHARE or waited_usd < MIN_USD:
+    is_known = newest_row[DATA_WAIT_COLUMN] is not None and newest_row["created"] >= now - dt.timedelta(MAX_AGE_DAYS)
+    if not is_known or share is None or min(share, newest_row[DATA_WAIT_COLUMN]) < MIN_SHARE or waited_usd < MIN_USD:
         return
     yield (
-        f"{describe_jobs(newest, len(known_rows))} waited for data in {share:.0%} of the time "
-        f"({describe_days([*known_rows, newest])}), which cost about {format_usd(waited_usd)}: "
+        f"{describe_jobs(newest_row, len(known_rows))} waited for data in {share:.0%} of the time "
+        f"({describe_days([*known_rows, newest_row])}), which cost about {format_usd(waited_usd)}: "
         f"{_advise_on_cause(known_rows)}."
     )
 
@@ -61,13 +68,13 @@ def _advise_on_cause(rows: Sequence[Row]) -> str:
     """Return what to do, by how busy the vCPUs were."""
     size, mean = find_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
     if size is not None and not size.is_accelerated:
-        return WITHOUT_ACCELERATOR
+        return ADVICE_ADVICE_WITHOUT_ACCELERATOR
     if size is None or mean is None:
         return "give the loader more workers, or take an instance type with more vCPUs for each GPU"
     percent = mean / size.vcpus
     if percent < BUSY_PERCENT:
-        return f"its {size.vcpus} vCPUs were busy to {percent:.0f}%, so give the loader more workers"
+        return f"its {size.vcpus} vCPUs were {percent:.0f}% busy, so give the loader more workers"
     return (
-        f"its {size.vcpus} vCPUs were busy to {percent:.0f}%, so take an instance type with more vCPUs for each GPU, "
+        f"its {size.vcpus} vCPUs were {percent:.0f}% busy, so take an instance type with more vCPUs for each GPU, "
         "or do the work on the samples once, when the shards are written"
     )

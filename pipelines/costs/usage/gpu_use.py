@@ -12,9 +12,9 @@ from pipelines.costs.usage.data_waits import MIN_SHARE
 from pipelines.costs.usage.other_types import PricedType, list_other_types
 from pipelines.costs.usage.report import compute_mean
 from pipelines.costs.usage.task_jobs import (
-    DAYS,
+    MAX_AGE_DAYS,
+    MAX_JOBS,
     MIN_USD,
-    RUNS,
     describe_days,
     describe_jobs,
     describe_yearly_usd,
@@ -44,11 +44,11 @@ def list_gpu_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
 
 
 def _advise(task_rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
-    rows, newest = task_rows[-RUNS:], task_rows[-1]
-    size = find_size(newest["instance_type"] or "")
-    if size is None or not size.gpus or newest["created"] < now - dt.timedelta(DAYS):
+    rows, newest_row = task_rows[-MAX_JOBS:], task_rows[-1]
+    size = find_size(newest_row["instance_type"] or "")
+    if size is None or not size.gpus or newest_row["created"] < now - dt.timedelta(MAX_AGE_DAYS):
         return
-    if len(rows) < RUNS or not all(_has_low_use(row, newest["instance_type"], size) for row in rows):
+    if len(rows) < MAX_JOBS or not all(_has_low_use(row, newest_row["instance_type"], size) for row in rows):
         return
     if (compute_mean(rows, DATA_WAIT_COLUMN) or 0.0) >= MIN_SHARE:
         return
@@ -57,8 +57,9 @@ def _advise(task_rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     if idle_usd >= MIN_USD:
         gpus = f"its {size.gpus} GPUs" if size.gpus > 1 else "its GPU"
         yield (
-            f"{describe_jobs(newest, RUNS)} used {used_share:.0%} of {gpus} in the mean ({describe_days(rows)}); the "
-            f"rest cost about {format_usd(idle_usd)}{describe_yearly_usd(task_rows, idle_usd / RUNS, now)}: "
+            f"{describe_jobs(newest_row, MAX_JOBS)} used {used_share:.0%} of {gpus} on average "
+            f"({describe_days(rows)}); the rest cost about {format_usd(idle_usd)}"
+            f"{describe_yearly_usd(task_rows, idle_usd / MAX_JOBS, now)}: "
             f"{_advise_on_type(rows, used_share, size)}larger batches may use more of {gpus}."
         )
 
@@ -87,8 +88,12 @@ def _advise_on_type(rows: Sequence[Row], used_share: float, size: Size) -> str:
         and gpu_memory / size.gpus * (present.accelerator_memory_gib or 0.0)
         <= MAX_USED_SHARE * (other.instance.accelerator_memory_gib or 0.0)
     ]
-    best = min(fitting_types, key=PricedType.get_rank, default=None)
-    return f"{best.describe()} would do by these figures, at {best.price_share:.0%} of the price; or " if best else ""
+    best_type = min(fitting_types, key=PricedType.get_rank, default=None)
+    return (
+        f"{best_type.describe()} would do by these figures, at {best_type.price_share:.0%} of the price; or "
+        if best_type
+        else ""
+    )
 
 
 def _sum_flops(instance: Instance) -> float | None:

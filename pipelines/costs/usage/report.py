@@ -32,7 +32,7 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
     waits = [(row.get("queue_s") or 0.0) + (row["first_capacity_s"] or 0.0) for row in rows]
     summary["queue_s"] = sum(waits) / len(rows) if rows else 0.0
     for resource in RESOURCES:
-        summary[f"{resource}_peak"] = max(_list_known(rows, f"{resource}_peak"), default=None)
+        summary[f"{resource}_peak"] = max(_list_known_values(rows, f"{resource}_peak"), default=None)
         summary[f"{resource}_mean"] = compute_mean(rows, f"{resource}_mean")
     summary[DATA_WAIT_COLUMN] = compute_mean(rows, DATA_WAIT_COLUMN)
     return summary
@@ -40,13 +40,13 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
 
 def compute_mean(rows: Sequence[Row], name: str) -> float | None:
     """Compute the mean of a column over the jobs that have a value, by their instance seconds; None if none has."""
-    known = [row for row in rows if row[name] is not None]
-    weights = [max(row["training_s"], 1) * row["instance_count"] for row in known]
-    products = (row[name] * weight for row, weight in zip(known, weights, strict=True))
-    return sum(products) / sum(weights) if known else None
+    known_rows = [row for row in rows if row[name] is not None]
+    weights = [max(row["training_s"], 1) * row["instance_count"] for row in known_rows]
+    products = (row[name] * weight for row, weight in zip(known_rows, weights, strict=True))
+    return sum(products) / sum(weights) if known_rows else None
 
 
-def _list_known(rows: Sequence[Row], name: str) -> list[float]:
+def _list_known_values(rows: Sequence[Row], name: str) -> list[float]:
     return [row[name] for row in rows if row[name] is not None]
 
 

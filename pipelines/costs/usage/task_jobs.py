@@ -8,9 +8,9 @@ from typing import Any
 
 from pipelines.costs.charges import format_usd
 
-RUNS = 5
+MAX_JOBS = 5
 """Number of a task's newest jobs that count as evidence."""
-DAYS = 90
+MAX_AGE_DAYS = 90
 """If the newest of the jobs is at least this number of days old, there is no advice about them."""
 MIN_USD = 0.01
 """Smallest saving that is named, USD."""
@@ -55,8 +55,8 @@ def describe_yearly_usd(rows: Sequence[Row], usd_per_job: float, now: dt.datetim
         usd_per_job: amount of one job, USD.
         now: the current moment.
     """
-    days = min((now - rows[0]["created"]).total_seconds() / 86_400, DAYS)
+    days = min((now - rows[0]["created"]).total_seconds() / 86_400, MAX_AGE_DAYS)
     if days < MIN_DAYS:
         return ""
-    jobs = sum(row["created"] > now - dt.timedelta(DAYS) for row in rows)
+    jobs = sum(row["created"] > now - dt.timedelta(MAX_AGE_DAYS) for row in rows)
     return f", or {format_usd(usd_per_job * jobs / days * YEAR_DAYS)} a year with {jobs} jobs in {days:.0f} days"

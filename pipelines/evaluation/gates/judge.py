@@ -76,8 +76,8 @@ def _count_label_rows(holdout: Holdout, policy: Policy) -> dict[str, int]:
     if holdout.task == "binary":
         ones = int((holdout.label == 1).sum())
         return {"the rarer label": min(ones, len(holdout.label) - ones)}
-    names = (*policy.bounds, *policy.baseline, *(comparison.metric for comparison in policy.champion))
-    measured_classes = {class_name for name in names for class_name in select_measured_classes(name, holdout.classes)}
+    metrics = (*policy.bounds, *policy.baseline, *(comparison.metric for comparison in policy.champion))
+    measured_classes = {name for metric in metrics for name in select_measured_classes(metric, holdout.classes)}
     return {
         f"the class {name}": int((holdout.label == index).sum())
         for index, name in enumerate(holdout.classes)

@@ -63,7 +63,7 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
     if champion_score is None:
         return [report_value(f"slices of {name}", "there is no champion to compare with") for name in masks], table
     prefix = f"{metric.name} against the champion's in the slices of"
-    checks = [_check_worst(f"{prefix} {name}", table[table.column == name], bound, policy.alpha) for name in masks]
+    checks = [_check_worst_part(f"{prefix} {name}", table[table.column == name], bound, policy.alpha) for name in masks]
     return checks, table
 
 
@@ -97,7 +97,7 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
         return value.rows >= section.min_rows and _has_enough_groups(value, MIN_WEEK_GROUPS)
 
     table = _make_table(holdout, masks, metric, estimate, is_judged, bound)
-    return [_check_worst(f"{metric.name} of the holdout's weeks", table, bound, policy.alpha)], table
+    return [_check_worst_part(f"{metric.name} of the holdout's weeks", table, bound, policy.alpha)], table
 
 
 def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
@@ -163,7 +163,7 @@ def _has_enough_groups(estimate: Estimate, minimum: int) -> bool:
     return estimate.groups is None or (estimate.groups >= minimum and math.isfinite(estimate.se))
 
 
-def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:
+def _check_worst_part(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:
     """Make a check that fails if the part with the smallest adjusted p-value is significantly below the bound."""
     judged_parts = table[table["judged"].astype(bool)]
     if judged_parts.empty:

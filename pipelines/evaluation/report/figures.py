@@ -31,9 +31,9 @@ from pipelines.evaluation.report.regression_figures import (
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 
-TOP_SLICES = 25
+MAX_SLICES = 25
 """Largest number of slices that the picture shows: those with the lowest values."""
-TOP_FEATURES = 15
+MAX_FEATURES = 15
 """Largest number of features that the picture shows: those with the largest shares."""
 
 
@@ -129,8 +129,8 @@ def _draw_reliability(content: Content) -> Any:
         draw_top_reliability_of_models(calibration_axis, content.holdout)
     else:
         draw_reliability_of_models(calibration_axis, content.holdout)
-    names = list(content.importance)[:TOP_FEATURES][::-1]
-    shares = list(content.importance.values())[:TOP_FEATURES][::-1]
+    names = list(content.importance)[:MAX_FEATURES][::-1]
+    shares = list(content.importance.values())[:MAX_FEATURES][::-1]
     importance_axis.barh(names, shares, color=CANDIDATE_COLOR)
     importance_axis.tick_params(axis="y", labelsize=8)
     importance_axis.set(xlabel="share of the total gain", title="Feature importance")
@@ -162,7 +162,7 @@ def _draw_parts(content: Content) -> Any:
     figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     name = choose_part_metric(content.holdout, content.holdout.candidate_score).name
     slice_metric = name if content.holdout.champion_score is None else f"{name} minus the champion's"
-    lowest_slices = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
+    lowest_slices = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(MAX_SLICES)
     _draw_intervals(slice_axis, lowest_slices, f"Slices: {slice_metric}")
     _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], f"Weeks of the holdout: {name}")
     if content.confusion:

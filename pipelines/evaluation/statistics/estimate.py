@@ -9,7 +9,10 @@ from scipy.special import ndtri, stdtrit
 
 
 def compute_quantile(alpha: float, degrees_of_freedom: float) -> float:
-    """Return the value that a t distribution exceeds with probability alpha (infinite: the normal distribution)."""
+    """Return the value that a t distribution exceeds with probability alpha.
+
+    With infinite degrees of freedom, it is the normal distribution.
+    """
     # These functions take a hundredth of the time of scipy.stats.t and norm (scipy 1.17).
     return -float(ndtri(alpha) if math.isinf(degrees_of_freedom) else stdtrit(degrees_of_freedom, alpha))
 

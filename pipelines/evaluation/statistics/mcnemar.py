@@ -98,12 +98,12 @@ def _estimate_gain(candidate_only: int, champion_only: int, rows: int, alpha: fl
     if is_same:
         return Estimate(0.0, 0.0, 0.0, 0.0, rows)
     low_share, high_share = edges.bound_share(differing_rows / rows, rows, alpha / 2)
-    lowest_right, highest_right = (
+    low_right_share, high_right_share = (
         edges.bound_share(candidate_only / differing_rows, differing_rows, alpha / 2) if differing_rows else (0.0, 1.0)
     )
     ends = [
         (2 * right_share - 1) * differing_share
-        for right_share in (lowest_right, highest_right)
+        for right_share in (low_right_share, high_right_share)
         for differing_share in (low_share, high_share)
     ]
     return Estimate(value, min(ends[:2]), max(ends[2:]), se, rows)

@@ -30,10 +30,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Position:
-    """The origin of a batch, for messages: its file, page or table, and the number of its first row."""
+    """The position of a batch in its source, for messages."""
 
-    place: str
+    origin: str
+    """File, page or table of the batch."""
     row: int = 1
+    """Number of its first row."""
 
 
 def convert_batch(
@@ -42,7 +44,7 @@ def convert_batch(
     """Return the batch with the declared columns in their types, and every other timestamp in UTC.
 
     Raises:
-        DataError: a value does not fit; the message names its place, row and column. A retry cannot help.
+        DataError: a value does not fit; the message names the origin, the row and the column. A retry cannot help.
     """
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
@@ -65,7 +67,7 @@ def convert_column(array: pa.Array, data_type: pa.DataType, zone: Zone, name: st
         if not len(array):  # there is no value to name: the types themselves do not fit
             hint = "Declare the column in columns=, in a type that fits."
             raise DataError(
-                f"{position.place}: column {name}: cannot convert {array.type} to {data_type}.", hint
+                f"{position.origin}: column {name}: cannot convert {array.type} to {data_type}.", hint
             ) from None
         index = _find_first_bad_value(array, data_type, zone)
         problem, hint = f"is not of type {data_type}", ""
@@ -115,7 +117,7 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
         batch: rows of a source.
         day: day of all rows; used only if `name` is empty.
         name: column that gives the day of each row; empty if `day` is the day of all rows.
-        position: origin of the batch.
+        position: position of the batch in its source.
 
     Raises:
         DataError: a row has no day, or the batch has another column `date`. A retry cannot help.
@@ -127,22 +129,22 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
         return batch.set_column(batch.schema.names.index(name), DATE_COLUMN, days)
     if DATE_COLUMN in batch.schema.names:
         raise DataError(
-            f"{position.place} has a column {DATE_COLUMN}, but the day is to come from the column {name}.",
+            f"{position.origin} has a column {DATE_COLUMN}, but the day is to come from the column {name}.",
             f'Rename it, or set day="{DATE_COLUMN}".',
         )
     return batch.append_column(DATE_COLUMN, days)
 
 
-def parse_cursor(text: str, data_type: pa.DataType, place: str) -> pa.Scalar:
+def parse_cursor(text: str, data_type: pa.DataType, origin: str) -> pa.Scalar:
     """Parse the text of a cursor into a value of its type.
 
     Raises:
         SpecError: the text does not fit the type. A retry cannot help.
     """
     try:
-        return convert_column(pa.array([text]), data_type, Zone("UTC"), "since", Position(place))[0]
+        return convert_column(pa.array([text]), data_type, Zone("UTC"), "since", Position(origin))[0]
     except DataError:
-        message = f"{place}: the watermark {text[:60]!r} is not of type {data_type}."
+        message = f"{origin}: the watermark {text[:60]!r} is not of type {data_type}."
         raise SpecError(message, "Give a value of the source's cursor.") from None
 
 
@@ -197,4 +199,4 @@ def _to_text(value: Any) -> str:
 
 def _build_bad_value_error(value: Any, name: str, position: Position, index: int, problem: str, hint: str) -> DataError:
     text = "an empty value" if value is None else repr(str(value))[:80]
-    return DataError(f"{position.place}: row {position.row + index}, column {name}: {text} {problem}.", hint)
+    return DataError(f"{position.origin}: row {position.row + index}, column {name}: {text} {problem}.", hint)

@@ -43,11 +43,11 @@ class Layout:
         return [name for name in names if name not in self.columns] if self.extra == "take" else []
 
 
-def check_columns(place: str, required_names: Sequence[str], names: Sequence[str], hint: str = "") -> None:
+def check_columns(origin: str, required_names: Sequence[str], names: Sequence[str], hint: str = "") -> None:
     """Refuse a file that lacks a required column, or has two columns of the same name.
 
     Args:
-        place: name of the file, for the message.
+        origin: name of the file, for the message.
         required_names: columns that the file must have.
         names: columns that the file has.
         hint: what to do about a missing column; if it is empty, the error lists the columns of the file instead.
@@ -58,10 +58,12 @@ def check_columns(place: str, required_names: Sequence[str], names: Sequence[str
     missing_names = [name for name in required_names if name not in names]
     if missing_names:
         listing = f"It has: {', '.join(map(repr, names[:30]))}."
-        raise DataError(f"{place} lacks the column(s) {', '.join(missing_names)}.", hint or listing)
+        raise DataError(f"{origin} lacks the column(s) {', '.join(missing_names)}.", hint or listing)
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
-        raise DataError(f"{place} has more than one column {', '.join(duplicates[:5])}.", "Rename all but one of them.")
+        raise DataError(
+            f"{origin} has more than one column {', '.join(duplicates[:5])}.", "Rename all but one of them."
+        )
 
 
 def is_read_as_text(data_type: pa.DataType) -> bool:

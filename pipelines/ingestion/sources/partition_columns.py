@@ -24,7 +24,7 @@ def add_partition_columns(
         batch: rows of a source.
         partition: partition of all rows; used only if `name` is empty.
         name: column that gives the partition of each row; empty if all rows are of `partition`.
-        position: origin of the batch.
+        position: position of the batch in its source.
         unit: unit of the partitions.
         timezone: time zone in which the days of the column's timestamps begin; empty: UTC.
 
@@ -44,7 +44,7 @@ def add_partition_columns(
             batch = batch.set_column(batch.schema.names.index(name), column, values)
         elif column in batch.schema.names:
             raise DataError(
-                f"{position.place} has a column {column}, but the {column if column == HOUR_COLUMN else 'day'} is to "
+                f"{position.origin} has a column {column}, but the {column if column == HOUR_COLUMN else 'day'} is to "
                 f"come from {f'the column {name}' if name else 'the name of the file'}.",
                 f'Rename it, or set day="{DATE_COLUMN}".' if column == DATE_COLUMN and unit == "day" else "Rename it.",
             )
@@ -58,7 +58,7 @@ def compute_columns(array: pa.Array, name: str, position: Position, unit: Unit, 
     is_time = pa.types.is_timestamp(array.type)
     if unit == "hour" and not is_time:
         hint = 'Declare it as a timestamp in columns=, or set partition="day".'
-        raise DataError(f"{position.place}: column {name} holds {array.type}, which has no hour.", hint)
+        raise DataError(f"{position.origin}: column {name} holds {array.type}, which has no hour.", hint)
     if is_time and timezone:
         array = pc.local_timestamp(
             convert_column(array, UTC, Zone("UTC"), name, position).cast(pa.timestamp("us", timezone))
@@ -105,7 +105,7 @@ def _check_no_day_is_lost(array: pa.Array, days: pa.Array, position: Position) -
     index = pc.index(pc.equal(old_days, days), False).as_py()
     if index >= 0:
         raise DataError(
-            f"{position.place}: row {position.row + index}, column {DATE_COLUMN}: {old_days[index]} is not the first "
+            f"{position.origin}: row {position.row + index}, column {DATE_COLUMN}: {old_days[index]} is not the first "
             "day of a month, as it must be if partitions are months.",
             "Rename the column, and name it in day=.",
         )

@@ -1,6 +1,7 @@
 """List the data files of a table, and cache the manifests that were read: their files never change.
 
-pyiceberg 0.12 reads all manifests of a table each time, and evaluates the filter for each file, half a millisecond.
+pyiceberg 0.12 reads all manifests of a table each time, and evaluates the filter for each file, which takes half a
+millisecond a file.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class ManifestReader:
 
 
 def has_deletes(table: Table) -> bool:
-    """Return whether another engine deleted rows by delete files, so that the rows of the data files are too many."""
+    """Return whether another engine deleted rows by delete files. If so, data files contain rows that are deleted."""
     snapshot = table.current_snapshot()
     manifests = snapshot.manifests(table.io) if snapshot else []
     return any(manifest.content is ManifestContent.DELETES for manifest in manifests)
@@ -67,7 +68,7 @@ def _list_manifests(table: Table) -> list[ManifestFile]:
 
 
 def _find_last_date(table: Table, manifest: ManifestFile) -> dt.date:
-    """Return the largest `date` of the files of a manifest; the largest of all dates if it does not tell."""
+    """Return the largest `date` of the files of a manifest; `date.max` if it has no upper bound."""
     names = [field.name for field in table.specs()[manifest.partition_spec_id].fields]
     summary = (manifest.partitions or [])[names.index(DATE_COLUMN)] if manifest.partitions else None
     if summary is None or summary.upper_bound is None:

@@ -125,7 +125,7 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
         storage.read_bytes(io, location)  # its errors distinguish an outage from a damaged file; pyiceberg's do not
         listed_manifests = list(read_manifest_list(io.new_input(location)))
     except Exception as error:
-        files.findings.append(_make_finding(files, "manifest list", location, error, snapshot, is_current))
+        files.findings.append(_make_finding(files, "manifest list", location, error, snapshot, is_current=is_current))
         return
     for manifest in listed_manifests:
         if manifest.manifest_path not in manifests:
@@ -143,12 +143,12 @@ def _add_manifest(files: TableFiles, manifest: ManifestFile, snapshot: Snapshot,
             raise ValueError(f"it has {size} bytes, and should have {manifest.manifest_length}")
         entries = manifest.fetch_manifest_entry(io)
     except Exception as error:
-        files.findings.append(_make_finding(files, "manifest", location, error, snapshot, is_current))
+        files.findings.append(_make_finding(files, "manifest", location, error, snapshot, is_current=is_current))
         return False
     counts = (manifest.added_files_count, manifest.existing_files_count)
     if None not in counts and sum(counts) != len(entries):
         count_error = ValueError(f"it lists {len(entries)} files, and should list {sum(counts)}")
-        files.findings.append(_make_finding(files, "manifest", location, count_error, snapshot, is_current))
+        files.findings.append(_make_finding(files, "manifest", location, count_error, snapshot, is_current=is_current))
         return False
     for entry in entries:
         partition = format_partition(files.table, entry.data_file)
@@ -165,12 +165,14 @@ def _check_totals(files: TableFiles, snapshot: Snapshot) -> None:
     for name, number in totals.items():
         if name in summary and summary[name] != str(number):
             error = ValueError(f"its manifests have {name} {number}, and the snapshot {summary[name]}")
-            files.findings.append(_make_finding(files, "manifest list", snapshot.manifest_list, error, snapshot, True))
+            files.findings.append(
+                _make_finding(files, "manifest list", snapshot.manifest_list, error, snapshot, is_current=True)
+            )
             return
 
 
 def _make_finding(
-    files: TableFiles, kind: Kind, location: str, error: BaseException, snapshot: Snapshot, is_current: bool
+    files: TableFiles, kind: Kind, location: str, error: BaseException, snapshot: Snapshot, *, is_current: bool
 ) -> Finding:
     problem, detail = describe_read_error(error)
     return Finding(kind, problem, location, detail, files.name, is_current=is_current, snapshot_id=snapshot.snapshot_id)

@@ -21,7 +21,7 @@ NO_DRIFT = "nothing drifted"
 Breaches = dict[str, Finding]
 """Column to finding, for the findings of a window that are significantly over their bounds.
 
-Of several such findings of a column, only the one furthest over its bound is included.
+If a column has several such findings, only the one furthest over its bound is included.
 """
 
 

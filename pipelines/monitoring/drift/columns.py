@@ -63,7 +63,7 @@ def _measure_distribution(column: ComparedColumn, reference: Counts, window: Cou
             column.weight,
         )
     if column.kind == "numeric":
-        yield from _measure_ordered(column, reference, window)
+        yield from _measure_ordered_bins(column, reference, window)
 
 
 def _compute_chi_square_measures(
@@ -91,7 +91,7 @@ def _compute_chi_square_measures(
     yield "chi_square", math.sqrt(chi_square / sum(float(counts.sum()) for counts in pooled_bins)), chi_square
 
 
-def _measure_ordered(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
+def _measure_ordered_bins(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
     """Compute the measures that need ordered bins. Bins are not pooled: pooling could hide the largest distance."""
     distribution = estimate_null_distribution(
         Sample.from_counts(reference.bins, reference.strata), Sample.from_counts(window.bins, window.strata)

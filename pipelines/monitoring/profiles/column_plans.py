@@ -33,7 +33,7 @@ label, and rows with both."""
 CLASS_SUMS = 4
 """Number of sums of a class that come before those of its bins; see `profile.Column.sums`."""
 NOTHING = "nothing"
-"""Text that stands for a type if a file lacks the column."""
+"""Text that is used instead of a type if a file lacks the column."""
 COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
     "number": {"number", "bool", "null"},
     "bool": {"number", "bool", "null"},

@@ -78,12 +78,14 @@ def bound_mean_latency_s(requests_per_s: float, fixed_s: float, request_s: float
     """
     require_positive("requests_per_s", requests_per_s)
     compute_batch_s(1, fixed_s, request_s)
-    busy, waiting = requests_per_s * request_s, requests_per_s * fixed_s
-    if busy >= 1:
+    mean_busy, mean_waiting = requests_per_s * request_s, requests_per_s * fixed_s
+    if mean_busy >= 1:
         raise SpecError(
             f"a server answers at most {1 / request_s:g} requests in a second, and {requests_per_s:g} come.",
             "Use more instances.",
         )
-    light_s = (request_s + fixed_s) / (2 * (1 - busy)) * (1 + 2 * waiting + (1 - waiting) / (1 + busy))
-    heavy_s = 1.5 * fixed_s / (1 - busy) + request_s / 2 * (busy + 2) / (1 - busy**2)
+    light_s = (
+        (request_s + fixed_s) / (2 * (1 - mean_busy)) * (1 + 2 * mean_waiting + (1 - mean_waiting) / (1 + mean_busy))
+    )
+    heavy_s = 1.5 * fixed_s / (1 - mean_busy) + request_s / 2 * (mean_busy + 2) / (1 - mean_busy**2)
     return min(light_s, heavy_s)

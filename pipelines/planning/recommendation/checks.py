@@ -128,7 +128,7 @@ def _check_training_time(limit_s: float, subject: str, describe_remedy: Describe
 
 def _check_wait(max_wait_s: float) -> Check:
     """Return the check of the time until the end of a spot job, which SageMaker stops after MaxWaitTimeInSeconds."""
-    longest = format_duration(max_wait_s)
+    max_wait_text = format_duration(max_wait_s)
     return Check(
         kind="run",
         limit=max_wait_s,
@@ -138,7 +138,8 @@ def _check_wait(max_wait_s: float) -> Check:
         ),
         measure_high=lambda option: option.high_finish_s if option.market == "spot" else 0.0,
         describe_risk=lambda option: (
-            f"may take {format_duration(option.high_finish_s)} with its wait, and max_wait_s stops it after {longest}"
+            f"may take {format_duration(option.high_finish_s)} with its wait, and max_wait_s stops it after "
+            f"{max_wait_text}"
         ),
         describe_remedy=lambda option: f"max_wait_s={math.ceil(option.finish_s)}",
     )

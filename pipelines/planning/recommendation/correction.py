@@ -81,7 +81,7 @@ class Accuracy:
         jobs: number of past jobs.
         raw_error: median error of the time without correction: 0.3 is 30 % too high or too low.
         corrected_error: median error of the time with correction.
-        first_error: the same of the first half of the jobs.
+        first_error: the same error, of the first half of the jobs.
         last_error: the same of the second half of the jobs.
         cost_error: median error of the cost with correction; None if no cost was predicted.
     """
@@ -118,21 +118,21 @@ def learn_correction(
         family: family of the instance type.
         basis: what the prediction comes from; only jobs whose prediction came from the same count.
     """
-    newest = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
-    of_both = [entry for entry in newest if (entry.model, entry.family) == (model, family)]
-    of_model = [entry for entry in newest if entry.model == model and entry.family != family]
-    of_other_models = [entry for entry in newest if entry.model != model]
+    newest_observations = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
+    pair_observations = [entry for entry in newest_observations if (entry.model, entry.family) == (model, family)]
+    model_observations = [entry for entry in newest_observations if entry.model == model and entry.family != family]
+    other_observations = [entry for entry in newest_observations if entry.model != model]
     shift = 0.0
-    for group in (of_other_models, of_model, of_both):
+    for group in (other_observations, model_observations, pair_observations):
         weight = len(group) / (len(group) + PRIOR_JOBS)
         shift = weight * median([entry.log_ratio for entry in group]) + (1 - weight) * shift if group else shift
-    if len(of_both) < MIN_FOR_BAND:
-        return Correction(math.exp(shift), jobs=len(of_both))
-    center = median([entry.log_ratio for entry in of_both])
-    deviation = NORMAL_MAD * median([abs(entry.log_ratio - center) for entry in of_both])
+    if len(pair_observations) < MIN_FOR_BAND:
+        return Correction(math.exp(shift), jobs=len(pair_observations))
+    center = median([entry.log_ratio for entry in pair_observations])
+    deviation = NORMAL_MAD * median([abs(entry.log_ratio - center) for entry in pair_observations])
     # The median of few jobs is uncertain itself, so the band is wider for them.
-    width = math.exp(QUANTILE_90 * deviation * math.sqrt(1 + 1 / len(of_both)))
-    return Correction(math.exp(shift), 1 / width, width, len(of_both))
+    width = math.exp(QUANTILE_90 * deviation * math.sqrt(1 + 1 / len(pair_observations)))
+    return Correction(math.exp(shift), 1 / width, width, len(pair_observations))
 
 
 def measure_accuracy(observations: Sequence[Observation]) -> Accuracy | None:
@@ -179,6 +179,6 @@ def make_corrector(observations: Sequence[Observation], model: str) -> Corrector
     return find
 
 
-def _compute_error(actual: float, predicted: float) -> float:
+def _compute_error(actual_value: float, predicted_value: float) -> float:
     """Return the relative error, the same for twice as much and half as much: max(a / p, p / a) - 1."""
-    return max(actual / predicted, predicted / actual) - 1
+    return max(actual_value / predicted_value, predicted_value / actual_value) - 1

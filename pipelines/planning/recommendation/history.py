@@ -21,27 +21,27 @@ from pipelines.planning.recommendation.past_jobs import (
 )
 from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate
 
-MAX_EARLIER = 20
+MAX_EARLIER_JOBS = 20
 """Number of earlier jobs of a model from which a past job is predicted."""
 
 
 def list_observations(rows: Sequence[Row]) -> list[Observation]:
     """List the past trainings with their predictions, oldest first.
 
-    A job that was planned has its prediction in the ledger. For another one, the prediction is what the earlier jobs of
-    its model would have given. The first job of a model has none. Rows with gaps, and
-    trials of a tuning, are left out.
+    A job that was planned has its prediction in the ledger. For any other job, the prediction is computed from the
+    earlier jobs of its model. The first job of a model has no prediction. Rows with missing values, and trials of a
+    tuning, are left out.
 
     Args:
         rows: rows of the ledger, oldest first.
     """
-    earlier: dict[str, list[Row]] = defaultdict(list)
+    earlier_jobs: dict[str, list[Row]] = defaultdict(list)
     observations = []
     for row in rows:
         if not is_usable(row) or is_trial(row):
             continue
         subject = get_subject(row)
-        predicted_s, predicted_usd, basis = _predict(row, earlier[subject])
+        predicted_s, predicted_usd, basis = _predict(row, earlier_jobs[subject])
         if predicted_s:
             observations.append(
                 Observation(
@@ -54,23 +54,23 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
                     basis=basis,
                 )
             )
-        earlier[subject] = [*earlier[subject], row][-MAX_EARLIER:]
+        earlier_jobs[subject] = [*earlier_jobs[subject], row][-MAX_EARLIER_JOBS:]
     return observations
 
 
-def _predict(row: Row, earlier: Sequence[Row]) -> tuple[float | None, float | None, Basis]:
+def _predict(row: Row, earlier_jobs: Sequence[Row]) -> tuple[float | None, float | None, Basis]:
     """Return the uncorrected prediction of a job's time and cost, and its basis; None for what is not known."""
     stored_s = read_figure(row, "uncorrected_s")
     if stored_s:
         basis: Basis = next((name for name in BASES if name == row.get("prediction_basis")), "formula")
         return stored_s, read_figure(row, "uncorrected_usd"), basis
     instance = find_type(row)
-    if not earlier or instance is None:
+    if not earlier_jobs or instance is None:
         return None, None, "measured"
-    estimate = measure(earlier, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"])))
+    estimate = measure(earlier_jobs, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"])))
     if not isinstance(estimate, Estimate):
         return None, None, "measured"
-    share = 1 - _find_saving(earlier) if row["spot"] else 1.0
+    share = 1 - _find_saving(earlier_jobs) if row["spot"] else 1.0
     usd_h = (read_figure(row, "price_usd_h") or 0.0) * row["instance_count"] * share
     return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None, estimate.basis
 

@@ -31,7 +31,7 @@ class PlanInputs:
     """The inputs of a plan.
 
     Attributes:
-        like: MODEL, MODEL@VERSION or a job, whose past jobs are the measure; empty if `parameters` are given.
+        like: MODEL, MODEL@VERSION or a job. Past jobs give the size of a training; empty if `parameters` are given.
         parameters: number of parameters of a language model; None if `like` is given.
         tokens: tokens of its training.
         method: full or lora.
@@ -125,7 +125,7 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
         for name, option in SIZE_OPTIONS.items():
             if getattr(inputs, name) != getattr(PlanInputs, name):
                 raise SpecError(
-                    f"{option} has no effect beside --like.", "Past jobs are the measure: give one of both."
+                    f"{option} has no effect beside --like.", "Past jobs already give the size of the training."
                 )
         until = f" until {inputs.as_of}" if inputs.as_of else ""
         return measure(find_rows(inputs.like, rows), f"{inputs.like}{until}")
@@ -145,7 +145,7 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
 
 
 def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the ledger that are the measure: of a model, of a model up to a version, or of a job.
+    """Return the rows of the ledger from which to predict: of a model, of a model up to a version, or of a job.
 
     Args:
         like: MODEL, MODEL@VERSION, MODEL@ALIAS, or the name of a job.

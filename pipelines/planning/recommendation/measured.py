@@ -196,17 +196,17 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
             f"the ledger has no completed training of {name} with a time and a known type ({count_gaps(rows)}).",
             "Give --params and --tokens, or train it once.",
         )
-    newest = usable_rows[-1]
-    instance = find_type(newest)
+    newest_row = usable_rows[-1]
+    instance = find_type(newest_row)
     assert instance
-    machine = (newest["instance_type"], newest["instance_count"])
+    machine = (newest_row["instance_type"], newest_row["instance_count"])
     jobs = [row for row in usable_rows if (row["instance_type"], row["instance_count"]) == machine][-MAX_JOBS:]
     times = [compute_work_s(row) for row in jobs]
     middle = median(times)
     return MeasuredWorkload(
-        model=get_subject(newest),
+        model=get_subject(newest_row),
         base=instance,
-        count=int(newest["instance_count"]),
+        count=int(newest_row["instance_count"]),
         seconds=middle,
         jobs=len(jobs),
         busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),

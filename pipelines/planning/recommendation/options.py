@@ -135,8 +135,8 @@ class Recommendation:
     def fastest(self) -> Option | None:
         """The fastest option within the deadline and the budget; of options with equal times, the cheapest."""
         shortest_s = min((option.finish_s for option in self.options), default=0.0)
-        equal = [option for option in self.options if option.finish_s <= shortest_s * (1 + ROUNDING)]
-        return min(equal, key=_rank_by_cost, default=None)
+        equal_options = [option for option in self.options if option.finish_s <= shortest_s * (1 + ROUNDING)]
+        return min(equal_options, key=_rank_by_cost, default=None)
 
     @property
     def front(self) -> list[Option]:
@@ -156,10 +156,14 @@ class Recommendation:
         if over_budget:
             begin = "The" if self.limits.deadline_s is None else "Within the deadline, the"
             return f"{begin} cheapest is {_describe_nearest(min(over_budget, key=lambda pair: pair[0].cost_usd))}"
-        late = [pair for pair in nearest if pair[1].kind == "deadline" and self.limits.is_in_budget(pair[0].cost_usd)]
-        if late or nearest:
-            begin = "The" if self.limits.budget_usd is None or not late else "Within the budget, the"
-            return f"{begin} fastest is {_describe_nearest(min(late or nearest, key=lambda pair: pair[0].finish_s))}"
+        late_pairs = [
+            pair for pair in nearest if pair[1].kind == "deadline" and self.limits.is_in_budget(pair[0].cost_usd)
+        ]
+        if late_pairs or nearest:
+            begin = "The" if self.limits.budget_usd is None or not late_pairs else "Within the budget, the"
+            return (
+                f"{begin} fastest is {_describe_nearest(min(late_pairs or nearest, key=lambda pair: pair[0].finish_s))}"
+            )
         return _describe_misfits(self.exclusions)
 
     def to_record(self) -> dict[str, Any]:
@@ -180,7 +184,7 @@ class Recommendation:
 def find_front(options: Iterable[Option]) -> list[Option]:
     """Return the options for which none is both faster and cheaper, the fastest first.
 
-    Of options with equal times, only the cheapest is on the front.
+    If options have equal times, only the cheapest is on the front.
     """
     front: list[Option] = []
     for option in sorted(options, key=lambda entry: (entry.finish_s, entry.cost_usd)):
@@ -215,5 +219,7 @@ def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
 def _describe_misfits(exclusions: Sequence[Exclusion]) -> str:
     """Say what would fit, from the first reasons that name it."""
     helpful = sorted((entry for entry in exclusions if entry.fitting_count), key=lambda entry: entry.fitting_count or 0)
-    chosen = helpful or [entry for entry in exclusions if entry.kind == "memory"] or list(exclusions)
-    return "; ".join(f"{entry.instance_type} {entry.reason}" for entry in chosen[:2]) + "." if chosen else ""
+    named_entries = helpful or [entry for entry in exclusions if entry.kind == "memory"] or list(exclusions)
+    return (
+        "; ".join(f"{entry.instance_type} {entry.reason}" for entry in named_entries[:2]) + "." if named_entries else ""
+    )

@@ -107,12 +107,12 @@ def count_gaps(rows: Sequence[Row]) -> str:
     """Say how many rows there are, and why they cannot be used."""
     if not rows:
         return "no row"
-    completed = [row for row in rows if row["status"] == "Completed"]
-    without_time = [row for row in completed if not read_figure(row, "training_s")]
-    other_gaps = [row for row in completed if row not in without_time and not has_figures(row)]
-    unknown = sum(find_type(row) is None for row in completed)
+    completed_rows = [row for row in rows if row["status"] == "Completed"]
+    without_time = [row for row in completed_rows if not read_figure(row, "training_s")]
+    other_gaps = [row for row in completed_rows if row not in without_time and not has_figures(row)]
+    unknown_count = sum(find_type(row) is None for row in completed_rows)
     gaps = f", {len(other_gaps)} with other gaps" if other_gaps else ""
     return (
-        f"{len(rows)} row(s): {len(rows) - len(completed)} not completed, {len(without_time)} without a time, "
-        f"{unknown} on unknown or retired types{gaps}"
+        f"{len(rows)} row(s): {len(rows) - len(completed_rows)} not completed, {len(without_time)} without a time, "
+        f"{unknown_count} on unknown or retired types{gaps}"
     )

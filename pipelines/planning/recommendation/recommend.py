@@ -1,4 +1,4 @@
-"""Recommend instances: estimate each candidate, compute its cost, and sort out what is beyond the limits."""
+"""Recommend instances: estimate each candidate, compute its cost, and exclude what does not fit the limits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from pipelines.planning.recommendation.workloads import Candidate, Estimate, Mis
 
 NO_LIMITS = Limits()
 CHECKPOINT_S, SAVE_S, RESTART_S = 900.0, 10.0, 300.0
-"""What a training on spot does: seconds between two checkpoints, of a save, and of a restart. Guesses: they matter only
-where interruptions are known."""
+"""Assumptions about a training on spot: seconds between two checkpoints, seconds of a save, and seconds of a restart.
+They have an effect only where the rate of interruptions is known."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def recommend(request: Request) -> Recommendation:
 
 
 def _measure_accuracy(request: Request, options: Iterable[Option], exclusions: Iterable[Exclusion]) -> Accuracy | None:
-    """Measure how wrong past predictions were, of those that came from the same as the present ones."""
+    """Measure the error of past predictions that have the same basis as one of the present predictions."""
     present = [*options, *(entry.nearest for entry in exclusions if entry.nearest)]
     bases = {option.basis for option in present}
     return measure_accuracy([entry for entry in request.observations if entry.basis in bases])
@@ -204,14 +204,14 @@ def _build_spot_option(option: Option, quote: Quote) -> Option | None:
         except SpecError:
             return None
     # A training on demand saves checkpoints, too: only what interruptions undo, and restarts, make it longer.
-    stretch = run.total_s / (run.work_s + run.saving_s) if run else 1.0
+    time_factor = run.total_s / (run.work_s + run.saving_s) if run else 1.0
     waits = 1 + (run.interruptions if run else 0.0)
-    factor = stretch * (1 - (quote.spot_saving or 0.0))
+    factor = time_factor * (1 - (quote.spot_saving or 0.0))
     return replace(
         option,
         market="spot",
-        seconds=option.seconds * stretch,
-        high_s=option.high_s * stretch,
+        seconds=option.seconds * time_factor,
+        high_s=option.high_s * time_factor,
         wait_s=None if quote.spot_wait_s is None else quote.spot_wait_s * waits,
         cost_usd=option.cost_usd * factor,
         high_usd=option.high_usd * factor,

@@ -61,10 +61,10 @@ def describe_prices(recommendation: Recommendation, today: dt.date) -> list[str]
     if not dates:
         return []
     age = (today - dt.date.fromisoformat(dates[0])).days
-    old = (
+    old_text = (
         f": the oldest are {age} days old; renew them with python -m pipelines prices refresh" if age > OLD_DAYS else ""
     )
-    return [f"Prices: of {' and '.join(dates)}{old}."]
+    return [f"Prices: of {' and '.join(dates)}{old_text}."]
 
 
 def group_exclusions(recommendation: Recommendation) -> list[dict[str, Any]]:
@@ -98,8 +98,10 @@ def build_table(recommendation: Recommendation, title: str) -> Table:
         table.add_column(name, justify="left" if name in ("machines", "region", "best") else "right")
     front = recommendation.front
     other_options = [option for option in recommendation.options if option not in front]
-    shown = sorted([*front, *other_options[: max(0, MAX_SHOWN - len(front))]], key=lambda option: option.cost_usd)
-    for option in shown:
+    shown_options = sorted(
+        [*front, *other_options[: max(0, MAX_SHOWN - len(front))]], key=lambda option: option.cost_usd
+    )
+    for option in shown_options:
         plans = [_format_plan(option, term) for term in ("1y", "3y")]
         times = [format_duration(seconds) for seconds in (option.finish_s, option.low_s, option.high_s)]
         costs = [f"{option.cost_usd:,.2f}", f"{option.high_usd:,.2f}"]
@@ -118,9 +120,9 @@ def draw_front(path: Path, recommendation: Recommendation) -> Path:
     from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, plt, save_figure
 
     figure, axis = plt.subplots(figsize=(8.6, 4.6), layout="constrained")
-    beyond = [entry.nearest for entry in recommendation.exclusions if entry.nearest]
+    excluded_options = [entry.nearest for entry in recommendation.exclusions if entry.nearest]
     for options, color, label in (
-        (beyond, REFERENCE_COLOR, "beyond the limits (nearest of its type)"),
+        (excluded_options, REFERENCE_COLOR, "beyond the limits (nearest of its type)"),
         ([option for option in recommendation.options if option.market == "on demand"], CHAMPION_COLOR, "on demand"),
         ([option for option in recommendation.options if option.market == "spot"], CANDIDATE_COLOR, "spot"),
     ):

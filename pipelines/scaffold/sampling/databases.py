@@ -28,14 +28,14 @@ def read_database(request: Request, source: str, ask: AskFunction) -> Sample:
         ServiceError: the database does not answer. A retry can help.
     """
     url = sql_session.parse_url(source, "")
-    place = sql_session.describe_url(url)
-    table = request.table if request.query else request.table or ask("table", f"{place}: no table is named.", ())
-    with sql_session.connect(url, place, request.timezone) as connection:
-        types = sql_session.find_types(connection, table, request.query, None, place)
+    origin = sql_session.describe_url(url)
+    table = request.table if request.query else request.table or ask("table", f"{origin}: no table is named.", ())
+    with sql_session.connect(url, origin, request.timezone) as connection:
+        types = sql_session.find_types(connection, table, request.query, None, origin)
         selectable = sql_session.build_selectable(table, request.query, list(types))
         statement = sa.select(*selectable.c).limit(MAX_ROWS)
         rows = [row for batch in sql_session.stream_rows(connection, statement) for row in batch]
-    zone, position = Zone(request.timezone), Position(place)
+    zone, position = Zone(request.timezone), Position(origin)
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = {
         name: build_array(list(values), kind, zone, name, position)

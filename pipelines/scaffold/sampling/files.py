@@ -129,23 +129,23 @@ def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
 
 def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool]:
     """Return the rows of a file, the options with which it is read, and whether it was read to its end."""
-    place = redact(address)
+    origin = redact(address)
     needs_seek = kind == "parquet" or address.lower().endswith(".zip")
-    with translate_errors(place), open_file(address, needs_seek) as file, unpack(file, address) as content:
+    with translate_errors(origin), open_file(address, needs_seek) as file, unpack(file, address) as content:
         if kind == "parquet":
             return _read_parquet(content)
         data = content.read(MAX_BYTES)
         is_whole = not content.read(1)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DataError(f"{place} is in the encoding UTF-16.", "Write it as UTF-8.")
+        raise DataError(f"{origin} is in the encoding UTF-16.", "Write it as UTF-8.")
     if not data.removeprefix(codecs.BOM_UTF8).strip():
-        raise DataError(f"{place} is empty.")
+        raise DataError(f"{origin} is empty.")
     if not is_whole:
         data = data[: data.rfind(b"\n") + 1]
     try:
         return (*(_read_csv(data) if kind == "csv" else _read_json(data)), is_whole)
     except (pa.ArrowException, UnicodeDecodeError, python_csv.Error) as error:
-        raise DataError(f"{place}: {str(error)[:300]}.", "Check that the file is complete and has a header.") from None
+        raise DataError(f"{origin}: {str(error)[:300]}.", "Check that the file is complete and has a header.") from None
 
 
 def _read_parquet(file: Any) -> tuple[pa.Table, dict[str, Any], bool]:

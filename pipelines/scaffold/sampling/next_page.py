@@ -53,8 +53,8 @@ class LinkFinder:
 
     def _is_next_page(self, link: Any) -> bool:
         return _is_address(link) and not any(
-            fill_date(place, day) in link and fill_date(place, self.day) not in link
-            for place in (match.group() for match in DATE_PLACEHOLDER.finditer(self.url))
+            fill_date(placeholder, day) in link and fill_date(placeholder, self.day) not in link
+            for placeholder in (match.group() for match in DATE_PLACEHOLDER.finditer(self.url))
             for day in (self.day - DAY, self.day + DAY)
         )
 

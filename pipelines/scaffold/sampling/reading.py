@@ -27,9 +27,9 @@ def read_sample(request: Request, ask: AskFunction) -> Sample:
     source = request.source or ask("source", "the source of the rows is not given.", ())
     sample = _read(request, source, ask)
     if sample.table.num_rows < MIN_ROWS:
-        message = f"{sample.place} has {sample.table.num_rows} rows: fewer than {MIN_ROWS} are too few for a model."
+        message = f"{sample.origin} has {sample.table.num_rows} rows: fewer than {MIN_ROWS} are too few for a model."
         raise DataError(message, "Give a source with more rows.")
-    _check_names(sample.place, sample.table.column_names)
+    _check_names(sample.origin, sample.table.column_names)
     return sample
 
 
@@ -47,17 +47,17 @@ def _read(request: Request, source: str, ask: AskFunction) -> Sample:
     raise SpecError(f"{path} {'has an unknown format' if path.exists() else 'does not exist'}.", hint)
 
 
-def _check_names(place: str, names: Sequence[str]) -> None:
+def _check_names(origin: str, names: Sequence[str]) -> None:
     """Refuse names with characters that a file of code cannot have, and names that are the same in SQL.
 
     Columns without a name pass: they are not read.
     """
     broken_names = [name for name in names if re.search(r"[\r\n\0]", name)]
     if broken_names:
-        problem = f"{place} has a column {broken_names[0][:60]!r}, whose name has a line break or a null character."
+        problem = f"{origin} has a column {broken_names[0][:60]!r}, whose name has a line break or a null character."
         raise DataError(problem, "Rename it in the source. If it is not a name, check that the file has a header.")
     lower_names = [name.lower() for name in names if name.strip()]
     repeated_names = sorted({name for name in names if lower_names.count(name.lower()) > 1})
     if repeated_names:
-        problem = f"{place} has two columns {repeated_names[0]}; upper and lower case count as the same."
+        problem = f"{origin} has two columns {repeated_names[0]}; upper and lower case count as the same."
         raise DataError(problem, "Rename one of them in the source.")

@@ -40,6 +40,6 @@ class Sample:
     """Whether the sample has all rows of the source."""
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The source in a few words, without secrets."""
         return redact(self.url)

@@ -62,15 +62,17 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:
             count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
-            current_fleet = DeployedFleet(_make_fleet(event), event.at, None, False, count, load)
+            current_fleet = DeployedFleet(
+                _make_fleet(event), begin=event.at, end=None, is_replaced=False, count=count, load=load
+            )
     if current_fleet:
         yield current_fleet
 
 
-def find_end(events: Iterable[Event], fleet: Fleet, after: dt.datetime) -> Event | None:
+def find_end(events: Iterable[Event], fleet: Fleet, begin: dt.datetime) -> Event | None:
     """Return the first event after a moment that says that a fleet ended; None if there is none."""
     for event in events:
-        if event.at <= after or get_endpoint(event) != (fleet.region, fleet.endpoint):
+        if event.at <= begin or get_endpoint(event) != (fleet.region, fleet.endpoint):
             continue
         config = event.evidence.get("config")
         has_failed = event.kind is Kind.DEPLOYMENT_FAILED and config == fleet.config

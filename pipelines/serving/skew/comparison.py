@@ -12,7 +12,7 @@ from pipelines.dataset import Dataset
 from pipelines.lake import Lake, connect
 from pipelines.partitions import Partition
 from pipelines.scoring.scores import Scorer, read_rows, score_features
-from pipelines.serving.skew.request_rows import SCORE, build_request_schema, format_scores, name_key_column
+from pipelines.serving.skew.request_rows import SCORE_TEXT, build_request_schema, format_scores, name_key_column
 from pipelines.system.duckdb_session import quote_identifier
 
 Outcome = Literal["ok", "skew", "undecided"]
@@ -28,11 +28,11 @@ class Skew(NamedTuple):
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
     different_rows: Mapping[str, int]
-    """Maps each feature, or `SCORE`, to the number of rows in which its value differs."""
+    """Maps each feature, or `SCORE_TEXT`, to the number of rows in which its value differs."""
 
     @property
     def different_shares(self) -> dict[str, float]:
-        """Feature, or `SCORE`, to the share of rows in which its value differs; empty without rows."""
+        """Feature, or `SCORE_TEXT`, to the share of rows in which its value differs; empty without rows."""
         return {name: count / self.rows for name, count in self.different_rows.items()} if self.rows else {}
 
 
@@ -57,7 +57,7 @@ def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: 
         scorer: scores rows of features by the version that scored the requests.
     """
     expected_values = _read_expected_values(lake, dataset, partition, scorer)
-    columns = [*dataset.features, SCORE]
+    columns = [*dataset.features, SCORE_TEXT]
     differences = ", ".join(
         f"count(*) FILTER (request.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
         for name in columns
@@ -101,7 +101,7 @@ def _read_expected_values(lake: Lake, dataset: Dataset, partition: Partition, sc
             columns = {name_key_column(name): batch[name] for name in dataset.key} | {
                 name: batch[name] for name in names
             }
-            tables.append(pa.table({**columns, SCORE: pa.array(scores, pa.string())}).cast(schema))
+            tables.append(pa.table({**columns, SCORE_TEXT: pa.array(scores, pa.string())}).cast(schema))
     return pa.concat_tables([schema.empty_table(), *tables])
 
 

@@ -18,12 +18,11 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_feature_schema
 from pipelines.lake import Lake
-from pipelines.score_columns import SCORE as SCORE_COLUMN
-from pipelines.score_columns import SCORES
+from pipelines.score_columns import SCORE, SCORES
 from pipelines.scored_rows import list_stored_scores
 
-SCORE = "leeway.score"
-"""Column with a row's score as a JSON text, for every task: equal texts are equal bits."""
+SCORE_TEXT = "leeway.score"
+"""Column with a row's score as a JSON text, for every task. Two texts are equal if the scores are bit-identical."""
 HINT = "Run `collect` again: it writes the file."
 
 
@@ -32,7 +31,7 @@ def build_request_schema(lake: Lake, dataset: Dataset) -> pa.Schema:
     schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
     keys = [pa.field(name_key_column(name), schema.field(name).type) for name in dataset.key]
     features = [pa.field(name, schema.field(name).type) for name in dataset.features]
-    return pa.schema([*keys, *features, pa.field(SCORE, pa.string())])
+    return pa.schema([*keys, *features, pa.field(SCORE_TEXT, pa.string())])
 
 
 def build_recorded_table(lake: Lake, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -42,7 +41,7 @@ def build_recorded_table(lake: Lake, dataset: Dataset, rows: Sequence[Mapping[st
         name_key_column(name): [row["key"].get(name) for row in rows] for name in dataset.key
     }
     columns |= {name: [row["features"].get(name) for row in rows] for name in dataset.features}
-    columns[SCORE] = format_scores(row["score"] for row in rows)
+    columns[SCORE_TEXT] = format_scores(row["score"] for row in rows)
     # A day or a time is a text in a recorded row.
     arrays = [
         pa.array(columns[field.name], pa.string()).cast(field.type)
@@ -71,7 +70,7 @@ def read_collected_table(lake: Lake, dataset: Dataset, path: Path) -> pa.Table:
     arrays = {name_key_column(name): rows[name] for name in dataset.key} | {
         name: rows[name] for name in dataset.features
     }
-    return pa.table({**arrays, SCORE: pa.array(format_stored_scores(rows), pa.string())}).cast(schema)
+    return pa.table({**arrays, SCORE_TEXT: pa.array(format_stored_scores(rows), pa.string())}).cast(schema)
 
 
 def format_scores(scores: Iterable[Any]) -> list[str]:
@@ -81,7 +80,7 @@ def format_scores(scores: Iterable[Any]) -> list[str]:
 
 def format_stored_scores(rows: pa.Table) -> list[str]:
     """Return the scores as the model gave them: the map of all classes or quantiles, if there is one."""
-    numbers = rows[SCORE_COLUMN].to_pylist()
+    numbers = rows[SCORE].to_pylist()
     maps = rows[SCORES].to_pylist() if SCORES in rows.column_names else [None] * len(numbers)
     return format_scores(dict(values) if values else number for number, values in zip(numbers, maps, strict=True))
 

@@ -18,7 +18,7 @@ from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.partitions import make_partition
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.serving.skew.comparison import Skew, Verdict
-from pipelines.serving.skew.request_rows import SCORE
+from pipelines.serving.skew.request_rows import SCORE_TEXT
 
 _TEXT, _COUNT = pa.string(), pa.int64()
 FIELDS = (
@@ -103,8 +103,8 @@ def write_skew(
 
 
 def name_row(name: str) -> str:
-    """Return the name of a feature or of `SCORE` in the table and in results."""
-    return "score" if name == SCORE else name
+    """Return the name of a feature or of `SCORE_TEXT` in the table and in results."""
+    return "score" if name == SCORE_TEXT else name
 
 
 def read_history(

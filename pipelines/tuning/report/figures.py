@@ -51,7 +51,7 @@ def draw_history(path: Path, result: TuningResult) -> Path:
         linewidth=1.8,
         label="best so far",
     )
-    _zoom_to(axis, [trial.loss for trial in result.trials if trial.loss is not None])
+    _limit_vertical_axis(axis, [trial.loss for trial in result.trials if trial.loss is not None])
     axis.set_xlabel("trial")
     axis.set_ylabel(result.best.metric)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -72,7 +72,7 @@ def draw_rounds(path: Path, result: TuningResult) -> Path:
         if trial.state == "pruned":
             last = max(trial.rounds)
             axis.plot(last, trial.rounds[last], "x", color=STATE_COLORS["pruned"], markersize=5)
-    _zoom_to(axis, [value for trial in trials for value in trial.rounds.values()])
+    _limit_vertical_axis(axis, [value for trial in trials for value in trial.rounds.values()])
     axis.set_xlabel("round")
     axis.set_ylabel(result.best.metric)
     if result.best.rounds:  # the log of a SageMaker trial may be gone
@@ -99,8 +99,13 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
         axis.axvline(position, color="#bbbbbb", linewidth=1, zorder=1)
         for height, text in ticks:
             box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
-            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "zorder": 999}
-            axis.annotate(text, (position, height), fontsize=8, bbox=box, **place)
+            position_style: dict[str, Any] = {
+                "xytext": (5, 0),
+                "textcoords": "offset points",
+                "va": "center",
+                "zorder": 999,
+            }
+            axis.annotate(text, (position, height), fontsize=8, bbox=box, **position_style)
     axis.set_xticks(range(len(space)), list(space))
     axis.set_yticks([])
     axis.set_ylim(-0.05, 1.05)
@@ -129,7 +134,7 @@ def _create_axes(title: str, size: tuple[float, float]) -> tuple[Any, Axes]:
     return figure, axis
 
 
-def _zoom_to(axis: Axes, values: Sequence[float]) -> None:
+def _limit_vertical_axis(axis: Axes, values: Sequence[float]) -> None:
     """Limit the vertical axis to the lower nine tenths of the values: one poor trial would hide all differences."""
     finite_values = [value for value in values if math.isfinite(value)]
     low, high = min(finite_values), float(np.quantile(finite_values, 0.9))

@@ -95,7 +95,7 @@ class TuningResult:
             strategy=self.plan.strategy,
             metric=self.best.metric,
             objective=self.objective,
-            folds_spread=self.best.fold_losses,
+            fold_losses=self.best.fold_losses,
             hyperparameters=self.best.parameters,
         )
 

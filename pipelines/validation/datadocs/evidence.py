@@ -203,7 +203,7 @@ def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
         column=shorten(names, MAX_VALUE_CHARS),
         severity=severity if severity in ("critical", "warning", "info") else "critical",
         success=success,
-        observed=_describe_observed(result),
+        observed=_describe_observed_value(result),
         counts=_describe_counts(result, success),
         examples=_list_examples(result),
         why=shorten(meta.get("why") or "", MAX_TEXT_CHARS),
@@ -211,7 +211,7 @@ def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
     )
 
 
-def _describe_observed(result: Mapping[str, Any]) -> str:
+def _describe_observed_value(result: Mapping[str, Any]) -> str:
     observed_value, details = result.get("observed_value"), _read_mapping(result.get("details"))
     texts = [shorten(observed_value, MAX_TEXT_CHARS)] if observed_value is not None else []
     return shorten("; ".join([*texts, *([format_value(details)] if details else [])]), MAX_TEXT_CHARS)

@@ -88,20 +88,21 @@ def format_value(value: object) -> str:
 def _format_arguments(kwargs: Mapping[str, Any]) -> dict[str, str]:
     """Format the arguments as text, and add the phrase `between` for a minimum and a maximum."""
     texts = {
-        name: _format_list(value) if isinstance(value, list) else _format_plain(value) for name, value in kwargs.items()
+        name: _format_list(value) if isinstance(value, list) else _format_plain_value(value)
+        for name, value in kwargs.items()
     }
     between = _format_range(kwargs)
     return {**texts, "between": between} if between else texts
 
 
-def _format_plain(value: object) -> str:
+def _format_plain_value(value: object) -> str:
     # No thousands separator: 2013 may be a year.
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else format_value(value)
 
 
 def _format_list(values: list[Any]) -> str:
     rest_text = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
-    return ", ".join(_format_plain(value) for value in values[:MAX_VALUES]) + rest_text
+    return ", ".join(_format_plain_value(value) for value in values[:MAX_VALUES]) + rest_text
 
 
 def _format_range(kwargs: Mapping[str, Any]) -> str:

@@ -152,7 +152,7 @@ class CountRange(RangeArguments):
 
 
 class DistinctCountRange(ColumnArguments, RangeArguments):
-    """Kwargs: the number of distinct values of a column is in a range. Great Expectations cuts fractions off bounds."""
+    """Kwargs: the number of distinct values of a column is in a range. Great Expectations truncates bounds."""
 
     min_value: int | None = None
     max_value: int | None = None
@@ -186,7 +186,7 @@ class ExistingColumn(ColumnArguments):
 
 
 class VolumeArguments(Arguments):
-    """Kwargs: the number of rows is in line with earlier weeks, or of a month with earlier months (Leeway's own)."""
+    """Kwargs: the number of rows is close to that of earlier weeks; for a month, of earlier months (Leeway's own)."""
 
     weeks: Annotated[int, Field(ge=1, le=104)] = 8
     """Number of earlier weeks (for a partition by month: months) to compare with, one partition of each."""

@@ -42,7 +42,7 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
     """Make the check that the partition has no fewer rows than its published and quarantined rows together."""
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
-        if rows.table == rows.published:
+        if rows.table == rows.published_table:
             return True, {"observed_value": f"{rows.count} rows; they are the published version"}
         published_rows = rows.count_published_rows().get(rows.partition, 0)
         if not published_rows:
@@ -59,7 +59,7 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
-    table = Dataset(rows.published, key=()).quarantine
+    table = Dataset(rows.published_table, key=()).quarantine
     quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.partition]).get(rows.partition, 0)
     has_key = args.key and set(args.key) <= set(rows.schema.names)
     if not quarantined_count or not has_key or rows.count >= args.min_ratio * (published_count + quarantined_count):
@@ -69,7 +69,7 @@ def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.Sh
     key = ", ".join(quote_identifier(name) for name in args.key)
     query = f"SELECT count(*) FROM (SELECT {key} FROM leeway_bad_rows EXCEPT SELECT {key} FROM {_HISTORY})"  # noqa: S608
     with (
-        rows.lake.create_view(rows.connection, _HISTORY, rows.published, rows.partition, rows.partition),
+        rows.lake.create_view(rows.connection, _HISTORY, rows.published_table, rows.partition, rows.partition),
         rows.lake.create_view(rows.connection, "leeway_bad_rows", table, rows.partition, rows.partition),
     ):
         return int(rows.connection.execute(query).fetchall()[0][0])
@@ -123,7 +123,9 @@ def _count_history(rows: Rows, args: arguments.EarlyEndArguments, days: Sequence
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
     all_days = [*days, get_date(rows.partition)]
     first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
-    with rows.lake.create_view(rows.connection, _HISTORY, rows.published, first, last, excluded_partitions=lost_days):
+    with rows.lake.create_view(
+        rows.connection, _HISTORY, rows.published_table, first, last, excluded_partitions=lost_days
+    ):
         return _count_by_time(rows, _HISTORY, args, all_days)
 
 

@@ -8,7 +8,7 @@ are not plain text. Plain text is ASCII without line ends.
 from __future__ import annotations
 
 import re
-from re import _constants as names  # type: ignore[attr-defined]
+from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
@@ -18,13 +18,14 @@ from pipelines.validation.evaluators.rows import Rows, to_literal
 
 # Operations and positions of a pattern that mean the same for RE2 and `re`: always, or only in plain text.
 _SAME_OPERATIONS = {
-    names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN, names.RANGE, names.NEGATE, names.MAX_REPEAT,
-    names.MIN_REPEAT, names.SUBPATTERN, names.BRANCH, names.AT, names.CATEGORY,
+    constants.LITERAL, constants.NOT_LITERAL, constants.ANY, constants.IN, constants.RANGE, constants.NEGATE,
+    constants.MAX_REPEAT, constants.MIN_REPEAT, constants.SUBPATTERN, constants.BRANCH, constants.AT,
+    constants.CATEGORY,
 }  # fmt: skip
-_SAME_POSITIONS = {names.AT_BEGINNING, names.AT_BEGINNING_STRING, names.AT_END_STRING}
+_SAME_POSITIONS = {constants.AT_BEGINNING, constants.AT_BEGINNING_STRING, constants.AT_END_STRING}
 _SAME_IN_PLAIN_TEXT = {
-    names.AT_END, names.AT_BOUNDARY, names.AT_NON_BOUNDARY, names.CATEGORY_DIGIT, names.CATEGORY_NOT_DIGIT,
-    names.CATEGORY_WORD, names.CATEGORY_NOT_WORD,
+    constants.AT_END, constants.AT_BOUNDARY, constants.AT_NON_BOUNDARY, constants.CATEGORY_DIGIT,
+    constants.CATEGORY_NOT_DIGIT, constants.CATEGORY_WORD, constants.CATEGORY_NOT_WORD,
 }  # fmt: skip
 _END_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
@@ -52,7 +53,7 @@ def _compare_with_re2(parsed_regex: Any) -> str:
     operations = set(_list_operations(parsed_regex))
     if not {node[0] for node in operations} <= _SAME_OPERATIONS:
         return "never"
-    positions = {node[1] for node in operations if node[0] in (names.AT, names.CATEGORY)}
+    positions = {node[1] for node in operations if node[0] in (constants.AT, constants.CATEGORY)}
     if not positions <= _SAME_POSITIONS | _SAME_IN_PLAIN_TEXT:
         return "never"
     return "in plain text" if positions & _SAME_IN_PLAIN_TEXT else "always"
@@ -62,8 +63,8 @@ def _list_operations(tree: Any) -> list[tuple[Any, Any]]:
     """List every operation of a parsed pattern, with its argument if that is a constant of `re`; else with None."""
     operations: list[tuple[Any, Any]] = []
     for node in tree:
-        if isinstance(node, tuple) and node and isinstance(node[0], type(names.LITERAL)):
-            argument = node[1] if isinstance(node[1], type(names.LITERAL)) else None
+        if isinstance(node, tuple) and node and isinstance(node[0], type(constants.LITERAL)):
+            argument = node[1] if isinstance(node[1], type(constants.LITERAL)) else None
             operations.append((node[0], argument))
             operations += _list_operations(node[1]) if isinstance(node[1], (list, tuple, parser.SubPattern)) else []
         elif isinstance(node, (list, tuple, parser.SubPattern)):

@@ -22,7 +22,7 @@ POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
 HISTORY_DAYS = 14
-"""Number of partitions (of an hour: days) before and after this one whose published rows can be counted."""
+"""Number of partitions before and after this one whose published rows can be counted; for an hour, number of days."""
 BATCH_ROWS = 64 * 1024
 """Number of rows in each batch that `read_batches` reads."""
 
@@ -46,7 +46,7 @@ class Rows:
     schema: pa.Schema
     lake: Lake
     partition: Partition
-    published: str
+    published_table: str
     """Table whose partitions near the day serve as history."""
     folder: Path
     """Folder for temporary files; it is removed with the rows."""
@@ -71,13 +71,13 @@ class Rows:
         """
         if self._published_counts is None:
             days = [shift(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
-            self._published_counts = self.lake.count_rows_of_partitions(self.published, days)
+            self._published_counts = self.lake.count_rows_of_partitions(self.published_table, days)
         return self._published_counts
 
     def find_lost_days(self) -> set[Partition]:
         """Return the partitions of `count_published_rows` that have a lost file. Only the first call reads the lake."""
         if self._lost_days is None:
-            self._lost_days = self.lake.find_lost_partitions(self.published, self.count_published_rows())
+            self._lost_days = self.lake.find_lost_partitions(self.published_table, self.count_published_rows())
         return self._lost_days
 
     def get_kind(self, column: str) -> Kind:

@@ -82,7 +82,7 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
     ]
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
-        row_counts = rows.lake.count_rows_of_partitions(rows.published, earlier_partitions)
+        row_counts = rows.lake.count_rows_of_partitions(rows.published_table, earlier_partitions)
         history = {"history": {str(partition): row_counts[partition] for partition in sorted(row_counts)}}
         if len(row_counts) < args.min_history:
             unit = "months" if is_month else "weeks"

@@ -57,7 +57,7 @@ def parse_suite(name: str, value: Any, origin: str) -> Suite:
         _parse_expectation(item, f"{origin}, expectation {number}")
         for number, item in enumerate(value["expectations"], 1)
     ]
-    _require_known(expectations, origin)
+    _require_known_expectations(expectations, origin)
     text = json.dumps([expectation.model_dump(mode="json") for expectation in expectations], sort_keys=True)
     return Suite(name, expectations, hashlib.sha256(text.encode()).hexdigest())
 
@@ -69,7 +69,7 @@ def _parse_expectation(value: Any, origin: str) -> Expectation:
         raise DataError(f"{origin}: {describe_errors(error.errors())}.") from None
 
 
-def _require_known(expectations: Sequence[Expectation], origin: str) -> None:
+def _require_known_expectations(expectations: Sequence[Expectation], origin: str) -> None:
     """Raise a DataError if neither this package nor Great Expectations knows the type and kwargs of an expectation."""
     for number, expectation in enumerate(expectations, 1):
         try:

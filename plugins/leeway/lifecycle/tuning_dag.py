@@ -19,19 +19,19 @@ DOC = """
 
 Trigger the DAG with `as_of` and `why`. Nothing else starts it, since many trials cost money.
 
-1. `guard` records the training, as in `{model}_train`. It holds no training back that a person starts.
+1. `guard` records the training, as in `{model}_train`. It never holds back a training that a person started.
 2. `preprocess` pins the window and builds its features with DVC.
 3. `tune` runs the trials of section `tune` of the model's parameters in a SageMaker tuning job (drydock on a laptop),
    on folds of the training window. No trial reads the holdout. All trials together must fit into `budget_usd` and
    into the month's budget.
 4. `train` trains once with the winner's hyperparameters on the whole window.
-5. `evaluate`, `gate`, `approve` and `promote` are those of `{model}_train`. The gate's report says how many trials were
-   tried, and shows the best of them beside its refit.
+5. `evaluate`, `gate`, `approve` and `promote` are those of `{model}_train`. The gate's report says how many trials ran,
+   and shows the best trial beside its refit.
 
 * **A task failed, or was cleared**: the trials that have ended are not paid for again.
 * **Keep the winner**: later trainings of `{model}_train` use params.yaml. The result of `tune` has the hyperparameters.
 """
-NOT_SHARED = (
+TRAINING_ONLY_ARGUMENTS = (
     *("instance_type", "instance_types", "instance_count", "distribution", "sharded_channels", "on_no_capacity"),
     *("max_run_s", "max_wait_s", "budget_usd", "config"),
 )
@@ -47,7 +47,7 @@ def create_tuning_dag(*, model: str, dataset: str, training: Mapping[str, Any]) 
         dataset: dataset of the model.
         training: arguments of SpotTrainingOperator; TuningOperator gets those that trials share.
     """
-    shared_fields = {name: value for name, value in training.items() if name not in NOT_SHARED}
+    shared_fields = {name: value for name, value in training.items() if name not in TRAINING_ONLY_ARGUMENTS}
     with _create_empty_dag(model) as dag:
         request = {"as_of": "{{ params.as_of }}", "trigger": "manual", "reason": "{{ params.why }}"}
         guard = GuardOperator(task_id="guard", dataset=dataset, model=model, request={**request, "drifted_columns": []})

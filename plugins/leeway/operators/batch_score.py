@@ -29,8 +29,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     scored again because its labels arrived. If the partition has become small before a retry, the retry stops the job
     of the earlier try.
 
-    The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
-    is stopped. Idempotent.
+    The task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks its state,
+    the job is stopped. Idempotent.
 
     Args:
         dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.

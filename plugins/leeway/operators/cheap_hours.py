@@ -101,7 +101,7 @@ class CheapHoursSensor(BaseSensorOperator):
             botocore_config=self.botocore_config,
         )  # fmt: skip
         try:
-            wait.start.check()
+            wait.run.check()
         except SpecError as error:
             raise AirflowFailException(str(error)) from None
         return wait
@@ -152,7 +152,7 @@ class CheapHoursSensor(BaseSensorOperator):
         """Refuse a latest start in the past; a later try of the task, which may have waited until then, starts."""
         late_s = -wait.compute_rest_s()
         if late_s > 0 and try_number <= 1:
-            start_text = f"{wait.start.latest:%Y-%m-%d %H:%M} UTC, passed {late_s / 60:.0f} min ago"
+            start_text = f"{wait.run.latest:%Y-%m-%d %H:%M} UTC, passed {late_s / 60:.0f} min ago"
             hint = "Give a later deadline, or a shorter duration_s." if self.deadline else "Give a later latest_start."
             raise AirflowFailException(f"the latest start of {self.task_id}, {start_text}. {hint}")
 

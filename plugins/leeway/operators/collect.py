@@ -12,7 +12,7 @@ from leeway.operators.ingest import PARTITION
 from leeway.operators.step import StepOperator, drop_empty_field, skip_if_nothing_done
 from pipelines.serving.endpoint_resources import build_capture_uri
 
-VERSION_PLACE = "{version}"
+VERSION_PLACEHOLDER = "{version}"
 """Part of `captured` that the step replaces by the number of the version."""
 
 
@@ -37,7 +37,7 @@ class CollectOperator(StepOperator):
 
     Returns:
         `CollectResult`: table, partition, model_name, version, endpoint, scored, changed, rows, requests, unreadable,
-        invalid, other_days, reason.
+        invalid, rows_of_other_partitions, reason.
     """
 
     step = "collect"
@@ -84,7 +84,7 @@ class CollectOperator(StepOperator):
         if self.captured:
             return spec
         if bucket := os.environ.get("LEEWAY_BUCKET"):
-            return {**spec, "captured": build_capture_uri(bucket, "leeway", VERSION_PLACE)}
+            return {**spec, "captured": build_capture_uri(bucket, "leeway", VERSION_PLACEHOLDER)}
         raise AirflowFailException(f"give captured= to the task {self.task_id}, or set LEEWAY_BUCKET.")
 
     def execute(self, context: Context) -> Any:

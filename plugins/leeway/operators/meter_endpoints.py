@@ -10,7 +10,7 @@ from leeway.operators.step import StepOperator
 class MeterEndpointsOperator(StepOperator):
     """Write the costs of Leeway's endpoints since their last metering into the lake.
 
-    No hour is charged twice. A run charges all hours since the last one, so a missed run does no harm.
+    No hour is charged twice. A run charges all hours since the last one, so a missed run loses nothing.
 
     Args:
         aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own

@@ -63,7 +63,7 @@ class ShadowOperator(DeployOperator):
 
     Returns:
         `ShadowResult`: model_name, version, champion, endpoint, outcome, reason, checks, requests, rows, labelled_rows,
-        page. Of a skipped task: model_name, version, champion, endpoint, outcome (skipped), reason.
+        page. For a skipped task: model_name, version, champion, endpoint, outcome (skipped), reason.
     """
 
     step = "shadow"

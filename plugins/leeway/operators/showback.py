@@ -12,7 +12,7 @@ TASK_OF_RUN = "{{ dag.dag_id }}/{{ run_id }}/{{ task.task_id }}{{ '/%d' % ti.map
 
 
 class ShowbackOperator(StepOperator):
-    """Check the budgets of projects and the costs of the last days, and notify people of what is new. Once each.
+    """Check the budgets of projects and the costs of the last days, and notify people once of each finding.
 
     The messages are sent by the callbacks of `build_lifecycle_callbacks`, which every DAG of Leeway has. A retry of the
     task reports the same notices again, and no other task does. Without an argument, section `showback` of params.yaml
@@ -22,7 +22,7 @@ class ShowbackOperator(StepOperator):
         teams: project to the team that pays (templated).
         environments: project to its environment (templated).
         budgets_usd: PROJECT or PROJECT/YYYY-MM to the budget of a month, USD (templated).
-        thresholds_percent: shares of a budget, percent, of which people are notified (templated).
+        thresholds_percent: shares of a budget, percent. When costs reach one, people are notified once (templated).
 
     Returns:
         `ShowbackResult`: month, month_usd, unallocated_usd, budgets, notices.

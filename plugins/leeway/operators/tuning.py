@@ -24,8 +24,8 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
     job: the task waits for it or, if it completed, collects its winner. If it failed or was stopped, the next one runs
     only the trials that are left, and with the strategies bayesian and random it learns from the earlier trials; only a
     grid begins again. So no trial is paid for twice. The task waits in the triggerer, and its log has a line for each
-    trial that starts or ends. If a person clears or marks the task, the tuning job and its trials are stopped.
-    Each trial is a row in the ledger of costs, and an MLflow run below the run of the tuning. Idempotent.
+    trial that starts or ends. If a person clears the task or marks its state, the tuning job and its trials are
+    stopped. Each trial is a row in the ledger of costs, and an MLflow run below the run of the tuning. Idempotent.
 
     Args:
         channels: `train` and `validation`, each with a folder or an s3:// prefix (templated). A folder is uploaded,

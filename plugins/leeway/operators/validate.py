@@ -79,8 +79,8 @@ class ValidateOperator(StepOperator):
         """Run the step and return its Result."""
         result = super().execute(context)
         if self.asset:
-            day = result["partition"]
-            has_event = prepare_event(context, self.asset, day, result, partition_key=day)
+            partition = result["partition"]
+            has_event = prepare_event(context, self.asset, partition, result, partition_key=partition)
             outcome = "this task emits an event" if has_event else "no event, because this version had one before"
-            self.log.info("asset %s, %s: %s", self.asset.name, day, outcome)
+            self.log.info("asset %s, %s: %s", self.asset.name, partition, outcome)
         return result

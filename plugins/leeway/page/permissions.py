@@ -3,7 +3,7 @@
 Without `from __future__ import annotations`: FastAPI has to resolve the types of the routes' parameters.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -13,7 +13,7 @@ from airflow.models.dag import DagModel
 from fastapi import Query
 
 
-def select_readable_models(user: Any, models: Iterable[str]) -> set[str]:
+def select_readable_models(user: Any, models: Collection[str]) -> set[str]:
     """Select the models about which a user may read: those whose runs of the training the user may read in Airflow.
 
     The teams of the DAGs are read in one query. As in Airflow, a DAG without a team belongs to everybody; so does the

@@ -16,8 +16,8 @@ from leeway.triggers.cancellation import run_in_task
 class DeploymentTrigger(BaseTrigger):
     """Begin the deployment of an endpoint, wait until it ends, and show the endpoint's states in the task's log.
 
-    SageMaker cannot cancel a deployment. If a person clears or marks the waiting task, or the triggerer restarts, the
-    deployment continues.
+    SageMaker cannot cancel a deployment. If a person clears the waiting task or marks it as success or failed, or the
+    triggerer restarts, the deployment continues.
 
     Args:
         wait: fields of `DeploymentWait`.

@@ -142,7 +142,7 @@ def test_every_host_has_metrics_and_all_calls_know_them(drydock: Any, run_until_
     found = {(item["MetricName"], item["Dimensions"][0]["Value"]) for item in metrics}
     names = ("CPUUtilization", "MemoryUtilization", "DiskUtilization")
     assert {(name, f"two/algo-{number}") for name in names for number in (1, 2)} <= found
-    assert len(found) == len(metrics), "each metric is there once"
+    assert len(found) == len(metrics), "each metric occurs once"
     now = datetime.now(UTC)
     metric = {
         "Namespace": TRAINING,

@@ -38,7 +38,7 @@ while True:
         file.write(json.dumps({"exit_code": 0}))
     time.sleep(0.04)
 """
-# Appends the job's name to a file: a job that ran twice is there twice.
+# Appends the job's name to a file: the name of a job that ran twice occurs twice.
 ONCE = """
 import os, pathlib, time
 with open(os.environ["RUNS"], "a") as runs:

@@ -84,7 +84,7 @@ def test_it_waits_while_the_price_is_high_and_starts_when_it_falls(
     assert re.search(
         r"price now 0\.2000 USD/h, 1\.0\d times .* expected to cost 0\.2\d* USD/h, and 0\.1\d* in 3 h", caplog.text
     )
-    assert f"latest start {trigger.wait.start.latest:%Y-%m-%d %H:%M} UTC" in caplog.text
+    assert f"latest start {trigger.wait.run.latest:%Y-%m-%d %H:%M} UTC" in caplog.text
 
     async def wait_and_fall():
         trigger.wait = replace(trigger.wait, check_interval_s=0.2)
@@ -131,7 +131,7 @@ def test_a_sensor_that_is_not_deferrable_waits_in_the_worker(drydock, make_senso
     set_prices(drydock, instance_type.removeprefix("ml."), [(find_hour() - 500 * HOUR, 0.1)])
     result = make_sensor(deferrable=False).execute(context)
     assert (result["cause"], result["usd_h"]) == ("start", 0.1)
-    assert "no later one at least 1% less" in result["reason"]
+    assert "no later run is expected to cost at least 1% less" in result["reason"]
 
 
 @pytest.mark.parametrize("fields", [{}, {"region_name": "eu-north-1"}])

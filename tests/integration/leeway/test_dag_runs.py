@@ -460,7 +460,7 @@ def test_person_tunes_and_the_winner_is_trained_and_judged(airflow, drydock_serv
     assert set(states.values()) == {"success"}, run.log[-4_000:]
     tune, train = run.xcoms["tune"], run.xcoms["train"]
     assert (tune["status"], tune["trials"], train["status"]) == ("Completed", 2, "Completed")
-    assert train["tuning"] == tune["record"] and len(tune["record"]["folds_spread"]) == 2
+    assert train["tuning"] == tune["record"] and len(tune["record"]["fold_losses"]) == 2
     job = drydock_server.describe_job(train["training_job"])
     assert {name: float(job["HyperParameters"][name]) for name in space} == pytest.approx(tune["hyperparameters"])
     assert "folds" not in job["HyperParameters"], "the refit trains on the whole window"

@@ -233,7 +233,7 @@ def test_final_look_shows_the_last_line_that_an_earlier_look_cut() -> None:
     log = job_log.JobLog("job", SimpleNamespace(info=lambda text, *values: messages.append(text % values)))
     asyncio.run(log.show_new_lines(Logs()))
     assert "algo-1 | the end" not in messages
-    asyncio.run(log.show_new_lines(Logs(), final=True))
+    asyncio.run(log.show_new_lines(Logs(), is_final=True))
     assert messages[-1] == "algo-1 | the end"
     asyncio.run(log.show_new_lines(Logs()))
     assert messages.count("algo-1 | the end") == 1

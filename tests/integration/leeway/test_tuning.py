@@ -122,7 +122,7 @@ def test_tuning_completes_and_returns_the_winner(drydock, tuning_project, make_t
         "strategy": "random",
         "metric": "logloss",
         "objective": result["objective"],
-        "folds_spread": pytest.approx([result["objective"] + 0.01, result["objective"] - 0.01]),
+        "fold_losses": pytest.approx([result["objective"] + 0.01, result["objective"] - 0.01]),
         "hyperparameters": {"rate": x},
     }
     rows = [row for row in Ledger.open().read_rows() if row["name"] in list_trials(drydock, name)]
@@ -332,8 +332,8 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     script = {"entry_point": "pipelines/defaults/training.py", "bundle": "pipelines/defaults/bundle.txt"}
     result = finish(make_task(channels=channels, **script), start(make_task(channels=channels, **script), context))
     record = result["record"]
-    assert record["metric"] == "logloss" and len(record["folds_spread"]) == 2
-    assert sum(record["folds_spread"]) / 2 == pytest.approx(result["objective"], rel=1e-6)
+    assert record["metric"] == "logloss" and len(record["fold_losses"]) == 2
+    assert sum(record["fold_losses"]) / 2 == pytest.approx(result["objective"], rel=1e-6)
     assert set(record["hyperparameters"]) == {"max_depth", "eta"} and record["hyperparameters"]["max_depth"] in (2, 4)
     client = MlflowClient(with_mlflow)
     parent = client.get_run(result["run_id"])

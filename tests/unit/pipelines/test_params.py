@@ -73,7 +73,7 @@ def test_refuses_a_pipe_that_would_be_read_for_ever(tmp_path: Path) -> None:
 )
 def test_refuses_a_key_that_is_there_twice(tmp_path: Path, text: str, line: int) -> None:
     (tmp_path / "params.yaml").write_text(text)
-    with pytest.raises(SpecError, match=rf"params\.yaml line {line}, column \d+: the key '\w+' is there twice"):
+    with pytest.raises(SpecError, match=rf"params\.yaml line {line}, column \d+: the key '\w+' occurs twice"):
         params.load(tmp_path)
 
 

@@ -23,7 +23,7 @@ def test_layout_follows_the_environment(tmp_path: Path, monkeypatch):
 
 def test_an_installed_leeway_runs_the_project_in_the_working_directory(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Layout.from_environment().project == layout_module.CODE, "a checkout runs its own project"
+    assert Layout.from_environment().project == layout_module.CODE_FOLDER, "a checkout runs its own project"
     monkeypatch.setattr(layout_module, "IS_CHECKOUT", False)
     assert Layout.from_environment() == Layout(home=tmp_path / ".leeway", project=tmp_path)
 

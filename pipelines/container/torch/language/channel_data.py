@@ -25,7 +25,7 @@ class ChannelData:
         processes: the processes of the training.
 
     Raises:
-        DataError: the channel has no document, or a line is not as it should be. A retry cannot help.
+        DataError: the channel has no document, or a line has another form. A retry cannot help.
     """
 
     def __init__(self, folder: Path, tokenizer: Any, hyperparameters: Hyperparameters, processes: Processes) -> None:
@@ -40,18 +40,22 @@ class ChannelData:
         share = sum(counts) / (len(indexes) * length)
         self.description = f"{folder.name}: {corpus.describe()}; {len(indexes)} sequences, {share:.0%} full"
 
-    def count_targets(self, chosen: Sequence[int]) -> int:
-        """Return the number of tokens that the model has to predict in some sequences."""
-        return sum(document.target_count for number in chosen for document in self.sequences[number])
+    def count_targets(self, numbers: Sequence[int]) -> int:
+        """Return the number of tokens that the model has to predict in the sequences with these numbers."""
+        return sum(document.target_count for number in numbers for document in self.sequences[number])
 
-    def build_parts(self, chosen: Sequence[int]) -> list[Batch]:
-        """Return this process's share of each part of a step; equally many on all processes."""
+    def build_parts(self, numbers: Sequence[int]) -> list[Batch]:
+        """Return this process's share of each part of a step. Every process gets the same number of parts.
+
+        Args:
+            numbers: numbers of the step's sequences.
+        """
         processes = self._processes
-        parts = divide(chosen, self._hyperparameters.accumulation, processes.rank, processes.count)
+        parts = divide(numbers, self._hyperparameters.accumulation, processes.rank, processes.count)
         return [self._build(part) for part in parts]
 
-    def iterate(self) -> Iterator[Batch]:
-        """Yield this process's share of all sequences, as large as the parts of a step."""
+    def iterate_batches(self) -> Iterator[Batch]:
+        """Yield this process's share of all sequences, in batches of the size of a step's parts."""
         numbers, size = range(len(self.sequences)), self._hyperparameters.batch_size
         for start in range(0, len(numbers), size):
             yield from self.build_parts(numbers[start : start + size])

@@ -131,21 +131,21 @@ class Schedule:
         return chosen_sequences
 
 
-def divide(chosen: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:
+def divide(numbers: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:
     """Return the sequences of each part of a step for one process; None stands for an empty sequence.
 
     All processes get parts of the same size: those that share one model must make the same number of calls.
 
     Args:
-        chosen: the sequences of the step, at least one.
+        numbers: the sequences of the step, at least one.
         part_count: largest number of parts.
         rank: position of the process.
         process_count: number of processes.
     """
-    size = -(-len(chosen) // part_count)
+    size = -(-len(numbers) // part_count)
     parts = []
-    for start in range(0, len(chosen), size):
-        part = chosen[start : start + size]
+    for start in range(0, len(numbers), size):
+        part = numbers[start : start + size]
         share: list[int | None] = [*part[rank::process_count]]
         share += [None] * (-(-len(part) // process_count) - len(share))
         parts.append(share)

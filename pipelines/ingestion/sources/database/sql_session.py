@@ -67,12 +67,12 @@ def describe_url(url: URL) -> str:
 
 
 @contextmanager
-def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
+def connect(url: URL, origin: str, timezone: str) -> Iterator[Connection]:
     """Open a read-only connection; close it when the block ends.
 
     Args:
         url: URL of the database.
-        place: name of the database, for messages.
+        origin: name of the database, for messages.
         timezone: time zone of timestamps without an offset; empty: UTC.
 
     Raises:
@@ -84,7 +84,7 @@ def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
     if not is_postgres and not Path(database).is_file():
         # SQLite would create the file.
         raise DataError(f"there is no SQLite database {database}.", "Correct the path in the database's URL.")
-    with _translate_errors(place, url.password):
+    with _translate_errors(origin, url.password):
         options = {"connect_timeout": CONNECT_S} if is_postgres else {}
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=options, hide_parameters=True)
         with engine.connect() as connection:
@@ -115,7 +115,7 @@ def build_selectable(table: str, query: str, names: list[str]) -> Any:
 
 
 def find_types(
-    connection: Connection, table: str, query: str, declared_types: Mapping[str, pa.DataType] | None, place: str
+    connection: Connection, table: str, query: str, declared_types: Mapping[str, pa.DataType] | None, origin: str
 ) -> dict[str, pa.DataType]:
     """Return the types of the declared columns; if `declared_types` is None, the database's types of all columns.
 
@@ -136,11 +136,11 @@ def find_types(
             for column in columns
         }
     elif declared_types is None:
-        raise SpecError(f"{place}: SQLite does not know the types of a query.", "Declare them in columns=.")
+        raise SpecError(f"{origin}: SQLite does not know the types of a query.", "Declare them in columns=.")
     else:
         return dict(declared_types)
     if declared_types is not None:
-        check_columns(place, list(declared_types), list(types))
+        check_columns(origin, list(declared_types), list(types))
     return types if declared_types is None else dict(declared_types)
 
 
@@ -151,32 +151,32 @@ def find_primary_key(connection: Connection, table: str) -> list[str]:
 
 
 @contextmanager
-def _translate_errors(place: str, password: Any) -> Iterator[None]:
+def _translate_errors(origin: str, password: Any) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _translate_driver_error(error, place, str(password or "")) from None
+        raise _translate_driver_error(error, origin, str(password or "")) from None
     except NoSuchTableError:
-        raise DataError(f"{place}: there is no such table.") from None
+        raise DataError(f"{origin}: there is no such table.") from None
     except (NoSuchModuleError, ModuleNotFoundError):
         raise SpecError(
-            f"{place}: its driver is not installed.", f"Use one of: {POSTGRES}+psycopg, {SQLITE}."
+            f"{origin}: its driver is not installed.", f"Use one of: {POSTGRES}+psycopg, {SQLITE}."
         ) from None
     except SQLAlchemyError as error:
-        raise DataError(f"{place}: {_mask_password(error, str(password or ''))}.") from None
+        raise DataError(f"{origin}: {_mask_password(error, str(password or ''))}.") from None
 
 
-def _translate_driver_error(error: DBAPIError, place: str, password: str) -> LeewayError:
+def _translate_driver_error(error: DBAPIError, origin: str, password: str) -> LeewayError:
     state, text = getattr(error.orig, "sqlstate", None) or "", _mask_password(error.orig, password)
     if type(error.orig).__module__.startswith("sqlite3"):
         is_transient = bool(BUSY_MESSAGES.search(text))
     elif REFUSED_MESSAGES.search(text) and (not state or state.startswith(("28", "3D"))):
-        return SpecError(f"{place} refuses the connection: {text}.", "Check the URL in the environment.")
+        return SpecError(f"{origin} refuses the connection: {text}.", "Check the URL in the environment.")
     else:
         is_transient = bool(TRANSIENT_STATES.match(state)) if state else isinstance(error, sa.exc.OperationalError)
     if is_transient:
-        return ServiceError(f"{place} failed, or dropped the connection: {text}.", "Run it again; nothing was stored.")
-    return DataError(f"{place}: {text}.", "Check the names of the table and columns, and the query.")
+        return ServiceError(f"{origin} failed, or dropped the connection: {text}.", "Run it again; nothing was stored.")
+    return DataError(f"{origin}: {text}.", "Check the names of the table and columns, and the query.")
 
 
 def _mask_password(error: object, password: str) -> str:

@@ -69,8 +69,8 @@ class _SqlRows:
 
     def describe(self) -> Description:
         """Return the database, without user and password, and the declared columns."""
-        place = f"the database of {self.url_env}: {self.table or 'query'}" if self.url_env else self._place
-        return Description("database", place, self.columns or {})
+        origin = f"the database of {self.url_env}: {self.table or 'query'}" if self.url_env else self._place
+        return Description("database", origin, self.columns or {})
 
     @property
     def _url(self) -> URL:

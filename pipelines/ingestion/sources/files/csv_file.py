@@ -29,19 +29,19 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 """A number with a decimal comma."""
 
 
-def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches, each with the number of its first row; the header is row 1. The first batch may be empty.
 
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
     """
-    stream = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
-    names = _read_header(stream.head, place, layout)
+    stream = Utf8Stream(file, origin, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
+    names = _read_header(stream.head, origin, layout)
     types = {
         name: pa.string() if is_read_as_text(data_type) else data_type for name, data_type in layout.columns.items()
     }
     try:
-        types |= _infer_types(stream.head, place, layout, names, types)
+        types |= _infer_types(stream.head, origin, layout, names, types)
         row_number = 2
         for batch in _open_reader(stream, layout, types):
             yield row_number, _replace_nulls(batch, layout) if layout.texts else batch
@@ -49,8 +49,8 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
         if row_number == 2:
             yield row_number, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
     except pa.ArrowInvalid as error:
-        raise _translate_error(str(error), place, names) from None
-    _check_complete(stream, place, layout)
+        raise _translate_error(str(error), origin, names) from None
+    _check_complete(stream, origin, layout)
 
 
 def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed_columns: bool = True) -> Any:
@@ -81,9 +81,9 @@ def _replace_nulls(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     return batch
 
 
-def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
+def _read_header(head: bytes, origin: str, layout: Layout) -> list[str]:
     if not head.strip():
-        raise DataError(f"{place} is empty: it has no header.")
+        raise DataError(f"{origin} is empty: it has no header.")
     line = re.split(r"[\r\n]", head.decode("utf-8", "replace").lstrip("\r\n"), maxsplit=1)[0]
     names = next(python_csv.reader([line], delimiter=layout.delimiter))
     delimiters = [
@@ -94,12 +94,12 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
         if delimiters
         else ""
     )
-    check_columns(place, list(layout.columns), names, hint)
+    check_columns(origin, list(layout.columns), names, hint)
     return names
 
 
 def _infer_types(
-    head: bytes, place: str, layout: Layout, names: list[str], declared_types: dict[str, pa.DataType]
+    head: bytes, origin: str, layout: Layout, names: list[str], declared_types: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
     """Return the types of the undeclared columns, inferred from the start of the file."""
     undeclared_names = layout.list_undeclared_columns(names)
@@ -110,42 +110,42 @@ def _infer_types(
     binary_columns = [name for name, data_type in types.items() if pa.types.is_binary(data_type)]
     if binary_columns:
         hint = "Set encoding=, perhaps to latin-1."
-        raise DataError(f"{place} is not {layout.encoding}: column {binary_columns[0]}.", hint)
+        raise DataError(f"{origin} is not {layout.encoding}: column {binary_columns[0]}.", hint)
     # Times and timestamps are read as text: another type could be inferred from the file of another day.
     stable_types = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
     return {name: data_type if data_type in stable_types else pa.string() for name, data_type in types.items()}
 
 
-def _translate_error(error: str, place: str, names: list[str]) -> DataError:
+def _translate_error(error: str, origin: str, names: list[str]) -> DataError:
     """Translate pyarrow's error, which gives the number of the column, into an error with the name of the column."""
     if match := VALUE_ERROR.search(error):
         column, row, data_type, value = names[int(match[1])], match[2] or "?", match[3], match[4]
         hint = "Declare the column in columns=." if data_type == "null" else ""
         if DECIMAL_COMMA.fullmatch(value) and data_type.startswith(("double", "float", "decimal")):
             hint = 'If it is a decimal comma, set decimal_point=",".'
-        return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {data_type}.", hint)
+        return DataError(f"{origin}: row {row}, column {column}: {value[:80]!r} is not of type {data_type}.", hint)
     if match := ENCODING_ERROR.search(error):
         location = f"row {match[2] or '?'}, column {names[int(match[1])]}"
-        return DataError(f"{place} is not in the declared encoding: {location}.", "Set encoding=, perhaps to latin-1.")
+        return DataError(f"{origin} is not in the declared encoding: {location}.", "Set encoding=, perhaps to latin-1.")
     if "straddling" in error:
         return DataError(
-            f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Check whether a closing quote is missing."
+            f"{origin}: a row is longer than {BLOCK_BYTES} bytes.", "Check whether a closing quote is missing."
         )
     return DataError(
-        f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Check whether the file is truncated."
+        f"{origin}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Check whether the file is truncated."
     )
 
 
-def _check_complete(stream: Utf8Stream, place: str, layout: Layout) -> None:
+def _check_complete(stream: Utf8Stream, origin: str, layout: Layout) -> None:
     """Refuse a file that ends within a value: pyarrow 25 reads the end of the file as the end of the value."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
     # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.
     if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(
-            f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Check whether the file is truncated."
+            f"{origin} ends in the middle of a value: {tail[-60:]!r}.", "Check whether the file is truncated."
         )
     if layout.final_newline and not tail.endswith(("\n", "\r")):
         last_line = re.split(r"[\r\n]", tail)[-1]
         hint = "If its last line is complete, add a newline or set final_newline=False; else the file is truncated."
-        raise DataError(f"{place} does not end with a newline: {last_line[-60:]!r}.", hint)
+        raise DataError(f"{origin} does not end with a newline: {last_line[-60:]!r}.", hint)

@@ -123,17 +123,17 @@ class FileSource:
 
     def _check_unit(self) -> None:
         """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
-        place = redact(self._address)
+        origin = redact(self._address)
         if self.partition not in FORMATS:
-            raise SpecError(f"{place}: unknown partition {self.partition!r}.", f"Use one of: {', '.join(FORMATS)}.")
+            raise SpecError(f"{origin}: unknown partition {self.partition!r}.", f"Use one of: {', '.join(FORMATS)}.")
         if self.partition == "hour" and self.day_timezone not in ("", "UTC"):
-            raise SpecError(f"{place}: day_timezone={self.day_timezone!r}, but hours are those of UTC.")
+            raise SpecError(f"{origin}: day_timezone={self.day_timezone!r}, but hours are those of UTC.")
         if self.day_timezone and not self.day:
-            raise SpecError(f"{place}: day_timezone has no effect without day=.")
+            raise SpecError(f"{origin}: day_timezone has no effect without day=.")
         formats = [match[1] for match in DATE_PLACEHOLDER.finditer(self._address) if match[1]]
         is_hourly, is_daily = (any(f"%{letter}" in text for text in formats) for letter in "Hd")
         if (formats and (self.partition == "hour") != is_hourly) or (self.partition == "month" and is_daily):
-            message = f"{place}: {{date:{formats[0]}}} does not fit partitions by {self.partition}."
+            message = f"{origin}: {{date:{formats[0]}}} does not fit partitions by {self.partition}."
             raise SpecError(message, f"Use {{date:{FORMATS[self.partition]}}}.")
 
     def describe(self) -> Description:
@@ -219,7 +219,7 @@ class FileSource:
             if index >= 0 and self._has_files_by_day:
                 name = self._find_day_column(batch)
                 raise DataError(
-                    f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
+                    f"{position.origin}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
                     f"the {describe_partition(batch, index, self.partition)}.",
                     f"The file may only have rows of the {self.partition} in its name. Check timezone=.",
                 )
@@ -259,28 +259,28 @@ class FileSource:
                 yield from list_found_partitions(columns, self.partition)
 
     def _read_file(self, address: str, layout: Layout) -> Iterator[tuple[Position, pa.RecordBatch]]:
-        place = redact(address)
-        name = place.removesuffix("?...")
+        origin = redact(address)
+        name = origin.removesuffix("?...")
         needs_seek = self.format == "parquet" or name.lower().endswith(".zip")
-        with translate_errors(place), open_file(address, needs_seek) as file, unpack(file, name) as content:
-            for row, batch in READERS[self.format](content, place, layout):
+        with translate_errors(origin), open_file(address, needs_seek) as file, unpack(file, name) as content:
+            for row, batch in READERS[self.format](content, origin, layout):
                 if self.day and self.day not in batch.schema.names:
-                    raise DataError(f"{place} lacks the column {self.day}, which gives the day of a row.")
-                yield Position(place, row), batch
+                    raise DataError(f"{origin} lacks the column {self.day}, which gives the day of a row.")
+                yield Position(origin, row), batch
 
 
 def _build_empty_batch(columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=pa.schema(list(columns.items())))
 
 
-def _match_schema(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> pa.RecordBatch:
+def _match_schema(batch: pa.RecordBatch, schema: pa.Schema, origin: str) -> pa.RecordBatch:
     """Return the batch with the columns of `schema`; refuse one whose file has other columns than the first file."""
     if batch.schema == schema:
         return batch
     differing_columns = set(batch.schema.names) ^ set(schema.names)
     if differing_columns:
-        raise DataError(f"{place}: only some of the files have the column(s) {', '.join(sorted(differing_columns))}.")
+        raise DataError(f"{origin}: only some of the files have the column(s) {', '.join(sorted(differing_columns))}.")
     try:
         return batch.select(schema.names).cast(schema)
     except pa.ArrowException as error:
-        raise DataError(f"{place}: files differ: {error}.", "Declare the column in columns=.") from None
+        raise DataError(f"{origin}: files differ: {error}.", "Declare the column in columns=.") from None

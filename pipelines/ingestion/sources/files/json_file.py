@@ -23,23 +23,23 @@ UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
 """Maps each value of `Layout.extra` to the option of pyarrow; `guess` infers the types of all columns."""
 
 
-def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches, each with the number of its first line, from 1; none for an empty file.
 
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
     """
     # pyarrow 25 replaces bytes that are not UTF-8 with U+FFFD and reports nothing, so the stream checks them.
-    text = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES)
+    text = Utf8Stream(file, origin, layout.encoding, 2 * BLOCK_BYTES)
     if not text.head.strip():
         return
     row = 1
     try:
-        for batch in _open_reader(text, _choose_types(text.head, place, layout), layout.extra):
+        for batch in _open_reader(text, _choose_types(text.head, origin, layout), layout.extra):
             yield row, batch
             row += batch.num_rows
     except pa.ArrowInvalid as error:
-        raise _translate_error(str(error), place, row) from None
+        raise _translate_error(str(error), origin, row) from None
 
 
 def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
@@ -52,16 +52,16 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
     )
 
 
-def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataType]:
+def _choose_types(head: bytes, origin: str, layout: Layout) -> dict[str, pa.DataType]:
     """Return the types to read the columns in: declared types, and for undeclared columns those of the first lines."""
     declared_types = {name: _choose_reading_type(data_type) for name, data_type in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
-    check_columns(place, list(declared_types), names)
+    check_columns(origin, list(declared_types), names)
     schema = _open_reader(io.BytesIO(lines), declared_types, "guess").schema
     undeclared_names = layout.list_undeclared_columns(names)
     return declared_types | {
-        name: _choose_undeclared_type(schema.field(name).type, name, place) for name in undeclared_names
+        name: _choose_undeclared_type(schema.field(name).type, name, origin) for name in undeclared_names
     }
 
 
@@ -70,14 +70,14 @@ def _choose_reading_type(data_type: pa.DataType) -> pa.DataType:
     return pa.string() if is_read_as_text(data_type) or pa.types.is_temporal(data_type) else data_type
 
 
-def _choose_undeclared_type(data_type: pa.DataType, name: str, place: str) -> pa.DataType:
+def _choose_undeclared_type(data_type: pa.DataType, name: str, origin: str) -> pa.DataType:
     """Return the type to read an undeclared column in; refuse a nested one."""
     if pa.types.is_nested(data_type):
-        raise DataError(f"{place}: column {name} is nested.", 'Declare it as a struct or list, or set extra="ignore".')
+        raise DataError(f"{origin}: column {name} is nested.", 'Declare it as a struct or list, or set extra="ignore".')
     return data_type if data_type in (pa.int64(), pa.float64(), pa.bool_()) else pa.string()
 
 
-def _translate_error(error: str, place: str, row: int) -> DataError:
+def _translate_error(error: str, origin: str, row: int) -> DataError:
     """Translate pyarrow's error, which counts lines within a block, into an error with the line in the file."""
     match = ROW_PATTERN.search(error)
     text = ROW_PATTERN.sub("", error).removeprefix("JSON parse error: ").strip().rstrip(".")
@@ -85,5 +85,7 @@ def _translate_error(error: str, place: str, row: int) -> DataError:
     if mismatch := COLUMN_PATTERN.search(text):
         text = f"column {mismatch[1]}: got a {mismatch[3]}, expected a {mismatch[2]}"
     if "unexpected field" in text:
-        return DataError(f"{place}: {line_text}: a column that the first lines do not have.", "Declare it in columns=.")
-    return DataError(f"{place}: {line_text}: {text[:300]}.", "It must be complete JSON, with one object on each line.")
+        return DataError(
+            f"{origin}: {line_text}: a column that the first lines do not have.", "Declare it in columns=."
+        )
+    return DataError(f"{origin}: {line_text}: {text[:300]}.", "It must be complete JSON, with one object on each line.")

@@ -17,7 +17,7 @@ BUFFER_BYTES = 1024 * 1024
 """Bytes of a column that are read at a time; memory does not grow with the row groups."""
 
 
-def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches, each with the number of its first row, from 1. The first may be empty.
 
     Raises:
@@ -25,12 +25,12 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     """
     file.seek(0, 2)
     if not file.tell():
-        raise DataError(f"{place} is empty (0 bytes): even a Parquet file without rows has a footer.")
+        raise DataError(f"{origin} is empty (0 bytes): even a Parquet file without rows has a footer.")
     file.seek(0)
     # With pre_buffer, pyarrow 25 keeps the row groups in memory: 150 MB instead of 90 MB for 3 million rows.
     with pq.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False) as parquet:
         schema = parquet.schema_arrow
-        check_columns(place, list(layout.columns), schema.names)
+        check_columns(origin, list(layout.columns), schema.names)
         names = [name for name in schema.names if name in layout.columns or layout.extra == "take"]
         row = 1
         for batch in parquet.iter_batches(BATCH_ROWS, columns=names):

@@ -120,26 +120,26 @@ def unpack(file: Any, name: str) -> Iterator[Any]:
 
 
 @contextmanager
-def translate_errors(place: str) -> Iterator[None]:
-    """Translate errors that the block raises into Leeway's errors, which name the place."""
+def translate_errors(origin: str) -> Iterator[None]:
+    """Translate errors that the block raises into Leeway's errors, which name the file."""
     try:
         yield
     except LeewayError:
         raise
     except FileNotFoundError:
-        raise DataError(f"there is no {place}.") from None
+        raise DataError(f"there is no {origin}.") from None
     except PermissionError:
-        raise SpecError(f"access to {place} is refused.", "Check the credentials in the environment.") from None
+        raise SpecError(f"access to {origin} is refused.", "Check the credentials in the environment.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{place} is damaged or truncated: {error}.") from None
+        raise DataError(f"{origin} is damaged or truncated: {error}.") from None
     except pa.ArrowException as error:
-        raise DataError(f"{place}: {error}.") from None
+        raise DataError(f"{origin}: {error}.") from None
     except OSError as error:
         if is_disk_full(error):
             raise
-        raise _translate_os_error(error, place) from None
+        raise _translate_os_error(error, origin) from None
     except Exception as error:
-        translation = _translate_client_error(error, place)
+        translation = _translate_client_error(error, origin)
         if translation is None:
             raise
         raise translation from None
@@ -168,22 +168,22 @@ def _glob(address: str) -> list[str]:
         return sorted(str(name) for name in file_system.glob(path))
 
 
-def _translate_os_error(error: OSError, place: str) -> LeewayError:
+def _translate_os_error(error: OSError, origin: str) -> LeewayError:
     if error.errno is None and not isinstance(error, (TimeoutError, ConnectionError)):
         # pyarrow raises an OSError without errno for a stream that ends early, or has a wrong checksum.
-        return DataError(f"{place} is damaged or truncated: {error}.")
+        return DataError(f"{origin} is damaged or truncated: {error}.")
     if isinstance(error, (IsADirectoryError, NotADirectoryError)):
-        return DataError(f"{place} is not a file.")
-    return ServiceError(f"{place} cannot be read now: {error.strerror or type(error).__name__}.", "Run it again.")
+        return DataError(f"{origin} is not a file.")
+    return ServiceError(f"{origin} cannot be read now: {error.strerror or type(error).__name__}.", "Run it again.")
 
 
-def _translate_client_error(error: Exception, place: str) -> LeewayError | None:
+def _translate_client_error(error: Exception, origin: str) -> LeewayError | None:
     """Translate an error of the S3 client, which is not an OSError; return None for other errors."""
     if not type(error).__module__.startswith(("botocore", "aiobotocore", "aiohttp")):
         return None
     if "Credential" in type(error).__name__ or "Profile" in type(error).__name__:
         return SpecError(
-            f"{place}: there are no AWS credentials.",
+            f"{origin}: there are no AWS credentials.",
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.",
         )
-    return ServiceError(f"{place} does not answer ({type(error).__name__}).", "Check AWS_ENDPOINT_URL.")
+    return ServiceError(f"{origin} does not answer ({type(error).__name__}).", "Check AWS_ENDPOINT_URL.")

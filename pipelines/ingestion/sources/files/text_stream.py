@@ -21,7 +21,7 @@ class Utf8Stream:
 
     Args:
         stream: file of bytes in the encoding.
-        place: name of the file, for messages.
+        origin: name of the file, for messages.
         encoding: name of the encoding in Python.
         head_bytes: size of `head`.
         is_checked: whether the caller itself checks that UTF-8 is valid. Then UTF-8 is returned unchanged.
@@ -31,12 +31,12 @@ class Utf8Stream:
         DataError: the bytes are not in the encoding; from `read`, too. A retry cannot help.
     """
 
-    def __init__(self, stream: Any, place: str, encoding: str, head_bytes: int, is_checked: bool = False) -> None:
+    def __init__(self, stream: Any, origin: str, encoding: str, head_bytes: int, is_checked: bool = False) -> None:
         try:
             self._decoder = codecs.getincrementaldecoder(encoding)("strict")
         except LookupError:
             raise SpecError(f"there is no encoding {encoding!r}.", "Use utf-8, latin-1, cp1252, ...") from None
-        self._stream, self._place, self._encoding = stream, place, encoding
+        self._stream, self._place, self._encoding = stream, origin, encoding
         self._passes_through = is_checked and codecs.lookup(encoding).name == "utf-8"
         self._position, self.closed, self.tail, self.quote_count = 0, False, b"", 0
         self.head = self._read_head(head_bytes)

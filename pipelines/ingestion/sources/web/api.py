@@ -99,7 +99,7 @@ class _HttpRows:
             new_columns = [name for name in names if name not in types]
             if new_columns and self.extra == "take":
                 page = f"the page that begins with row {row}"
-                problem = f"{position.place}: {page} has a column {new_columns[0]} that the first page lacks."
+                problem = f"{position.origin}: {page} has a column {new_columns[0]} that the first page lacks."
                 raise DataError(problem, "Declare it in columns=.")
             arrays = [
                 build_array([record.get(name) for record in records], data_type, zone, name, position)
@@ -111,7 +111,7 @@ class _HttpRows:
 
     def _choose_types(self, records: Records, names: list[str], zone: Zone, position: Position) -> Types:
         """Return the type of each column: the declared type, or the type that the values of the first page have."""
-        check_columns(position.place, list(self.columns), names)
+        check_columns(position.origin, list(self.columns), names)
         types = dict(self.columns)
         for name in Layout(self.columns, self.extra).list_undeclared_columns(names):
             data_type = build_array([record.get(name) for record in records], None, zone, name, position).type

@@ -136,22 +136,22 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def _check_status(response: requests.Response, place: str) -> None:
+def _check_status(response: requests.Response, origin: str) -> None:
     code = response.status_code
     if code < 300:
         return
     if code in (404, 410):
         raise _NotFoundError
     if code in (401, 403):
-        raise SpecError(f"{place} is refused ({code}).", "Check the credentials in the environment.")
+        raise SpecError(f"{origin} is refused ({code}).", "Check the credentials in the environment.")
     if code in (408, 425, 429) or code >= 500:
         raise _build_transient_error(
-            f"{place} answers {code}", _parse_retry_after(response.headers.get("Retry-After", ""))
+            f"{origin} answers {code}", _parse_retry_after(response.headers.get("Retry-After", ""))
         )
     if code < 400:
         target = redact(response.headers.get("Location", "nowhere"))
-        raise DataError(f"{place} redirects ({code}) to {target}.", "Use that address, if you trust it.")
-    raise DataError(f"{place} answers {code}.", "The request is wrong: check its parameters.")
+        raise DataError(f"{origin} redirects ({code}) to {target}.", "Use that address, if you trust it.")
+    raise DataError(f"{origin} answers {code}.", "The request is wrong: check its parameters.")
 
 
 def _build_transient_error(problem: str, retry_after_s: float | None = None) -> Exception:
@@ -183,7 +183,7 @@ def _give_up(state: RetryCallState) -> None:
     raise ServiceError(f"{error.problem}, {ATTEMPTS} times.", "Run it again later.") from None
 
 
-def _translate_error(error: requests.exceptions.RequestException, place: str) -> Exception:
+def _translate_error(error: requests.exceptions.RequestException, origin: str) -> Exception:
     """Translate an error. Its own text is left out, because it contains the whole address."""
     exceptions = requests.exceptions
     request_errors = (
@@ -193,12 +193,12 @@ def _translate_error(error: requests.exceptions.RequestException, place: str) ->
         exceptions.InvalidHeader,
     )
     if isinstance(error, request_errors):
-        return SpecError(f"{place}: {type(error).__name__}.", "Use an http or https address, and plain headers.")
+        return SpecError(f"{origin}: {type(error).__name__}.", "Use an http or https address, and plain headers.")
     if isinstance(error, exceptions.Timeout):
-        return _build_transient_error(f"{place} does not answer in time")
+        return _build_transient_error(f"{origin} does not answer in time")
     if isinstance(error, (exceptions.ChunkedEncodingError, exceptions.ContentDecodingError)):
-        return _build_transient_error(f"{place} stops in the middle of its response")
-    return _build_transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
+        return _build_transient_error(f"{origin} stops in the middle of its response")
+    return _build_transient_error(f"{urlsplit(origin).netloc} does not answer ({type(error).__name__})")
 
 
 def _write_content(response: requests.Response, path: Path) -> None:

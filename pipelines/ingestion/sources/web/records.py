@@ -58,10 +58,10 @@ class RecordReader:
             address = resolve_link(url, request.url) if request.url else url
             query = {} if request.url else {**params, **request.params}
             content, response = client.read(address, query, self.max_bytes)
-            place = f"page {number + 1} of {redact(url)}"
-            body = self._parse_json(content, place)
-            records = self._find_records(body, place)
-            _check_not_repeated(seen_digests, request, query, records, place)
+            origin = f"page {number + 1} of {redact(url)}"
+            body = self._parse_json(content, origin)
+            records = self._find_records(body, origin)
+            _check_not_repeated(seen_digests, request, query, records, origin)
             yield records
             link = response.links.get("next", {}).get("url", "")
             next_request = self.pages.get_next_request(Page(number, body, len(records), rows_before, link))
@@ -80,24 +80,24 @@ class RecordReader:
         # `requests` would send the headers to the address of a redirect, too.
         return HttpClient(headers, self.rate_per_s, redirects=False)
 
-    def _parse_json(self, content: bytes, place: str) -> Any:
+    def _parse_json(self, content: bytes, origin: str) -> Any:
         try:
             return json.loads(content, parse_float=Decimal if self.has_decimals else float)
         except (ValueError, RecursionError):
             raise DataError(
-                f"{place} is not JSON.", "Check whether it is the address of the API, or of a web page."
+                f"{origin} is not JSON.", "Check whether it is the address of the API, or of a web page."
             ) from None
 
-    def _find_records(self, body: Any, place: str) -> Records:
+    def _find_records(self, body: Any, origin: str) -> Records:
         records = look_up(body, self.rows)
         if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
             keys = f"It has: {', '.join(map(repr, list(body)[:20]))}." if isinstance(body, dict) else ""
-            raise DataError(f"{place} has no list of objects at rows={self.rows!r}.", keys)
+            raise DataError(f"{origin} has no list of objects at rows={self.rows!r}.", keys)
         return records
 
 
 def _check_not_repeated(
-    seen_digests: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, place: str
+    seen_digests: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, origin: str
 ) -> None:
     """Refuse an API that repeats a request or a page: its pages would never end."""
     digests = {hashlib.sha256(json.dumps([query, request.url]).encode()).digest()}
@@ -105,6 +105,6 @@ def _check_not_repeated(
         digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())
     if seen_digests & digests:
         raise DataError(
-            f"{place} is the same as a page before it.", "Check whether the API has the parameters of pages=."
+            f"{origin} is the same as a page before it.", "Check whether the API has the parameters of pages=."
         )
     seen_digests |= digests

@@ -45,8 +45,8 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
             f"none of the allowed types may start: {name} {problem}.",
             "Allow other types, or a larger budget_usd or a smaller max_run_s.",
         )
-    rest = len(problems) - len(types)
-    begin = f"{types[0]}: the first of the allowed types{' that may start' if rest else ''}"
+    problem_count = len(problems) - len(types)
+    begin = f"{types[0]}: the first of the allowed types{' that may start' if problem_count else ''}"
     return Choice(types[0], types, f"{begin}, because {reason.rstrip('.')}")
 
 

@@ -180,7 +180,14 @@ class ShadowRun:
     def _require_budget(self, variant: Mapping[str, Any]) -> None:
         """Check that the project's budget of the month allows the instances of the shadow variant."""
         duration_s = round(60 * self.shadow.policy["shadow_minutes"])
-        machine = Machine(variant["InstanceType"], variant["InitialInstanceCount"], 0, False, max(1, duration_s), 0)
+        machine = Machine(
+            instance_type=variant["InstanceType"],
+            instance_count=variant["InitialInstanceCount"],
+            volume_size_gb=0,
+            spot=False,
+            max_run_s=max(1, duration_s),
+            max_wait_s=0,
+        )
         verdict = self.costs.check_budget([machine])
         if not verdict["allowed"]:
             raise AirflowFailException(
@@ -202,7 +209,7 @@ class ShadowRun:
         """Return the wait for the end of the shadow or, after its end, the change back."""
         wait = self._build_shadow_wait(str(endpoint["EndpointConfigName"]), base_name, record)
         is_over = bool(event and event["cause"] == "over" and event["config_name"] == wait.config_name)
-        if not (record.until or is_over or wait.compute_rest() <= dt.timedelta()):
+        if not (record.until or is_over or wait.compute_remaining_time() <= dt.timedelta()):
             return wait
         if event and event["cause"] == "ended" and event["config_name"] == base_name:
             reason = failures.format_reason(endpoint)

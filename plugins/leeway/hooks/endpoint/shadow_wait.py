@@ -62,9 +62,9 @@ class ShadowWait(AwsWait):
     @property
     def max_duration_s(self) -> int:
         """Longest time that the wait may take, seconds."""
-        return max(0, int(self.compute_rest().total_seconds())) + 1
+        return max(0, int(self.compute_remaining_time().total_seconds())) + 1
 
-    def compute_rest(self) -> dt.timedelta:
+    def compute_remaining_time(self) -> dt.timedelta:
         """Return the time until the shadow's latest end; below 0 after it."""
         return dt.datetime.fromisoformat(self.until) - dt.datetime.now(dt.UTC)
 
@@ -80,7 +80,7 @@ async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
     """
     outage = Outage(log, "SageMaker or CloudWatch")
     log.info("endpoint %s: %s gets copies of the requests until %s", wait.endpoint, wait.variant, wait.until)
-    while (rest_s := wait.compute_rest().total_seconds()) > 0:
+    while (remaining_s := wait.compute_remaining_time().total_seconds()) > 0:
         try:
             if event := await _check(wait, log):
                 return event
@@ -90,7 +90,7 @@ async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
             if not is_transient(error):
                 return wait.build_event("error", format_error_line(error))
             delay_s = outage.record_failure(error)
-        await asyncio.sleep(min(delay_s, rest_s))
+        await asyncio.sleep(min(delay_s, remaining_s))
     return wait.build_event("over")
 
 

@@ -22,7 +22,7 @@ from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
 from pipelines import params
-from pipelines.code_files import find_code, list_dataset_folders
+from pipelines.code_files import find_code_file, list_dataset_folders
 from pipelines.errors import LeewayError
 
 ENTRY_POINT = "pipelines/container/processing.py"
@@ -156,13 +156,13 @@ class ProcessingTask(JobTask):
 
         Equal files give equal bytes.
         """
-        entry_point = find_code(ENTRY_POINT, self.project_folder)
+        entry_point = find_code_file(ENTRY_POINT, self.project_folder)
         if not entry_point.is_file():
             raise AirflowFailException(f"{entry_point} does not exist: set LEEWAY_PROJECT to the project's folder.")
         members = {"__main__.py": entry_point}
         for folder in list_dataset_folders(self.project_folder):
             members |= _list_code(folder, "pipelines/datasets")
-        members |= _list_code(find_code("pipelines/", self.project_folder), "pipelines")
+        members |= _list_code(find_code_file("pipelines/", self.project_folder), "pipelines")
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, path in sorted(members.items()):

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from leeway.hooks.sagemaker.aws_errors import call_with_retries, format_error_line, get_http_status, is_transient
 from leeway.hooks.step.hook import Logger
-from pipelines.code_files import find_code, locate_bundle
+from pipelines.code_files import find_code_file, locate_bundle
 
 T = TypeVar("T")
 REQUIREMENTS_FILE = "requirements.txt"
@@ -119,7 +119,7 @@ class S3Uploader:
         Raises:
             AirflowFailException: a file does not exist. A retry cannot help.
         """
-        script, listing_path = find_code(entry_point, project), find_code(listing, project)
+        script, listing_path = find_code_file(entry_point, project), find_code_file(listing, project)
         # A listing that does not exist is reported with the other missing files.
         files = locate_bundle(listing_path, project) if listing_path.is_file() else {listing: listing_path}
         members = {script.name: script} | {

@@ -167,7 +167,7 @@ class _JobMonitor:
                 outage.record_response()
                 self._log_states(job)
                 if self.job_log:
-                    await self.job_log.show_new_lines(logs, final=has_ended)
+                    await self.job_log.show_new_lines(logs, is_final=has_ended)
                 if has_ended:
                     return self._build_end_event(job)
                 if event := await self._enforce_limits(sagemaker, job):

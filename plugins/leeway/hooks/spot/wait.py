@@ -17,7 +17,7 @@ from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
 from leeway.hooks.sagemaker.connection import AwsWait
 from leeway.hooks.step.hook import Logger
-from pipelines.planning.cheap_hours import Criterion, Decision, Start, decide_start
+from pipelines.planning.cheap_hours import Criterion, Decision, PlannedRun, decide_start
 from pipelines.planning.spot_prices import PriceChange, tabulate_hours
 
 HISTORY = dt.timedelta(days=90)
@@ -60,10 +60,10 @@ class StartWait(AwsWait):
     check_interval_s: float = 900.0
 
     @property
-    def start(self) -> Start:
-        """The run, as the decision needs it."""
+    def run(self) -> PlannedRun:
+        """The run that waits for its start."""
         latest_start = dt.datetime.fromisoformat(self.latest_start)
-        return Start(latest_start, self.duration_s, self.criterion, self.quantile)
+        return PlannedRun(latest_start, self.duration_s, self.criterion, self.quantile)
 
     @property
     def ec2_type(self) -> str:
@@ -72,7 +72,7 @@ class StartWait(AwsWait):
 
     def compute_rest_s(self) -> float:
         """Return the seconds until the latest start; below 0 after it."""
-        return (self.start.latest - dt.datetime.now(dt.UTC)).total_seconds()
+        return (self.run.latest - dt.datetime.now(dt.UTC)).total_seconds()
 
     async def read_prices(self, now: dt.datetime) -> list[PriceChange]:
         """Return the changes of the spot price of the last 90 days, in all zones of the region.
@@ -96,7 +96,7 @@ async def check_start(wait: StartWait, log: Logger) -> StartEvent:
         Exception: EC2 does not answer. A retry can help.
     """
     now = dt.datetime.now(dt.UTC)
-    if now >= wait.start.latest:
+    if now >= wait.run.latest:
         return _build_latest_event(wait, log)
     try:
         changes = await wait.read_prices(now)
@@ -107,7 +107,7 @@ async def check_start(wait: StartWait, log: Logger) -> StartEvent:
     if not changes:
         reason = f"EC2 lists no spot price of {wait.ec2_type} ({PRODUCT}) in the last {HISTORY.days} days"
         return {"cause": "no_history", "reason": reason, "usd_h": None, "expected_usd_h": None}
-    decision = decide_start(tabulate_hours(changes, now), wait.start, now)
+    decision = decide_start(tabulate_hours(changes, now), wait.run, now)
     log.info("%s: %s", wait.instance_type, decision.reason)
     return _build_event(decision)
 
@@ -133,7 +133,7 @@ async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
 
 
 def _build_latest_event(wait: StartWait, log: Logger) -> StartEvent:
-    reason = f"the latest start, {wait.start.latest:%Y-%m-%d %H:%M} UTC, is reached: starting"
+    reason = f"the latest start, {wait.run.latest:%Y-%m-%d %H:%M} UTC, is reached: starting"
     log.info("%s: %s", wait.instance_type, reason)
     return {"cause": "start", "reason": reason, "usd_h": None, "expected_usd_h": None}
 

@@ -18,7 +18,7 @@ from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, LONGEST_
 if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
 
-UNSET = ("", "None", None)
+EMPTY_VALUES = ("", "None", None)
 AUTO = "auto"
 """Value of instance_type that says that the type is chosen."""
 MAX_CHARS = 512
@@ -42,17 +42,17 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
         AirflowException: the step failed. A retry can help.
     """
     # If the DAG's param has no value, Jinja renders it to "None".
-    deadline = "" if fields.deadline in UNSET else str(fields.deadline)
+    deadline = "" if fields.deadline in EMPTY_VALUES else str(fields.deadline)
     fields = replace(fields, deadline=deadline)
     if fields.instance_type != AUTO:
         for name in ("deadline", "workload"):
             if getattr(fields, name):
                 raise AirflowFailException(f"{name} of {task.task_label} has no effect without instance_type='auto'.")
         return fields
-    allowed = request_checks.check_list(task.describe_field("instance_types"), fields.instance_types)
-    if not allowed:
+    allowed_types = request_checks.check_list(task.describe_field("instance_types"), fields.instance_types)
+    if not allowed_types:
         raise AirflowFailException(f"instance_type='auto' of {task.task_label} needs instance_types: those allowed.")
-    choice = _find_choice(task, allowed) or _make_choice(task, fields, allowed)
+    choice = _find_choice(task, allowed_types) or _make_choice(task, fields, allowed_types)
     types = choice["instance_types"]
     has_fallback = fields.on_no_capacity != "fail"
     variables = {**(fields.environment or {}), CHOICE_VARIABLE: _format_choice(choice)}
@@ -67,7 +67,7 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
     )
 
 
-def _find_choice(task: ScriptTask, allowed: Sequence[str]) -> dict[str, Any] | None:
+def _find_choice(task: ScriptTask, allowed_types: Sequence[str]) -> dict[str, Any] | None:
     """Return the choice of the task's jobs; None if there is no job, or if its types are not allowed any more."""
     attempts = task.jobs.list_attempts()
     if not attempts:
@@ -76,7 +76,7 @@ def _find_choice(task: ScriptTask, allowed: Sequence[str]) -> dict[str, Any] | N
     name = job["ResourceConfig"]["InstanceType"]
     choice = read_choice(job) or {"instance_types": [name], "instance_choice": f"the type of {get_job_name(job)}"}
     types = choice.get("instance_types") or [name]
-    is_allowed = all(any(fnmatchcase(name, pattern) for pattern in allowed) for name in types)
+    is_allowed = all(any(fnmatchcase(name, pattern) for pattern in allowed_types) for name in types)
     if not (is_live(job) or is_allowed):
         return None
     task.log.info(
@@ -85,7 +85,7 @@ def _find_choice(task: ScriptTask, allowed: Sequence[str]) -> dict[str, Any] | N
     return {**choice, "instance_types": types}
 
 
-def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str]) -> dict[str, Any]:
+def _make_choice(task: ScriptTask, fields: TrainingFields, allowed_types: Sequence[str]) -> dict[str, Any]:
     """Run the step `choose_instance`, which logs the choice with its reason."""
     workload = fields.workload or {}
     if not isinstance(workload, Mapping):
@@ -97,7 +97,7 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed: Sequence[str
     result = task.step_hook.run(
         "choose_instance",
         {
-            "instance_types": allowed,
+            "instance_types": allowed_types,
             "region": task.hook.conn_region_name or "us-east-1",
             "instance_count": task.parse_count_field("instance_count"),
             "spot": fields.spot,

@@ -69,7 +69,7 @@ class ScriptTask(JobTask):
         )
 
     def build_costs(self) -> Costs:
-        """Return what checks the budgets of the task, and charges its jobs."""
+        """Return the object that checks the budgets of the task, and charges its jobs."""
         budget_usd = request_checks.parse_usd(self.describe_field("budget_usd"), self.fields.budget_usd)
         region = self.hook.conn_region_name or "us-east-1"
         fields = self.fields

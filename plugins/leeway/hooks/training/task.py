@@ -57,7 +57,7 @@ class TrainingTask(ScriptTask):
         return QueuedAttempts(place, self.parse_count_field("max_queue_s"), *arguments)
 
     def build_hyperparameters(self) -> dict[str, Any]:
-        """Return those of section `train`, replaced by those of the tuning, and then by those of the operator."""
+        """Return the hyperparameters of section `train`; the tuning's replace them, then the operator's."""
         fields = self.fields
         settings = build_distribution_settings(fields.distribution, self._list_machines()[0].instance_type)
         values, tuned_values = self.load_section("train").get("hyperparameters", {}), self._get_tuned_hyperparameters()

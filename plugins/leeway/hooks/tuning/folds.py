@@ -17,7 +17,7 @@ MAX_BYTES = 64 * 1024**2
 
 
 def read_folds(client: Any, trial: Trial, log: Logger) -> dict[str, Any]:
-    """Return `metric` and `folds_spread` of a trial, for the step `record_tuning`; empty if there is no folds.json.
+    """Return `metric` and `fold_losses` of a trial, for the step `record_tuning`; empty if there is no folds.json.
 
     The values are only shown in reports. So an error is only logged, and the result is empty.
 
@@ -30,8 +30,10 @@ def read_folds(client: Any, trial: Trial, log: Logger) -> dict[str, Any]:
     bucket, _, key = model.removeprefix("s3://").partition("/")
     try:
         content = _read_file(client, bucket, key.removesuffix("model.tar.gz") + "output.tar.gz", log)
-        folds = json.loads(content) if content else {}
-        return {"metric": folds["metric"], "folds_spread": [fold["loss"] for fold in folds["folds"]]} if folds else {}
+        if not content:
+            return {}
+        record = json.loads(content)
+        return {"metric": record["metric"], "fold_losses": [fold["loss"] for fold in record["folds"]]}
     except Exception as error:
         log.warning("the losses of %s on its folds cannot be read: %s", trial.name, format_error_line(error)[:300])
         return {}

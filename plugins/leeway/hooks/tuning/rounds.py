@@ -1,7 +1,7 @@
 """Read the objective of each round from the logs of trials, for the report and the MLflow runs of a tuning.
 
-SageMaker keeps only the last objective of a trial. The log has all of them, of a trial that was stopped, too. Its size
-is not known before, so the number of lines that are read, and of rounds that are returned, is limited.
+SageMaker keeps only the last objective of a trial. The log has the objectives of all rounds, even if the trial was
+stopped. A log can have any size, so the number of lines that are read, and of rounds that are returned, is limited.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pipelines.errors import LeewayError
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.sagemaker_job import CHANNELS
 
-UNSET = ("", "None", None)
+EMPTY_VALUES = ("", "None", None)
 """Values of a field that is not set; Jinja renders a null param to the text None."""
 
 
@@ -51,7 +51,7 @@ class TuningTask(ScriptTask):
             AirflowFailException: the plan is not valid. A retry cannot help.
         """
         if self._plan is None:
-            own_values = {name: value for name, value in (self.fields.plan or {}).items() if value not in UNSET}
+            own_values = {name: value for name, value in (self.fields.plan or {}).items() if value not in EMPTY_VALUES}
             section = {
                 name: value for name, value in self.load_section("tune").items() if name in PlanSpec.model_fields
             }
@@ -69,7 +69,7 @@ class TuningTask(ScriptTask):
         return self._plan
 
     def build_hyperparameters(self) -> dict[str, Any]:
-        """Return those of section `train` and of the operator without the searched ones, and those of the folds."""
+        """Return the hyperparameters of section `train`, the operator and the folds, without the searched ones."""
         own_values, plan = dict(self.fields.hyperparameters or {}), self.plan
         if searched_names := sorted(own_values.keys() & plan.space.keys()):
             raise AirflowFailException(
@@ -101,16 +101,16 @@ class TuningTask(ScriptTask):
     def _set_defaults(self) -> None:
         """Set the fields that the plan has, too, if the operator does not set them."""
         plan, fields = self.plan, self.fields
-        max_run_s = plan.max_trial_s if fields.max_run_s in UNSET else fields.max_run_s
+        max_run_s = plan.max_trial_s if fields.max_run_s in EMPTY_VALUES else fields.max_run_s
         self.fields = replace(
             fields,
             instance_type=fields.instance_type or plan.instance_type,
             max_run_s=max_run_s,
-            max_wait_s=self._double(max_run_s) if fields.max_wait_s in UNSET else fields.max_wait_s,
-            budget_usd=plan.budget_usd if fields.budget_usd in UNSET else fields.budget_usd,
+            max_wait_s=self._compute_max_wait_s(max_run_s) if fields.max_wait_s in EMPTY_VALUES else fields.max_wait_s,
+            budget_usd=plan.budget_usd if fields.budget_usd in EMPTY_VALUES else fields.budget_usd,
         )
 
-    def _double(self, max_run_s: Any) -> int:
+    def _compute_max_wait_s(self, max_run_s: Any) -> int:
         return 2 * request_checks.parse_count(self.describe_field("max_run_s"), max_run_s)
 
     def _build_machine(self) -> Machine:
@@ -126,7 +126,7 @@ class TuningTask(ScriptTask):
     def _list_parents(self) -> list[str]:
         """Return the names of the tuning jobs to start from."""
         value = self.fields.warm_start
-        names = [name for name in ([value] if isinstance(value, str) else value or []) if name not in UNSET]
+        names = [name for name in ([value] if isinstance(value, str) else value or []) if name not in EMPTY_VALUES]
         if names and self.plan.strategy not in LEARNING_STRATEGIES:
             raise AirflowFailException(
                 f"warm_start of {self.task_label}: SageMaker accepts it for the strategies "

@@ -243,9 +243,7 @@ def test_killed_server_brings_every_endpoint_back(tmp_path: Path, run_drydock: A
     with run_drydock(tmp_path, *OPTIONS) as server:
         client = make_client(server)
         assert not any(is_alive(pid) for pid in pids)
-        assert client.invoke("back")["model"] in ("back-a", "back-b", "next-main"), (
-            "it answers while the update goes on"
-        )
+        assert client.invoke("back")["model"] in ("back-a", "back-b", "next-main"), "it answers during the update"
         server.wait_until("the update", lambda: client.describe("back")["EndpointConfigName"] == "next")
         client.wait_for_status("back", "InService")
         assert client.invoke("back")["model"] == "next-main"

@@ -25,7 +25,7 @@ while count < 20:
         time.sleep(0.05)
 print(f"loss={count};")
 """
-# Appends the trial's name to a file when it starts: a trial that ran twice is there twice.
+# Appends the trial's name to a file when it starts: the name of a trial that ran twice occurs twice.
 ONCE = """
 import os, sys, time
 rate = float(sys.argv[sys.argv.index("--rate") + 1])

@@ -273,7 +273,7 @@ def test_only_who_may_answer_an_approval_can_decide(server, open_page):
 
 @pytest.mark.parametrize("is_expired", [True, False])
 def test_session_that_ends_in_the_middle_does_nothing(server, open_page, is_expired):
-    """The control is a session that goes on."""
+    """The control is a session that continues."""
     count = len(server.list_runs("flights_train"))
     page = open_page("grace", "/models/flights")
     page.get_by_role("button", name="Train", exact=True).click()

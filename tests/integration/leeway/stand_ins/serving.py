@@ -39,11 +39,13 @@ def serving(spec):
     from pipelines.registry.lifecycle import Journal
     from pipelines.registry.lifecycle.deployments import is_rollback
     from pipelines.serving.release_policy import RELEASE_AT_ONCE
-    from pipelines.steps.serving import _find_previous
+    from pipelines.steps.serving import _find_previous_version
 
     request = build_request("serving", spec)
     state = Journal.open().read_state(request.model)
-    version = _find_previous(request, state) if request.previous else request.version or Path("champion").read_text()
+    version = (
+        _find_previous_version(request, state) if request.previous else request.version or Path("champion").read_text()
+    )
     goes_back = request.previous or is_rollback(state, request.endpoint, version)
     if request.beside:
         check_features(request.model, version, request.beside)

@@ -73,7 +73,7 @@ def test_no_name_of_a_column_becomes_code(
 ) -> None:
     monkeypatch.delenv(MARK, raising=False)
     plan = make(name_columns(orders, kind)).plan
-    assert set(NAMES) <= set(plan.features if kind == "number" else plan.dropped)
+    assert set(NAMES) <= set(plan.features if kind == "number" else plan.dropped_columns)
     check_style(project)
     dataset = runpy.run_path(str(project / "datasets/orders/__init__.py"))["DATASET"]
     source = runpy.run_path(str(project / "datasets/orders/source.py"))
@@ -104,7 +104,7 @@ def test_a_column_without_a_name_is_not_read(
     make: Callable[..., Creation], project: Path, orders: pd.DataFrame
 ) -> None:
     plan = make(orders.assign(**{"": 3.5, "  ": orders["km"] * 2})).plan
-    assert plan.dropped[""] == plan.dropped["  "] == "its name is empty"
+    assert plan.dropped_columns[""] == plan.dropped_columns["  "] == "its name is empty"
     assert not {"", "  "} & set(plan.features)
     source = runpy.run_path(str(project / "datasets/orders/source.py"))
     assert source["open_source"]().read(plan.days[0].as_py()).read_all().num_rows == 60
@@ -155,7 +155,7 @@ def test_a_label_that_is_infinite_or_nan_is_refused_and_null_is_missing(
 
 def test_a_feature_with_infinite_values_is_not_read(make: Callable[..., Creation], orders: pd.DataFrame) -> None:
     plan = make(orders.assign(km=orders["km"].astype(float).mask(orders.index % 50 == 0, np.inf))).plan
-    assert plan.dropped["km"] == "it has infinite values"
+    assert plan.dropped_columns["km"] == "it has infinite values"
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "class", "import", "null", "yes", "on", "", "A", "x" * 41, "ab\n"])
@@ -276,6 +276,6 @@ def test_columns_of_any_type(
         return
     plan = create(request, project, refuse_to_ask).plan
     unusable = ("list", "struct", "map", "bytes", "duration", "clock", "large_number")
-    assert plan.dropped == {**dict.fromkeys(unusable, "no model can use its type"), "null": "it is empty"}
+    assert plan.dropped_columns == {**dict.fromkeys(unusable, "no model can use its type"), "null": "it is empty"}
     source = runpy.run_path(str(project / "datasets/orders/source.py"))
     assert source["open_source"]().read(plan.days[0].as_py()).read_all().num_rows == 60

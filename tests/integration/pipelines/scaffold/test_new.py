@@ -135,7 +135,7 @@ def test_dates_in_two_formats(make: Callable[..., Creation], orders: pd.DataFram
     plan = make(orders_file.write_dates_in_two_formats(orders)).plan
     assert plan.columns["sold_at"].time and plan.columns["sold_at"].time.formats == ["%d.%m.%Y"]
     assert [str(day) for day in plan.days] == list(orders["sold_at"].str[:10])
-    assert not plan.has_clock
+    assert not plan.has_time_of_day
     day = plan.days[0].as_py()
     assert source_code.build_source(plan).read(day).read_all().num_rows == 60
 
@@ -156,7 +156,7 @@ def test_a_column_with_the_name_of_the_partition(
     name: str, make: Callable[..., Creation], project: Path, orders: pd.DataFrame
 ) -> None:
     plan = make(orders.rename(columns={"sold_at": name})).plan
-    assert (plan.time, list(plan.key), plan.has_clock) == (name, ["order_no"], False)
+    assert (plan.time, list(plan.key), plan.has_time_of_day) == (name, ["order_no"], False)
     rows = source_code.build_source(plan).read(plan.days[0].as_py()).read_all()
     assert [column for column in rows.column_names if column.lower() == "date"] == ["date"]
     assert "hour" not in (project / "datasets/orders/features.py").read_text()
@@ -181,7 +181,7 @@ def test_60_columns_with_ids_constants_and_free_text(
         "day_": "a time, but not that of the row",
     }
     for prefix, reason in expected.items():
-        assert {plan.dropped.get(name) for name in plan.columns if name.startswith(prefix)} == {reason}, prefix
+        assert {plan.dropped_columns.get(name) for name in plan.columns if name.startswith(prefix)} == {reason}, prefix
     kinds = {name.split("_")[0]: kind for name, kind in plan.features.items()}
     assert (kinds["flag"], kinds["measure"], kinds["code"]) == ("number", "number", "category")
     assert len(plan.features) == 4 + 6 + 12 + 10

@@ -124,11 +124,17 @@ def test_what_cannot_be_used_is_counted(capture: CaptureFolder, batch_twin: scor
     capture.request(records[:3], at)
     capture.request(records[:1], at + dt.timedelta(seconds=1), scores=[float("nan")])
     result = run(capture)
-    assert (result.requests, result.scored, result.invalid, result.other_days, result.unreadable) == (3, 3, 2, 1, 4)
+    assert (result.requests, result.scored, result.invalid, result.rows_of_other_partitions, result.unreadable) == (
+        3,
+        3,
+        2,
+        1,
+        4,
+    )
 
 
 def test_wrong_requests_are_refused(capture: CaptureFolder, batch_twin: score.ScoreResult) -> None:
-    with pytest.raises(DataError, match=r"is no s3:// URI and no folder\. Give the endpoint's DestinationS3Uri"):
+    with pytest.raises(DataError, match=r"is neither an s3:// URI nor a folder\. Give the endpoint's DestinationS3Uri"):
         run(capture, captured="nowhere")
     with pytest.raises(SpecError, match="first_day 2013-03-01 is after last_day 2013-02-01"):
         run(capture, first_day="2013-03-01")

@@ -211,12 +211,12 @@ def test_missing_old_and_future_values_are_the_default(
     reader = LookupReader(lookups, by_origin.features, OnlineRecords(10.0, 1, 1))
     keys = pa.table({f"{KEY_PREFIX}origin": ["JFK", "JFK", "JFK", "BOS", None]})
     begin = dt.datetime.combine(DAY, dt.time(), dt.UTC)
-    looked_up = reader.look_up(keys, [begin + dt.timedelta(days) for days in (0, 3, 4, 0, 0)])
-    assert looked_up.columns["airport_flights"].to_pylist() == [100.5, count, 100.5, 100.5, 100.5]
+    lookup_result = reader.look_up(keys, [begin + dt.timedelta(days) for days in (0, 3, 4, 0, 0)])
+    assert lookup_result.columns["airport_flights"].to_pylist() == [100.5, count, 100.5, 100.5, 100.5]
     expected = [Outcome.TOO_NEW, Outcome.FOUND, Outcome.TOO_OLD, Outcome.MISSING, Outcome.MISSING]
-    assert looked_up.outcomes == {"airport": expected}
+    assert lookup_result.outcomes == {"airport": expected}
     assert (
-        looked_up.count()
+        lookup_result.count()
         == reader.describe()["lookups"]
         == {"airport": {"found": 1, "missing": 2, "too_old": 1, "too_new": 1}}
     )
@@ -245,9 +245,9 @@ def test_a_request_of_today_has_the_features_of_the_batch_and_of_a_later_trainin
     with closing(connect()) as connection:
         row_features = RowFeatures(compiled, connection, reader, has_keys=True)
         rows = row_features.compute(Table(today))
-        looked_up = row_features.look_up(rows)
-        answered = row_features.join(rows, looked_up, compiled.features)
-        assert looked_up and looked_up.count()["hour"]["found"] > 500
+        lookup_result = row_features.look_up(rows)
+        answered = row_features.join(rows, lookup_result, compiled.features)
+        assert lookup_result and lookup_result.count()["hour"]["found"] > 500
         requests = {
             tuple(row[name] for name in FLIGHTS.key): list(values.values())
             for row, values in zip(today, answered.to_pylist(), strict=True)

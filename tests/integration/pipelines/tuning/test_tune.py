@@ -68,7 +68,7 @@ def test_the_step_tunes_without_the_holdout(features: Path, opened_paths: list[s
     best = read_json(folder / "best.json", "tune writes it")
     assert best["hyperparameters"] == result.hyperparameters and best["metric"] == "logloss"
     assert [fold["first"] for fold in best["folds"]] == ["2013-01-11", "2013-01-14"]
-    assert best["objective"] == pytest.approx(sum(best["folds_spread"]) / 2)
+    assert best["objective"] == pytest.approx(sum(best["fold_losses"]) / 2)
     page = (folder / "report.html").read_text()
     assert result.name in page and "No trial has read the holdout" in page and "2013-01-11 to 2013-01-13" in page
 
@@ -161,7 +161,7 @@ def test_trials_are_nested_runs(
     runs = client.search_runs([experiment.experiment_id], f"tags.`leeway.tuning` = '{result.name}'")
     (parent,) = [item for item in runs if "mlflow.parentRunId" not in item.data.tags]
     children = [item for item in runs if item.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
-    assert (first.name, len(runs), len(children)) == (result.name, 4, 3), "a search that goes on continues its runs"
+    assert (first.name, len(runs), len(children)) == (result.name, 4, 3), "a resumed search continues its runs"
     assert parent.data.metrics["objective"] == result.objective and parent.data.metrics["tried"] == 3
     assert parent.info.status == "FINISHED" and parent.data.params["strategy"] == "random"
     (winner,) = [item for item in children if item.data.metrics["objective"] == result.objective]

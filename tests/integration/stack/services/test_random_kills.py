@@ -18,7 +18,7 @@ from benchmarks.year import FIRST_DAY, LAKE_SCRIPT, count_faults, count_source_r
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient
 from stack.airflow.dag_parsing import unpause_when_parsed
-from stack.layout import CODE, Layout
+from stack.layout import CODE_FOLDER, Layout
 from stack.services.commands import API_SERVER, USER, list_services, read_password
 from stack.services.environment import build_environment
 from stack.services.ports import ANY_PORTS
@@ -99,7 +99,7 @@ def run_with_random_kills(layout: Layout, stack: Stack) -> tuple[AirflowClient, 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_twenty_kills_lose_no_day(tmp_path: Path) -> None:
-    layout = Layout(project=CODE, home=tmp_path / "home")
+    layout = Layout(project=CODE_FOLDER, home=tmp_path / "home")
     stack, _ = start_stack(layout, ANY_PORTS, lambda *_: None)
     try:
         client, killed = run_with_random_kills(layout, stack)

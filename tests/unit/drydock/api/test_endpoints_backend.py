@@ -29,7 +29,7 @@ REFUSED_DEPLOYMENTS = [
 
 def create(backend: EndpointsBackend, name: str, **fields: Any) -> Endpoint:
     """Create an endpoint, and set its status to InService."""
-    backend.start_endpoint({"EndpointName": name, "EndpointConfigName": "config", **fields})
+    backend.begin_endpoint_creation({"EndpointName": name, "EndpointConfigName": "config", **fields})
     endpoint = backend.find_endpoint(name)
     endpoint.record.status = EndpointStatus.IN_SERVICE
     return endpoint
@@ -41,7 +41,7 @@ def test_deployment_config_is_checked_at_creation_as_at_an_update(
 ) -> None:
     request = {"EndpointConfigName": "config", "DeploymentConfig": deployment}
     with pytest.raises(AWSValidationException) as creation:
-        backend.start_endpoint({"EndpointName": "new", **request})
+        backend.begin_endpoint_creation({"EndpointName": "new", **request})
     assert creation.value.message == message
     assert "new" not in backend.endpoints, "nothing is created"
     create(backend, "old")

@@ -75,14 +75,14 @@ def test_timeout_counts_from_the_start_of_the_attempt_and_is_not_repeated(bench:
     bench.scheduler.advance()
     bench.now_s += 1_000
     bench.scheduler.advance()
-    assert not bench.get_training_job(job).stop_requested.is_set(), "it waits for its instances"
+    assert not bench.get_training_job(job).stop_event.is_set(), "it waits for its instances"
     bench.begin(job)
     bench.now_s = bench.get_training_job(job).started_at.timestamp() + 59
     bench.scheduler.advance()
-    assert not bench.get_training_job(job).stop_requested.is_set()
+    assert not bench.get_training_job(job).stop_event.is_set()
     bench.now_s += 2
     bench.scheduler.advance()
-    assert bench.get_training_job(job).stop_requested.is_set()
+    assert bench.get_training_job(job).stop_event.is_set()
     bench.end(job, Status.STOPPED)
     assert bench.get_status(job) == "FAILED"
 
@@ -140,8 +140,8 @@ def test_changed_priority_preempts_and_the_snapshot_shows_shares(bench: Any) -> 
     assert {item["quotaShareName"]: item["capacityUsage"][0]["quantity"] for item in usage} == {"a": 1.0, "b": 1.0}
     bench.call("UpdateServiceJob", jobId=waiting, schedulingPriority=2)
     bench.scheduler.advance()
-    assert bench.get_training_job(running).stop_requested.is_set()
-    assert not bench.get_training_job(other).stop_requested.is_set()
+    assert bench.get_training_job(running).stop_event.is_set()
+    assert not bench.get_training_job(other).stop_event.is_set()
 
 
 def test_fair_shares_and_their_snapshot(bench: Any) -> None:

@@ -77,7 +77,7 @@ def test_retries_temporary_errors(
 def test_without_retries_fails_at_once(s3: Any, objects: ObjectStore) -> None:
     s3.app.failures_left = 100
     with pytest.raises(ClientError, match=r"SlowDown|503"):
-        objects.copy_without_retries().list_etags(s3.build_uri(""))
+        objects.get_store_without_retries().list_etags(s3.build_uri(""))
     assert s3.app.failure_count < 10
 
 

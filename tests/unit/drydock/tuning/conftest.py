@@ -72,7 +72,7 @@ def make_trial(make_job: Callable[..., Any]) -> Callable[..., Trial]:
         job.record.objective_values = list(values)
         job.record.transitions[0].start = started_at
         if status.is_final:
-            job.end(status, Phase(status), reason, since=started_at + dt.timedelta(seconds=end_s))
+            job.end(status, Phase(status), reason, ended_at=started_at + dt.timedelta(seconds=end_s))
         return Trial(TrialRecord("trial", {"rate": "0.5"}, stop_cause=cause), job)
 
     return make

@@ -10,7 +10,7 @@ from pipelines.costs.job_records import DATA_WAIT
 
 
 class Clock:
-    """A clock that goes on only when a test says so."""
+    """A clock that advances only when a test calls it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1_000.0

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.planning.cheap_hours import Start, compute_latest_start, decide_start
+from pipelines.planning.cheap_hours import PlannedRun, compute_latest_start, decide_start
 from pipelines.planning.spot_prices import HOUR, HourlyPrices, PriceChange, WeeklyCourse, tabulate_hours
 
 MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
@@ -21,7 +21,7 @@ def build_prices(hour: int = WEEKS_H, last: float | None = None, night: float = 
 
 def decide(prices: HourlyPrices, slack_h: float, **fields: object):
     """Decide at the begin of the last hour of the prices."""
-    start = Start(**{"latest": prices.hour + slack_h * HOUR, "duration_s": 4 * 3_600, **fields})  # type: ignore[arg-type]
+    start = PlannedRun(**{"latest": prices.hour + slack_h * HOUR, "duration_s": 4 * 3_600, **fields})  # type: ignore[arg-type]
     return decide_start(prices, start, prices.hour)
 
 
@@ -36,7 +36,9 @@ def test_at_noon_it_waits_for_the_night_and_at_night_it_starts():
     )
     night = decide(build_prices(WEEKS_H + 20), slack_h=24)
     assert night.is_start and night.best_at is None
-    assert night.reason.endswith("is expected to cost 0.0500 USD/h, and no later one at least 1% less: starting")
+    assert night.reason.endswith(
+        "is expected to cost 0.0500 USD/h, and no later run is expected to cost at least 1% less: starting"
+    )
 
 
 def test_it_starts_if_the_cheap_hour_is_after_the_latest_start():
@@ -89,7 +91,10 @@ def test_risk_is_the_share_of_past_runs_in_which_the_price_rose():
     assert (course.compute_risk(0), course.compute_risk(3)) == (1.0, 0.0)
     decision = decide(prices, slack_h=24, criterion="risk")
     assert decision.best_at == MONDAY + (WEEKS_H + 8) * HOUR
-    assert "in 100% of past runs of 4 h the price rose by 20% from this hour on; in 3 h, in 0%" in decision.reason
+    assert (
+        "in 100% of past runs of 4 h the price rose by 20% from this hour on; after a wait of 3 h, in 0%"
+        in decision.reason
+    )
     calm = decide(build_prices(WEEKS_H + NOON), slack_h=24, criterion="risk")
     assert calm.is_start and calm.reason.endswith("and no later hour is safer: starting")
     shortage = decide(build_prices(WEEKS_H + NOON, last=0.13), slack_h=24, criterion="risk")
@@ -116,9 +121,9 @@ def test_a_short_history_is_no_reason_to_wait():
 )
 def test_wrong_values_are_refused(fields, message):
     with pytest.raises(SpecError) as error:
-        Start(**{"latest": MONDAY, "duration_s": 60, **fields}).check()
+        PlannedRun(**{"latest": MONDAY, "duration_s": 60, **fields}).check()
     assert message in str(error.value)
-    Start(MONDAY, 60).check()
+    PlannedRun(MONDAY, 60).check()
 
 
 def test_latest_start_is_the_deadline_without_the_run():
@@ -144,5 +149,5 @@ def test_a_price_that_is_no_price_is_ignored(usd_h):
     changes = [PriceChange("a", MONDAY + index * HOUR, 0.1 if index % 50 else usd_h) for index in range(WEEKS_H)]
     prices = tabulate_hours(changes, now)
     assert set(prices.usd_h) == {0.1}
-    assert decide_start(prices, Start(now + HOUR, 3_600), now).is_start
+    assert decide_start(prices, PlannedRun(now + HOUR, 3_600), now).is_start
     assert tabulate_hours([PriceChange("a", MONDAY, usd_h)], now).usd_h == ()

@@ -251,10 +251,10 @@ def test_a_model_that_fails_is_an_internal_error(make_client: Any, rows: Any, sc
 
 
 def test_too_many_requests_at_a_time_are_refused(client: Any, rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "MAX_PENDING", 0)
+    monkeypatch.setattr(app_module, "MAX_PENDING_REQUESTS", 0)
     response = client.invoke(rows[0])
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
-    monkeypatch.setattr(app_module, "MAX_PENDING", 1)
+    monkeypatch.setattr(app_module, "MAX_PENDING_REQUESTS", 1)
     assert [client.invoke(rows[0]).status_code for _ in range(3)] == [200] * 3, "a request that ended does not count"
 
 
@@ -264,6 +264,6 @@ def test_a_body_that_does_not_arrive_is_given_up(client: Any, rows: Any, monkeyp
         await asyncio.sleep(60)
         yield b"}"
 
-    monkeypatch.setattr(app_module, "BODY_S", 0.05)
+    monkeypatch.setattr(app_module, "BODY_TIMEOUT_S", 0.05)
     response = client.invoke(send_slowly())
     assert (response.status_code, response.json()["error"]) == (408, "the body did not arrive within 0 s")

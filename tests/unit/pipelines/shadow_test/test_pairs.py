@@ -97,5 +97,5 @@ def test_both_versions_have_the_columns_of_all_classes() -> None:
 
 
 def test_a_place_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(DataError, match=r"is no s3:// URI and no folder"):
+    with pytest.raises(DataError, match=r"is neither an s3:// URI nor a folder"):
         pair(Path("nowhere"))

@@ -73,7 +73,7 @@ def test_failures_waits_and_lost_work_are_named():
     (lost,) = advise([make_job(lost_s=720.0, interruptions=1, spot=True)])
     assert lost == (
         "Interruptions lost 20% of the training time of model m in the last 30 days: one came every 1.0 h, and undid "
-        "12 min in the mean. More frequent checkpoints would lose less, if a save takes less than 288 s."
+        "12 min on average. More frequent checkpoints would lose less, if a save takes less than 288 s."
     )
     assert advise([make_job(lost_s=350.0, interruptions=1, spot=True)]) == [], "too little to matter"
     on_demand_too = [make_job(lost_s=1440.0, interruptions=2, spot=True), make_job()]

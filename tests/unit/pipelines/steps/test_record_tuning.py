@@ -31,14 +31,14 @@ def parse(**fields: Any) -> RecordTuningSpec:
 
 
 def test_record_has_the_winner_and_counts_all_trials(home: Any) -> None:
-    result = run(parse(metric="logloss", folds_spread=[0.4, 0.6]))
+    result = run(parse(metric="logloss", fold_losses=[0.4, 0.6]))
     assert result.record.model_dump() == {
         "name": "t",
         "trials": 3,
         "strategy": "random",
         "metric": "logloss",
         "objective": 0.5,
-        "folds_spread": [0.4, 0.6],
+        "fold_losses": [0.4, 0.6],
         "hyperparameters": {"eta": 0.1, "booster": "dart"},
     }
     assert result.run_id == "", "MLflow is not set"

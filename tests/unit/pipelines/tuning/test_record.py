@@ -10,7 +10,7 @@ RECORD = TuningRecord(
     strategy="hyperband",
     metric="logloss",
     objective=0.421,
-    folds_spread=[0.41, 0.42, 0.433],
+    fold_losses=[0.41, 0.42, 0.433],
     hyperparameters={"eta": 0.1, "max_depth": 6, "booster": "dart"},
 )
 

@@ -27,7 +27,7 @@ def test_only_the_values_and_the_record_change(tmp_path: Path) -> None:
     assert removed == ["    eta: 0.05", "    reg_lambda: 1.0"], "comments, quotes and all other lines stay"
     assert after.count("\n") == before.count("\n") + 8
     section = yaml.safe_load(after)["train"]
-    assert section["tuning"] == {**WINNER.model_dump(), "folds_spread": [0.41, 0.42, 0.433]}
+    assert section["tuning"] == {**WINNER.model_dump(), "fold_losses": [0.41, 0.42, 0.433]}
     assert params.load(tmp_path, "flights")["train"] == section, "the parameters are valid"
     assert apply_winner(path, WINNER) == {} and path.read_text() == after, "idempotent"
     apply_winner(path, WINNER.model_copy(update={"trials": 60}))

@@ -39,18 +39,18 @@ class JobLog:
         self._truncated_streams: set[str] = set()
         """Streams whose latest lines were not shown, because there were too many."""
 
-    async def show_new_lines(self, logs: Any, *, final: bool = False) -> None:
+    async def show_new_lines(self, logs: Any, *, is_final: bool = False) -> None:
         """Show the lines that are new. Never raises: the task must not fail because the log cannot be read.
 
         Args:
             logs: an aiobotocore client of CloudWatch Logs.
-            final: whether the job has ended. If so, the last lines of a log that was too long are also shown.
+            is_final: whether the job has ended. If so, the last lines of a log that was too long are also shown.
         """
         if self._is_unreadable:
             return
         try:
             for stream in await self._list_streams(logs):
-                await self._show_stream(logs, stream, final)
+                await self._show_stream(logs, stream, is_final)
             self._outage.record_response()
         except Exception as error:
             self._log_error(error)
@@ -68,7 +68,7 @@ class JobLog:
         request = {"logGroupName": self.group, "logStreamNamePrefix": f"{self.job_name}/"}
         return [stream["logStreamName"] for stream in (await logs.describe_log_streams(**request))["logStreams"]]
 
-    async def _show_stream(self, logs: Any, stream: str, final: bool) -> None:
+    async def _show_stream(self, logs: Any, stream: str, is_final: bool) -> None:
         """Show the new lines of one host."""
         shown_count = omitted_count = 0
         has_more = True
@@ -79,14 +79,14 @@ class JobLog:
             shown_count, omitted_count = shown_count + len(shown_lines), omitted_count + len(lines) - len(shown_lines)
             if not has_more:
                 break
-        if omitted_count or (final and has_more):
+        if omitted_count or (is_final and has_more):
             at_least = "at least " if has_more else ""
             self.log.info("... %s%d more lines in CloudWatch: %s %s", at_least, omitted_count, self.group, stream)
             self._truncated_streams.add(stream)
         elif shown_count:
             self._truncated_streams.discard(stream)
         # If this check read no line, an earlier check omitted the last lines.
-        if final and stream in self._truncated_streams:
+        if is_final and stream in self._truncated_streams:
             self._log_lines(stream, await self._read_last_lines(logs, stream))
 
     async def _read_page(self, logs: Any, stream: str) -> tuple[list[str], bool]:

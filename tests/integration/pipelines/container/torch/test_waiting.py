@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[5]
 
 
 class Clock:
-    """A clock that only goes on when it is told to; and an accelerator with a queue of work."""
+    """A clock that advances only when the test calls it; and an accelerator with a queue of work."""
 
     def __init__(self, monkeypatch):
         self.now_s = self.queued_s = 0.0
@@ -95,7 +95,7 @@ def test_loop_that_is_left_closes_the_loader(clock):
 
 
 def test_work_in_the_queue_of_an_accelerator_counts_as_step(clock):
-    """The script goes on at once, and the accelerator works for 3 s; then a batch takes 1 s."""
+    """The script continues at once, and the accelerator works for 3 s; then a batch takes 1 s."""
 
     def train_on_accelerator(wait):
         for _ in wait.watch(clock.load(3 * MEASURED_EVERY, 1.0)):

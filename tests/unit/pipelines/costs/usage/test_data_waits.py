@@ -22,14 +22,14 @@ def advise(*shares, **fields):
 def test_training_that_waits_is_named_with_its_evidence_and_what_the_wait_cost():
     assert advise(0.4, 0.3, 0.35, cpu_mean=160.0) == [
         "The last 3 training jobs of model m on ml.g5.2xlarge waited for data in 35% of the time "
-        "(2026-11-17 to 2026-11-19), which cost about 1.57 USD: its 8 vCPUs were busy to 20%, so give the loader more "
+        "(2026-11-17 to 2026-11-19), which cost about 1.57 USD: its 8 vCPUs were 20% busy, so give the loader more "
         "workers."
     ]
 
 
 def test_busy_vcpus_need_another_instance_or_less_work():
     (sentence,) = advise(0.3, cpu_mean=700.0)
-    assert "busy to 88%, so take an instance type with more vCPUs for each GPU" in sentence
+    assert "88% busy, so take an instance type with more vCPUs for each GPU" in sentence
     assert sentence.startswith("A training job of model m")
 
 
@@ -42,7 +42,7 @@ def test_without_an_accelerator_the_script_may_read_all_rows_first():
     (sentence,) = advise(0.3, instance_type="ml.m5.xlarge", cpu_mean=100.0)
     assert "on ml.m5.xlarge waited for data in 30% of the time" in sentence
     assert sentence.endswith(
-        "with a shorter window, fewer features or more vCPUs; one with a loader needs more workers."
+        "use a shorter window, fewer features or more vCPUs; if it has a loader, give the loader more workers."
     )
 
 

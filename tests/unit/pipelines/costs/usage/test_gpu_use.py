@@ -9,7 +9,7 @@ from pipelines.costs.usage.gpu_use import list_gpu_advice
 from tests.tools.ledger_rows import NOW, make_jobs
 
 LITTLE = {"gpu_mean": 60.0, "gpu_peak": 300.0, "cpu_peak": 400.0, "memory_peak": 8.0, "gpu_memory_peak": 120.0}
-"""What a job used: 15 % of 4 GPUs in the mean; at its peak 4 vCPUs, 15 GiB of memory, and 30 % of the GPUs' memory."""
+"""What a job used: 15 % of 4 GPUs on average; at its peak 4 vCPUs, 15 GiB of memory, and 30 % of the GPUs' memory."""
 
 
 def advise(*changes, **fields):
@@ -20,7 +20,7 @@ def advise(*changes, **fields):
 
 def test_jobs_that_use_few_gpus_are_named_with_their_evidence_and_a_type_that_would_do():
     assert advise() == [
-        "The last 5 training jobs of model m on ml.g5.12xlarge used 15% of its 4 GPUs in the mean (2026-11-15 to "
+        "The last 5 training jobs of model m on ml.g5.12xlarge used 15% of its 4 GPUs on average (2026-11-15 to "
         "2026-11-19); the rest cost about 29.75 USD: ml.g4dn.2xlarge (8 vCPUs, 32 GiB, 1 x T4 with 16 GiB) would do by "
         "these figures, at 13% of the price; or larger batches may use more of its 4 GPUs."
     ]
@@ -60,9 +60,7 @@ def test_what_the_jobs_needed_decides_which_type_is_named(change, name):
 
 def test_one_gpu_has_its_own_words():
     (sentence,) = advise(instance_type="ml.g5.xlarge", gpu_mean=30.0, gpu_memory_peak=95.0, cpu_peak=100.0)
-    assert "used 30% of its GPU in the mean" in sentence and sentence.endswith(
-        "larger batches may use more of its GPU."
-    )
+    assert "used 30% of its GPU on average" in sentence and sentence.endswith("larger batches may use more of its GPU.")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def documents() -> list[Document]:
 
 
 def compute_loss(model: Any, batch: Batch, is_naive: bool = False) -> torch.Tensor:
-    """Return the sum of the losses; in the naive way, the positions go on over the documents of a sequence."""
+    """Return the sum of the losses; in the naive way, the positions continue over the documents of a sequence."""
     positions = torch.arange(batch.tokens.shape[1]).expand_as(batch.tokens) if is_naive else batch.positions
     logits = model(input_ids=batch.tokens, position_ids=positions, use_cache=False).logits.flatten(0, 1)
     return torch.nn.functional.cross_entropy(logits, batch.targets.flatten(), reduction="sum")
