@@ -35,6 +35,7 @@ def get_provider_info() -> dict[str, Any]:
                 "leeway.triggers.cheap_hours",
                 "leeway.triggers.deployment",
                 "leeway.triggers.job",
+                "leeway.triggers.queued_job",
                 "leeway.triggers.shadow",
             ]
         ),

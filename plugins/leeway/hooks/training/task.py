@@ -16,7 +16,7 @@ from leeway.hooks.training.attempts import RequestTemplate, TrainingAttempts
 from leeway.hooks.training.distribution import build_distribution_settings
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
-from leeway.hooks.training.instance_choice import UNSET, resolve_instance_type
+from leeway.hooks.training.instance_choice import EMPTY_VALUES, resolve_instance_type
 from leeway.hooks.training.queue.attempts import QueuedAttempts
 from leeway.hooks.training.queue.job_queue import QueuePlace, find_queue
 from leeway.hooks.training.queue.queued_jobs import QueuedJobs
@@ -40,7 +40,7 @@ class TrainingTask(ScriptTask):
     def queue_name(self) -> str:
         """Name or ARN of the queue; empty if there is none."""
         # If the DAG's param has no value, Jinja renders it to "None".
-        return "" if self.fields.job_queue in UNSET else str(self.fields.job_queue)
+        return "" if self.fields.job_queue in EMPTY_VALUES else str(self.fields.job_queue)
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
         """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
@@ -84,7 +84,7 @@ class TrainingTask(ScriptTask):
 
     def _find_place(self) -> QueuePlace | None:
         """Return where the jobs are submitted; None without a queue."""
-        share = "" if self.fields.share in UNSET else str(self.fields.share)
+        share = "" if self.fields.share in EMPTY_VALUES else str(self.fields.share)
         if not self.queue_name:
             if share:
                 raise AirflowFailException(f"share of {self.task_label} has no effect without job_queue=.")

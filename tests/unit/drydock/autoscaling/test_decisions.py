@@ -33,7 +33,7 @@ def test_values_before_a_change_do_not_count() -> None:
     tracking = TargetTracking(100)
     for _ in range(3):
         tracking.add(200)
-    tracking.restart()
+    tracking.clear()
     assert tracking.decide(1) == 1
 
 
