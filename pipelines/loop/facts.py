@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines import params
@@ -14,6 +15,7 @@ from pipelines.dataset import Dataset
 from pipelines.features.dependencies import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import DATE_COLUMN, Lake
+from pipelines.loop.events import History
 from pipelines.loop.guards import find_last_training
 from pipelines.loop.journal import Journal
 from pipelines.loop.policy import Policy
@@ -118,11 +120,23 @@ def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
     return "" if verdict.allowed else verdict.reason
 
 
+@dataclass(frozen=True)
+class AgeLimit:
+    """The age at which a training is repeated without drift."""
+
+    last_as_of: dt.date
+    """As_of of the last training."""
+    max_age_days: int
+    """Days after which the next training is due."""
+
+    @property
+    def due_on(self) -> dt.date:
+        """First as_of at which the next training is due."""
+        return self.last_as_of + dt.timedelta(self.max_age_days)
+
+
 def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
     """Explain that the last training is too old, by the policy in params.yaml; empty if it is not too old.
-
-    A training is too old after `max_age_days`. A training that used fewer days of data is too old after that number of
-    days, because there are then as many new days as the model has seen. Without `max_age_days`, no training is too old.
 
     Args:
         model: registered model.
@@ -130,24 +144,50 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
         trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
         as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
     """
-    policy = load_policy(model)
-    if not policy.max_age_days:
+    limit = find_age_limit(model, dataset, trained_as_of, as_of)
+    if limit is None or as_of < limit.due_on:
         return ""
-    last_training = find_last_training(Journal.open().read_state(model), as_of)
-    last_as_of = max(trained_as_of, last_training.as_of) if last_training else trained_as_of
-    max_age_days = min(policy.max_age_days, count_training_days(model, dataset, last_as_of))
-    age_days = (as_of - last_as_of).days
-    if age_days < max_age_days:
-        return ""
+    age_days = (as_of - limit.last_as_of).days
     return (
-        f"the last training was as of {last_as_of}, {age_days} days before {as_of}; it is due after {max_age_days} days"
+        f"the last training was as of {limit.last_as_of}, {age_days} days before {as_of}; "
+        f"it is due after {limit.max_age_days} days"
     )
 
 
-def count_training_days(model: str, dataset: Dataset, as_of: dt.date) -> int:
+def find_age_limit(
+    model: str,
+    dataset: Dataset,
+    trained_as_of: dt.date,
+    as_of: dt.date,
+    history: History | None = None,
+    lake: Lake | None = None,
+) -> AgeLimit | None:
+    """Find out when the next training is due without drift, by the policy in params.yaml; None if never.
+
+    A training is due after `max_age_days`. If the last training used fewer days of data, the next is due after that
+    number of days, because there are then as many new days as the model has seen. Without `max_age_days`, none is due.
+
+    Args:
+        model: registered model.
+        dataset: dataset of the model.
+        trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
+        as_of: moment of the next training. Only earlier trainings count.
+        history: events of the loop; None: those of the journal.
+        lake: lake with the published days; None: the configured one.
+    """
+    policy = load_policy(model)
+    if not policy.max_age_days:
+        return None
+    last_training = find_last_training(history or Journal.open().read_state(model), as_of)
+    last_as_of = max(trained_as_of, last_training.as_of) if last_training else trained_as_of
+    training_days = count_training_days(model, dataset, last_as_of, lake)
+    return AgeLimit(last_as_of, min(policy.max_age_days, training_days))
+
+
+def count_training_days(model: str, dataset: Dataset, as_of: dt.date, lake: Lake | None = None) -> int:
     """Count the training days of a window as of a date, without those before the first published day; at least 1."""
     window = load_training_window(model, dataset.name, as_of).compute_window()
-    first_published_day = min(Lake.open().count_rows_by_day(dataset.table), default=window.train.first)
+    first_published_day = min((lake or Lake.open()).count_rows_by_day(dataset.table), default=window.train.first)
     return max(len(window.clip_to(first_published_day).train), 1)
 
 

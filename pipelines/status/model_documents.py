@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipelines import params
 from pipelines.costs.budgets import find_paying_project
 from pipelines.dataset import Dataset
 from pipelines.loop.events import History
 from pipelines.registry.lifecycle import Kind, State
+from pipelines.registry.lifecycle.events import CHECKS
 from pipelines.settings import settings
-from pipelines.status.documents.model import ModelDetails, VersionFacts
+from pipelines.status.documents.model import CheckResult, ModelDetails, VersionFacts
 from pipelines.status.documents.models import DriftDecision, LastTraining, ModelSummary, Performance
 from pipelines.status.model_status import DriftState, ModelStatus, read_drift, read_status
 from pipelines.status.pass_data import PassData
 from pipelines.status.performance import measure_weeks
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import build_timeline, find_report_url, map_as_of
-from pipelines.status.trainings import assess_next_training
+from pipelines.status.trainings import assess_next_training, find_training_age
 from pipelines.status.versions.lineage import list_lineages
 
 SUMMARY_WEEKS = 12
@@ -48,6 +50,8 @@ def build_details(data: PassData, model: str) -> ModelDetails:
         guards=outlook.guards,
         breaker_open=outlook.is_breaker_open,
         training_forecast=outlook.forecast,
+        retrain_on=params.load_value(settings().project, "drift", "retrain_on", model),
+        training_age=find_training_age(data, model, dataset, history),
         drift_reports_url=settings().build_reports_url("drift", model),
         evaluations_url=settings().build_reports_url("models", model),
     )
@@ -121,6 +125,7 @@ def _describe_version(model: str, version: str, state: State, history: History) 
     if not version:
         return None
     verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
+    checks = verdicts[-1].evidence.get(CHECKS, []) if verdicts else []
     return VersionFacts(
         version=version,
         as_of=map_as_of(history).get(version),
@@ -128,4 +133,5 @@ def _describe_version(model: str, version: str, state: State, history: History) 
         reason=shorten(verdicts[-1].why) if verdicts else "",
         report_url=find_report_url(model, version),
         mlflow_url=settings().build_version_url(model, version),
+        checks=[CheckResult(**{**check, "name": shorten(check["name"])}) for check in checks],
     )

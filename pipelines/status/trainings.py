@@ -11,9 +11,10 @@ from pipelines.errors import LeewayError
 from pipelines.loop import facts
 from pipelines.loop.answers import Question, ask_guards
 from pipelines.loop.events import History
-from pipelines.status.documents.model import GuardAnswer, TrainingForecast
+from pipelines.status.documents.model import GuardAnswer, TrainingAge, TrainingForecast
 from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
+from pipelines.status.timeline import map_as_of
 from pipelines.window import DAY
 
 NO_FORECAST = "section budget of the parameters lacks region, instance_types or max_run_s"
@@ -64,6 +65,21 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
         for guard, hold_back in answers.items()
     ]
     return TrainingOutlook(question.as_of, guards, forecast)
+
+
+def find_training_age(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingAge | None:
+    """Find out at which as_of the champion's successor is trained without drift; None if never, or without champion.
+
+    Raises:
+        SpecError: the parameters of the model are not valid. A retry cannot help.
+    """
+    champion_as_of = map_as_of(history).get(data.registry.read_state(model).champion)
+    if champion_as_of is None:
+        return None
+    limit = facts.find_age_limit(model, dataset, champion_as_of, dt.date.max, history, data.lake)
+    if limit is None:
+        return None
+    return TrainingAge(last_as_of=limit.last_as_of, max_age_days=limit.max_age_days, due_on=limit.due_on)
 
 
 def _check_budget(data: PassData, model: str) -> BudgetVerdict | None:

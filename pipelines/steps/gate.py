@@ -274,6 +274,11 @@ def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: Gate
         digest=digest,
         package_digest=result.package_digest,
         backfill=spec.backfill,
+        checks=[
+            check.model_dump(mode="json", include={"name", "value", "low", "high", "outcome"})
+            for check in result.checks
+            if not check.timed
+        ],
     )
 
 

@@ -16,6 +16,8 @@ PACKAGE_DIGEST = "package_digest"
 """Key in the evidence of a verdict: SHA-256 of the judged package. Only files with this digest are loaded later."""
 ORIGIN = "origin"
 """Key in the evidence of a registration: what the version was made from; see `pipelines.registry.lineage.ORIGIN`."""
+CHECKS = "checks"
+"""Key in the evidence of a verdict: the measured values, each with name, value, low, high and outcome."""
 
 
 class Kind(StrEnum):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipelines.errors import PromotionError
 from pipelines.registry.lifecycle.aliases import sync_aliases
-from pipelines.registry.lifecycle.events import ORIGIN, PACKAGE_DIGEST, Event, Kind, State
+from pipelines.registry.lifecycle.events import CHECKS, ORIGIN, PACKAGE_DIGEST, Event, Kind, State
 from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHALLENGER, Registry
+
+MAX_CHECKS = 100
 
 
 def record_registration(model: str, version: str, origin: Mapping[str, str] | None = None) -> None:
@@ -38,6 +40,7 @@ def record_verdict(
     digest: str,
     package_digest: str = "",
     backfill: bool,
+    checks: Sequence[Mapping[str, object]] = (),
 ) -> None:
     """Record the gate's verdict on a version, and update the alias `challenger`. Idempotent.
 
@@ -54,6 +57,8 @@ def record_verdict(
         digest: SHA-256 of the verdict's file.
         package_digest: SHA-256 of the package that was judged; see `PACKAGE_DIGEST`.
         backfill: whether a backfill runs the gate; if so, no alias is updated.
+        checks: the measured values, for those who read the event; see `CHECKS`. Only the first `MAX_CHECKS` are
+            recorded. They are no part of the comparison with the last verdict: `digest` contains them.
 
     Raises:
         ConflictError, ServiceError: other writers kept adding events, or MLflow does not answer. A retry can help.
@@ -62,16 +67,24 @@ def record_verdict(
     evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
     if package_digest:
         evidence[PACKAGE_DIGEST] = package_digest
-    journal.append_event(model, lambda state: _build_verdict(state, model, version, reason, evidence))
+    journal.append_event(model, lambda state: _build_verdict(state, model, version, reason, evidence, checks))
     if not backfill:
         sync_aliases(registry, journal, model, (CHALLENGER,))
 
 
-def _build_verdict(state: State, model: str, version: str, reason: str, evidence: Mapping[str, object]) -> Event | None:
+def _build_verdict(
+    state: State,
+    model: str,
+    version: str,
+    reason: str,
+    evidence: Mapping[str, object],
+    checks: Sequence[Mapping[str, object]],
+) -> Event | None:
     verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
     if verdicts and evidence.items() <= verdicts[-1].evidence.items():
         return None
-    return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=str(len(state.events)))
+    facts = {**evidence, CHECKS: [dict(check) for check in checks[:MAX_CHECKS]]}
+    return Event.create(Kind.JUDGED, model, version, why=reason, evidence=facts, key=str(len(state.events)))
 
 
 def record_decision(

@@ -58,6 +58,21 @@ class DriftWeek(Message):
     """Columns that were part of an alarm."""
 
 
+class CheckResult(Message):
+    """A value that the gate measured on the holdout, with its interval."""
+
+    name: str
+    """Name of the check, such as auc."""
+    value: float | None
+    """The value; null if it is not a number."""
+    low: float | None
+    """Lower end of its interval; null if the value is exact."""
+    high: float | None
+    """Upper end of its interval; null if the value is exact."""
+    outcome: str
+    """passed, failed, undecided; or reported, if there is no bound."""
+
+
 class VersionFacts(Message):
     """A version, as MLflow and its verdict describe it."""
 
@@ -73,6 +88,8 @@ class VersionFacts(Message):
     """Address of the report of its evaluation."""
     mlflow_url: str
     """Its page in MLflow; empty if MLflow has no web pages."""
+    checks: list[CheckResult] = Field(default_factory=list)
+    """Values of its last verdict; empty if an older release of Leeway recorded it."""
 
 
 class GuardAnswer(Message):
@@ -93,6 +110,17 @@ class TrainingForecast(Message):
     """Cost of the longest run, USD; null if a price is not known."""
     text: str
     """How it was computed, or why it is not known."""
+
+
+class TrainingAge(Message):
+    """The age at which a training is repeated without drift."""
+
+    last_as_of: dt.date
+    """As-of date of the last training."""
+    max_age_days: int
+    """Days after which the next one is due."""
+    due_on: dt.date
+    """First as-of date at which it is due."""
 
 
 class ModelDetails(Document):
@@ -120,6 +148,10 @@ class ModelDetails(Document):
     """Whether the breaker holds trainings back."""
     training_forecast: TrainingForecast
     """Cost of a training."""
+    retrain_on: str = ""
+    """Drift that requests a training: any, or performance; empty if the document does not say it."""
+    training_age: TrainingAge | None = None
+    """Age at which a training is due without drift; null if there is no such age, or no champion."""
     drift_reports_url: str
     """Page that lists the drift reports of the model."""
     evaluations_url: str

@@ -295,7 +295,6 @@ def list_shown_columns(dvc: Callable[..., Any]) -> list[str]:
     return next(csv.reader(io.StringIO(shown.out)))
 
 
-@pytest.mark.soak
 def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     project: Path, dvc: Callable[..., Any], until: Callable[..., Any]
 ) -> None:

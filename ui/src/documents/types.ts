@@ -263,6 +263,14 @@ export interface ModelDetails {
   breaker_open: boolean;
   training_forecast: TrainingForecast;
   /**
+   * Drift that requests a training: any, or performance; empty if the document does not say it.
+   */
+  retrain_on?: string;
+  /**
+   * Age at which a training is due without drift; null if there is no such age, or no champion.
+   */
+  training_age?: TrainingAge | null;
+  /**
    * Page that lists the drift reports of the model.
    */
   drift_reports_url: string;
@@ -383,6 +391,35 @@ export interface VersionFacts {
    * Its page in MLflow; empty if MLflow has no web pages.
    */
   mlflow_url: string;
+  /**
+   * Values of its last verdict; empty if an older release of Leeway recorded it.
+   */
+  checks?: CheckResult[];
+}
+/**
+ * A value that the gate measured on the holdout, with its interval.
+ */
+export interface CheckResult {
+  /**
+   * Name of the check, such as auc.
+   */
+  name: string;
+  /**
+   * The value; null if it is not a number.
+   */
+  value: number | null;
+  /**
+   * Lower end of its interval; null if the value is exact.
+   */
+  low: number | null;
+  /**
+   * Upper end of its interval; null if the value is exact.
+   */
+  high: number | null;
+  /**
+   * passed, failed, undecided; or reported, if there is no bound.
+   */
+  outcome: string;
 }
 /**
  * The data and code that a version was trained from, and the days and endpoints that used it.
@@ -541,6 +578,23 @@ export interface TrainingForecast {
    * How it was computed, or why it is not known.
    */
   text: string;
+}
+/**
+ * The age at which a training is repeated without drift.
+ */
+export interface TrainingAge {
+  /**
+   * As-of date of the last training.
+   */
+  last_as_of: string;
+  /**
+   * Days after which the next one is due.
+   */
+  max_age_days: number;
+  /**
+   * First as-of date at which it is due.
+   */
+  due_on: string;
 }
 /**
  * File data/DATASET.json: the partitions of a dataset.

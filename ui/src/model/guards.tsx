@@ -2,7 +2,7 @@
 import { Box, Grid, Stack, Text } from "@chakra-ui/react";
 import { TrainingCost } from "../actions/train";
 import type { ModelDetails } from "../documents/types";
-import { formatName } from "../format";
+import { formatName, formatNumber } from "../format";
 import { Shape } from "../widgets/icon";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
 
@@ -21,6 +21,7 @@ export function Guards({ details }: { details: ModelDetails }) {
       <Text fontSize="sm" fontWeight="medium">
         {summarize(details)}
       </Text>
+      <Triggers details={details} />
       <Stack as="ul" gap={1} mt={2} listStyleType="none" fontSize="sm">
         {guards.map(({ guard, why, until }) => (
           <Grid as="li" key={guard} templateColumns="1rem 7rem 1fr" gap={2} alignItems="start">
@@ -44,6 +45,26 @@ export function Guards({ details }: { details: ModelDetails }) {
         <TrainingCost details={details} />
       </Box>
     </Panel>
+  );
+}
+
+/** Say which drift requests a training, and when a training is due by its age. */
+function Triggers({ details }: { details: ModelDetails }) {
+  const { retrain_on: retrainOn, training_age: age, guards_as_of: asOf } = details;
+  const sentences = [];
+  if (retrainOn === "performance")
+    sentences.push("Only a loss of performance requests a training; other drift does not.");
+  if (retrainOn === "any") sentences.push("Drift of any column requests a training.");
+  if (age) {
+    const state = asOf && asOf >= age.due_on ? "is due now" : `is due on ${age.due_on}`;
+    sentences.push(
+      `Without drift, the next training ${state}: ${formatNumber(age.max_age_days, "day")} after the last one, as of ${age.last_as_of}.`,
+    );
+  } else if (age === null && retrainOn) sentences.push("The age of the model requests no training.");
+  return sentences.length === 0 ? null : (
+    <Text mt={1} fontSize="sm">
+      {sentences.join(" ")}
+    </Text>
   );
 }
 

@@ -5,6 +5,7 @@ import { formatMoment } from "../format";
 import { ExternalLink } from "../links";
 import { Disclosure } from "../widgets/disclosure";
 import { EmptyNote, Panel, SmallText } from "../widgets/panel";
+import { Checks } from "./checks";
 import { Lineage } from "./lineage";
 
 /** Compare the champion with the challenger. */
@@ -26,6 +27,7 @@ export function Versions({ details }: { details: ModelDetails }) {
           missing="No newer version has passed the gate."
         />
       </SimpleGrid>
+      <Checks champion={champion} challenger={challenger} />
     </Panel>
   );
 }

@@ -214,23 +214,39 @@ def browser() -> Iterator[Any]:
         yield chromium
 
 
+@pytest.fixture(scope="module")
+def get_context(browser: Any, server: PageServer) -> Iterator[Callable[[str], Any]]:
+    """Return the function that returns a person's browser context, whose cache keeps Airflow's scripts."""
+    contexts: dict[str, Any] = {}
+
+    def get(user: str) -> Any:
+        if user not in contexts:
+            contexts[user] = browser.new_context()
+        contexts[user].add_cookies([{"name": "_token", "value": server.get_token(user), "url": server.url}])
+        return contexts[user]
+
+    yield get
+    for context in contexts.values():
+        context.close()
+
+
 @pytest.fixture
-def open_page(browser: Any, server: PageServer) -> Iterator[Callable[..., Any]]:
+def open_page(get_context: Callable[[str], Any], server: PageServer) -> Iterator[Callable[..., Any]]:
     """Return the function that logs a person in, opens an address of the page, and collects the browser's errors."""
-    contexts, problems = [], []
+    pages, problems = [], []
 
     def open_as(user: str, path: str = "", width: int = 1280, height: int = 900, theme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
-        contexts.append(context)
-        context.add_cookies([{"name": "_token", "value": server.get_token(user), "url": server.url}])
-        context.add_init_script(f"localStorage.setItem('theme', {theme!r})")
-        page = context.new_page()
+        page = get_context(user).new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        page.add_init_script(f"localStorage.setItem('theme', {theme!r})")
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.goto(f"{server.url}/plugin/leeway{path}")
         return page
 
     yield open_as
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert problems == []

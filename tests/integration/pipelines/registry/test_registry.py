@@ -467,6 +467,9 @@ def test_measured_times_do_not_change_the_digest_of_the_verdict(data: Path, mode
     for _ in range(2):
         results.append(run_gate(model, version, serving={}))
         digests.add(sha256(data / "verdict.json"))
+    (verdict,) = [event for event in Journal.open().read_state(model).events if event.kind == "judged"]
+    recorded = {check["name"]: check["value"] for check in verdict.evidence["checks"]}
+    assert recorded == {check.name: check.value for check in results[0].checks if not check.timed}
     first, second = ([check.value for check in result.checks if check.timed] for result in results)
     assert len(first) == 2 and first != second
     assert results[0].checks != results[1].checks

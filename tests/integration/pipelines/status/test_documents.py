@@ -115,6 +115,9 @@ def test_model_without_champion_data_and_labels(home: Any) -> None:
     assert (dataset.partitions, dataset.newest_partition, dataset.models) == ([], "", ["flights"])
 
 
+CHECK = {"name": "auc", "value": 0.7, "low": 0.6, "high": 0.8, "outcome": "passed"}
+
+
 def test_contents_of_a_model_with_history(home: Any, source: Any) -> None:
     lake, random = Lake.open(), np.random.default_rng(13)
     days = [MONDAY + dt.timedelta(number) for number in range(9)]
@@ -125,6 +128,7 @@ def test_contents_of_a_model_with_history(home: Any, source: Any) -> None:
     add_loop_event(loop_events.Kind.ENDED, "d/2", as_of=days[7], outcome="passed", version="2")
     add_event(Kind.JUDGED, "1", why="it is better", evidence={"verdict": "passed"})
     add_event(Kind.PROMOTED, "1", champions=("", "1"))
+    add_event(Kind.JUDGED, "2", why="it is better", evidence={"verdict": "passed", "checks": [CHECK]})
     add_event(Kind.PROMOTED, "2", champions=("1", "2"))
     counts = {day: random.integers(1, 60, (2, BINS)) for day in days}
     write_labels(counts, "1")
@@ -139,10 +143,13 @@ def test_contents_of_a_model_with_history(home: Any, source: Any) -> None:
     assert summary.drift and (summary.drift.day, summary.drift.reasons) == (days[8], "it; moved")
     assert summary.last_training and summary.last_training.outcome == "passed"
     assert details.champion and details.champion.as_of == days[7]
+    assert [check.model_dump() for check in details.champion.checks] == [CHECK]
+    assert (details.retrain_on, details.training_age and details.training_age.last_as_of) == ("performance", days[7])
+    assert details.training_age and details.training_age.due_on == days[8], "the training saw one published day"
     assert details.rollback_version == "1"
     assert [week.effects for week in details.drift_weeks] == [{"distance": 0.5}, {"distance": 3.0}]
     assert details.drift_weeks[1].drifted_columns == ["distance"]
-    assert len(details.events) == 7
+    assert len(details.events) == 8
     assert details.guards_as_of == days[8] + dt.timedelta(1)
     answers = {answer.guard: answer.why for answer in details.guards}
     assert "version" not in answers["same_data"] and answers["cooldown"], "the last training was a day before"

@@ -25,13 +25,15 @@ def save(*_):
     sys.exit(143)
 signal.signal(signal.SIGTERM, save)
 print("ready", flush=True)
-time.sleep(600)
+while True:  # a signal just before a long sleep would be handled at its end
+    time.sleep(0.1)
 """
 IGNORE_SIGTERM = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
-time.sleep(600)
+while True:  # a signal just before a long sleep would be handled at its end
+    time.sleep(0.1)
 """
 
 

@@ -472,7 +472,8 @@ def test_the_challenger_alias_follows_the_verdicts(model: str, client: Any, make
 
     def record(number: str, outcome: str, *, backfill: bool = False) -> None:
         fields = {"outcome": outcome, "reason": "", "champion": "", "digest": "digest"}
-        record_verdict(Registry.open(), model, number, **fields, backfill=backfill)
+        checks = [{"name": "auc", "value": 0.7}]
+        record_verdict(Registry.open(), model, number, **fields, backfill=backfill, checks=checks)
 
     first, second, third = make_version(), make_version(), make_version()
     record(first, "passed")
