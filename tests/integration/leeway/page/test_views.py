@@ -19,7 +19,11 @@ VIEWS = {
     "costs": ("/costs", "Costs by month"),
 }
 """View to its path, and a text that is there when it is complete."""
-SCREENS = [("light", 1280), ("dark", 400)]
+SCREENS = {("light", 1280): "", ("dark", 400): "-phone", ("dark", 1280): "-dark", ("light", 400): "-phone-light"}
+"""Theme and width to the end of the picture's name."""
+IN_DOCS = ("", "-phone")
+DIALOGS = {"/models/flights": ["Train", "Backfill", "Roll back", "Deploy"], "/data/flights": ["Backfill"]}
+"""Path to the buttons that open a dialog there."""
 SERIOUS = ("serious", "critical")
 
 
@@ -56,15 +60,43 @@ def test_view_is_complete_and_usable_by_all(open_page, view, theme, width):
     assert page.evaluate("document.documentElement.classList.contains('dark')") == (theme == "dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is cut off at the right"
     page.wait_for_timeout(500)  # Airflow's own page fades in
-    if folder := os.environ.get("SCREENSHOTS"):
-        name = f"page-{view}" if theme == "light" else f"page-{view}-phone"
-        page.screenshot(path=Path(folder) / f"{name}.png")
-    result = Axe().run(page, context="#root", options={"resultTypes": ["violations"]})
-    problems = [
+    end = SCREENS[theme, width]
+    if (folder := os.environ.get("SCREENSHOTS")) and end in IN_DOCS:
+        page.screenshot(path=Path(folder) / f"page-{view}{end}.png")
+    assert find_problems(page, "#root") == []
+
+
+def find_problems(page, context):
+    """List what axe finds to be serious in a part of the page."""
+    result = Axe().run(page, context=context, options={"resultTypes": ["violations"]})
+    return [
         (item["id"], node["html"][:150]) for item in result.response["violations"] if item["impact"] in SERIOUS
         for node in item["nodes"]
     ]  # fmt: skip
-    assert problems == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_dialogs_and_open_tables_are_usable_by_all(open_page, theme):
+    for path, names in DIALOGS.items():
+        page = open_page("ada", path, theme=theme)
+        for name in names:
+            page.get_by_role("button", name=name, exact=True).first.click()
+            page.get_by_role("dialog").wait_for()
+            page.wait_for_timeout(300)  # it fades in
+            assert find_problems(page, "[role=dialog]") == [], name
+            page.keyboard.press("Escape")
+            page.get_by_role("dialog").wait_for(state="detached")
+    page = open_page("ada", "/models/flights", theme=theme)
+    page.get_by_text("Show as table: history").click()
+    page.get_by_role("table", name="history").wait_for()
+    assert find_problems(page, "#root") == []
+
+
+def test_a_missing_label_is_a_problem(open_page):
+    page = open_page("ada", "/models/flights")
+    wait_for_view(page, "model")
+    page.evaluate("document.querySelector('#root').append(document.createElement('button'))")
+    assert [name for name, _ in find_problems(page, "#root")] == ["button-name"]
 
 
 def test_week_is_chosen_by_keyboard_and_says_what_was_known(open_page):
