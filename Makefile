@@ -90,7 +90,7 @@ test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which 
 	$(RUN)/pytest -n 3 --dist loadfile $(if $(STORE),--store-durations)
 
 test-fast: $(STAMP) ## run the quick tests that need no server: unit tests, contract of the steps, DAGs
-	$(RUN)/pytest -n 2 --dist loadfile -m "not soak and not slow" tests/unit tests/contract tests/dags
+	$(RUN)/pytest -n 3 --dist loadfile -m "not soak and not slow" tests/unit tests/contract tests/dags
 
 test-containers: $(STAMP) ## run the tests of drydock's container executor; fails where no Docker engine answers
 	REQUIRE_CONTAINER_ENGINE=1 $(RUN)/pytest tests/unit/drydock/execution/test_container.py \

@@ -11,6 +11,7 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHALLENGER, Registry
 
 MAX_CHECKS = 100
+"""Largest number of checks in the event of a verdict."""
 
 
 def record_registration(model: str, version: str, origin: Mapping[str, str] | None = None) -> None:
@@ -57,8 +58,7 @@ def record_verdict(
         digest: SHA-256 of the verdict's file.
         package_digest: SHA-256 of the package that was judged; see `PACKAGE_DIGEST`.
         backfill: whether a backfill runs the gate; if so, no alias is updated.
-        checks: the measured values, for those who read the event; see `CHECKS`. Only the first `MAX_CHECKS` are
-            recorded. They are no part of the comparison with the last verdict: `digest` contains them.
+        checks: the measured values, of which the first `MAX_CHECKS` are recorded; see `CHECKS`.
 
     Raises:
         ConflictError, ServiceError: other writers kept adding events, or MLflow does not answer. A retry can help.
@@ -83,6 +83,7 @@ def _build_verdict(
     verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
     if verdicts and evidence.items() <= verdicts[-1].evidence.items():
         return None
+    # The checks are no part of the comparison: the digest of the verdict's file contains them.
     facts = {**evidence, CHECKS: [dict(check) for check in checks[:MAX_CHECKS]]}
     return Event.create(Kind.JUDGED, model, version, why=reason, evidence=facts, key=str(len(state.events)))
 
