@@ -1,4 +1,4 @@
-# Each target first installs what it needs. A bare clone needs only Python 3.11 or 3.12, git and make.
+# Each target first installs what it needs. A fresh clone needs only Python 3.11 or 3.12, git and make.
 .DEFAULT_GOAL := help
 .PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test test-fast test-containers conformance docs bench soak clean distclean
 
@@ -6,6 +6,7 @@ UV_VERSION := 0.13.8
 # Both stamps are written last, so that an interrupted installation is repeated.
 UV := .leeway/uv/.$(UV_VERSION)
 STAMP := .venv/.leeway-stamp
+UI_PACKAGES := ui/node_modules/.package-lock.json
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $$p && break; done)
 # An empty PYTHONDONTWRITEBYTECODE lets Python write bytecode, as is the default.
@@ -31,6 +32,13 @@ $(UV):
 	@$(PYTHON) -m venv .leeway/uv
 	@.leeway/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@
+
+# The page's own tests need Node. Without it, or without the npm registry, they are skipped, and all others run.
+$(UI_PACKAGES): ui/package-lock.json
+	@if command -v npm > /dev/null; then \
+		echo "Installing the packages of ui/ ..."; npm --prefix ui ci --silent --no-audit --no-fund || \
+		echo "warning: npm could not install the packages of ui/: its tests are skipped" >&2; \
+	else echo "Node is missing: the tests of ui/ are skipped."; fi
 
 demo: $(STAMP) ## run the whole loop on real flights (KEEP=1 leaves it up; MODEL=flight_delay trains another model)
 	@.venv/bin/python -m stack demo $(if $(MODEL),--model "$(MODEL)") $(if $(KEEP),--keep)
@@ -85,9 +93,10 @@ check: $(STAMP) ## check style, types, the layers of imports and the sizes of mo
 	$(RUN)/lint-imports
 	$(RUN)/pytest -q tests/unit/test_sizes.py
 
-# Three workers on two cores: while a test of one waits for a server, two others run. tests/README.md says what runs where.
-test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
-	$(RUN)/pytest -n 3 --dist loadfile $(if $(STORE),--store-durations)
+# Four workers on two cores: while tests of some wait for a server, others run. tests/README.md says what runs where.
+# After 40 failures the machine or the set-up is broken, and the rest would only wait for limits.
+test: $(STAMP) $(UI_PACKAGES) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
+	$(RUN)/pytest -n 4 --dist loadfile --maxfail 40 $(if $(STORE),--store-durations)
 
 test-fast: $(STAMP) ## run the quick tests that need no server: unit tests, contract of the steps, DAGs
 	$(RUN)/pytest -n 3 --dist loadfile -m "not soak and not slow" tests/unit tests/contract tests/dags

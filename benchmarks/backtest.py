@@ -1,8 +1,8 @@
 """Measure the trainings of ten months as a walk-forward backtest, then a second time with promotion.
 
 The commands are those of docs/how-to/backfills.md. The backfill of flights_train uses real Airflow, DVC workspaces,
-drydock and MLflow. LEEWAY_BENCH_MONTHS sets a smaller number of months. The report stays in
-.leeway/benchmarks/backtest/.
+drydock and MLflow. Each training's time and cost are predicted from the trainings before it, as `leeway plan` does.
+LEEWAY_BENCH_MONTHS sets a smaller number of months. The report stays in .leeway/benchmarks/backtest/.
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ print(json.dumps({
                  for version in versions],
 }, default=str))
 """
+PREDICTIONS_SCRIPT = """
+import json
+from benchmarks.decisions.planner import describe_ledger
+
+print(json.dumps(describe_ledger()))
+"""
 
 
 def run() -> dict[str, Any]:
@@ -61,8 +67,9 @@ def run() -> dict[str, Any]:
             "-m", "pipelines", "backfill", "--dataset", "flights", "--first", str(FIRST_DAY), "--last", str(LAST_DAY)
         )
         backtest_s, state, lines = _run_backtest(clone, api)
+        predictions: dict[str, Any] = json.loads(clone.run_python("-c", PREDICTIONS_SCRIPT).stdout)
         repetition_s, state_after = _run_repetition(clone, api, state)
-    facts = {"backtest": _summarize(state), "repetition": _summarize(state_after), "report": lines}
+    facts = {"backtest": _summarize(state), "repetition": _summarize(state_after), "report": lines} | predictions
     return {"seconds": backtest_s | repetition_s, "facts": facts}
 
 

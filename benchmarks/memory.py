@@ -1,7 +1,7 @@
 """Measure the peak memory of ingest, validate (with publication and quarantine) and sync at 0.1, 1 and 10 M rows a day.
 
 The rows and the 18 checks are those of the benchmarks `publish` and `validation`. Each step runs in its own process.
-Nothing is timed, so other work on the machine does not matter.
+No time is measured, so other processes on the machine do not change the result.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ STEPS = {
     "sync": "sync",
     "second_sync": "sync again, one row in eight changed",
 }
-"""The measured steps of the benchmark `publish`, each with its label in the result."""
+"""The steps of the benchmark `publish` that are measured, each with its label in the result."""
 
 
 def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """Run each step once at each size. Return the peak memory as "facts"; "seconds" is empty."""
+    """Run each step once at each size. Return the peak memory of each step under the key "facts"."""
     facts: dict[str, str] = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:

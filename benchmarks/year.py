@@ -1,7 +1,7 @@
 """Measure a backfill of flights_ingest over a year, 8 runs at once, and check that each day is published once.
 
-The backfill uses the real scheduler and LocalExecutor of Airflow, the steps, and the Iceberg lake. It runs with kills
-of the scheduler and of random task processes, or without. LEEWAY_BENCH_DAYS sets a smaller number of days.
+The backfill uses the real scheduler and LocalExecutor of Airflow, the steps, and the Iceberg lake. A second benchmark
+kills the scheduler and random task processes during the backfill. LEEWAY_BENCH_DAYS sets a smaller number of days.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.services.commands import USER, read_password
 
 DAYS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
-DAG, STEPS, MAX_ACTIVE_RUNS = "flights_ingest", ("ingest", "validate"), 8
+DAG_ID, STEPS, MAX_ACTIVE_RUNS = "flights_ingest", ("ingest", "validate"), 8
 FIRST_DAY, ONE_DAY = dt.date(2013, 1, 1), dt.timedelta(days=1)
 DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL = 4.0, 40.0
 """Mean number of completed days between two kills."""
 PRINT_INTERVAL_S = 30.0
 STEP_RUNS = 5
-"""Runs of each step on an idle machine."""
+"""Number of measured runs of each step on an idle machine."""
 IMPORT_TIME_PATTERN = re.compile(r"^import time:\s+(\d+) \|", re.MULTILINE)
 LAKE_SCRIPT = """
 import json
@@ -51,19 +51,19 @@ print(json.dumps(result))
 
 
 def run() -> dict[str, Any]:
-    """Measure the backfill without kills, and each step on an idle machine. Return seconds by row, and facts."""
+    """Measure the backfill without kills, and each step on an idle machine. Return seconds and facts."""
     return _measure(with_kills=False)
 
 
 def run_with_kills() -> dict[str, Any]:
-    """Measure the backfill with kills. Return seconds by row, and facts."""
+    """Measure the backfill with kills. Return seconds and facts."""
     return _measure(with_kills=True)
 
 
 def _measure(with_kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
-        unpause_when_parsed(client, [DAG], clone.stack.started_at, lambda: None)
+        unpause_when_parsed(client, [DAG_ID], clone.stack.started_at, lambda: None)
         killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if with_kills else None
         start_s = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)
@@ -73,36 +73,38 @@ def _measure(with_kills: bool) -> dict[str, Any]:
             **check_backfill(client, clone, DAYS),
         }
         facts |= {"killed": dict(killer.kill_counts)} if killer else {}
-        more_seconds = {} if killer else {**_read_task_seconds(client), **_time_steps(clone)}
-        row = f"{DAYS} days, with kills" if killer else f"{DAYS} days"
-        return {"seconds": {row: [seconds], **more_seconds}, "facts": {row: facts}}
+        step_seconds = {} if killer else {**_read_task_seconds(client), **_time_steps(clone)}
+        name = f"{DAYS} days, with kills" if killer else f"{DAYS} days"
+        return {"seconds": {name: [seconds], **step_seconds}, "facts": {name: facts}}
 
 
 def complete_backfill(client: AirflowClient, clone: StackClone, days: int, killer: Killer | None) -> None:
     """Run the backfill until each of the first `days` days of the year has a successful run."""
     printed_at = time.monotonic()
 
-    def print_progress(done_count: int, total: int, _: str) -> None:
+    def kill_and_print_progress(completed_days: int, total: int, _: str) -> None:
         nonlocal printed_at
         if killer:
-            killer.kill_if_due(done_count)
+            killer.kill_if_due(completed_days)
         if time.monotonic() > printed_at + PRINT_INTERVAL_S:
             printed_at = time.monotonic()
             print(
-                f"{done_count} of {total} days; killed {dict(killer.kill_counts) if killer else 'nothing'}", flush=True
+                f"{completed_days} of {total} days; killed {dict(killer.kill_counts) if killer else 'nothing'}",
+                flush=True,
             )
 
     dates = [FIRST_DAY + n * ONE_DAY for n in range(days)]
-    Backfill(client, DAG, dates, MAX_ACTIVE_RUNS, clone.stack.started_at).complete(print_progress)
+    Backfill(client, DAG_ID, dates, MAX_ACTIVE_RUNS, clone.stack.started_at).complete(kill_and_print_progress)
 
 
 def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[str, Any]:
-    """Check a finished backfill, and return facts about it.
+    """Check the lake and the tasks after a backfill, and return facts about them.
 
     Raises:
-        RuntimeError: a day is missing, duplicated, published more than once, or has other rows than its source.
+        RuntimeError: a task failed, or a day is missing, was published more than once, or has other rows than its
+            source.
     """
-    state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_task_instances(DAG, "~")
+    state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_task_instances(DAG_ID, "~")
     failed_count = sum(task["state"] != "success" for task in tasks)
     faults = count_faults(state, count_source_rows(days)) | {"tasks failed": failed_count}
     if any(faults.values()):
@@ -115,8 +117,8 @@ def count_faults(state: dict[str, Any], expected_rows: dict[str, int]) -> dict[s
     """Count the faults of a lake. All counts are 0 in a correct lake.
 
     Args:
-        state: the output of the script `LAKE_SCRIPT`.
-        expected_rows: rows of each day.
+        state: the output of `LAKE_SCRIPT`: the rows and commits of each table.
+        expected_rows: number of rows of each day.
     """
     raw_days, published_days, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
     validated_rows = Counter(published_days["rows"]) + Counter(quarantine["rows"])
@@ -130,7 +132,7 @@ def count_faults(state: dict[str, Any], expected_rows: dict[str, int]) -> dict[s
 
 
 def count_source_rows(days: int) -> dict[str, int]:
-    """Return the rows of each of the first `days` days in the source file."""
+    """Return the number of rows of each of the first `days` days in the source file."""
     from importlib.util import find_spec
 
     import pandas as pd
@@ -153,12 +155,12 @@ def _count_repeated_days(commits: list[str | None]) -> int:
 
 def _read_task_seconds(client: AirflowClient) -> dict[str, list[float]]:
     """Return the seconds that each task ran, and that it waited in the queue."""
-    tasks = [task for task in client.list_task_instances(DAG, "~") if task["start_date"] and task["queued_when"]]
-    rows = {
+    tasks = [task for task in client.list_task_instances(DAG_ID, "~") if task["start_date"] and task["queued_when"]]
+    seconds = {
         f"the task {step}, 8 runs at once": [task["duration"] for task in tasks if task["task_id"] == step]
         for step in STEPS
     }
-    return rows | {
+    return seconds | {
         "a task's wait in the queue": [
             _parse_time(task["start_date"]) - _parse_time(task["queued_when"]) for task in tasks
         ]
@@ -166,16 +168,19 @@ def _read_task_seconds(client: AirflowClient) -> dict[str, list[float]]:
 
 
 def _time_steps(clone: StackClone) -> dict[str, list[float]]:
-    """Return the seconds of each step on an idle machine: process start, imports (the sum of -X importtime), work."""
-    rows: dict[str, list[float]] = {}
+    """Return the seconds of each step on an idle machine: in total, and by phase.
+
+    The phases are the process start, the imports (the sum of -X importtime), and the work (all other seconds).
+    """
+    seconds_by_name: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for number in range(STEP_RUNS + 1):
             for step in STEPS:
                 arguments = ("-m", "pipelines", step, "--partition", str(FIRST_DAY + number * ONE_DAY))
                 total_s, process_s = _time_python(clone, home, *arguments), _time_python(clone, home, "-c", "pass")
                 # Repeating the day changes nothing in the lake, and needs the same imports.
-                listing = clone.run_python("-X", "importtime", *arguments, LEEWAY_HOME=home).stderr
-                imports_s = sum(map(int, IMPORT_TIME_PATTERN.findall(listing))) / 1e6
+                import_times = clone.run_python("-X", "importtime", *arguments, LEEWAY_HOME=home).stderr
+                imports_s = sum(map(int, IMPORT_TIME_PATTERN.findall(import_times))) / 1e6
                 seconds_by_phase = {
                     "process start": process_s,
                     "imports": imports_s,
@@ -183,8 +188,9 @@ def _time_steps(clone: StackClone) -> dict[str, list[float]]:
                 }
                 for phase, seconds in {"total": total_s, **seconds_by_phase}.items():
                     if number:  # the first run creates the tables, and compiles bytecode
-                        rows.setdefault(f"the step {step} on an idle machine: {phase}", []).append(seconds)
-    return rows
+                        name = f"the step {step} on an idle machine: {phase}"
+                        seconds_by_name.setdefault(name, []).append(seconds)
+    return seconds_by_name
 
 
 def _time_python(clone: StackClone, home: str, *arguments: str) -> float:

@@ -1,4 +1,4 @@
-"""Create the DAG page_documents: write the documents of Leeway's page to S3, for MWAA."""
+"""Create the DAG page_documents: write what Leeway's page shows, as JSON documents, to S3, for MWAA."""
 
 import datetime as dt
 
@@ -7,14 +7,15 @@ from airflow.sdk import DAG, CronTriggerTimetable
 from leeway.default_args import build_default_args
 
 DOC = """
-### The documents of Leeway's page, where the API server shares no folder with the workers
+### Write the documents of Leeway's page to S3
 
-`write` runs `python -m pipelines status --write`, which reads the lake and copies the documents of the page to the
-address in `LEEWAY_STATUS_COPY`. The API server fetches them there.
+Leeway's page in Airflow shows JSON documents. On MWAA, the API server cannot read them from a folder of the workers.
+The task `write` therefore runs `python -m pipelines status --write`: it reads the lake, and copies the documents to the
+address in `LEEWAY_STATUS_COPY`. The API server fetches them from there.
 
-* **Paused** at first. Unpause it on MWAA. It is not needed where `python -m pipelines status --watch` runs as a
-service, as `make up` and docker-compose.yaml start it.
-* **A run that was missed** does not matter: the page says how old its documents are.
+* This DAG is **paused** at first. Unpause it on MWAA. It is not needed where `python -m pipelines status --watch` runs
+as a service. `make up` and docker-compose.yaml start this service.
+* If a run is **missed**, nothing is lost: the page says how old its documents are.
 """
 
 with DAG(

@@ -1,4 +1,4 @@
-"""Read the service and region of a signed request, and answer with AWS's errors; shared by the WSGI middlewares."""
+"""Read what a request is signed for, and answer it with an error in AWS's format; for all WSGI middlewares."""
 
 import functools
 import json
@@ -19,7 +19,7 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 _CREDENTIAL_SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]*)/([^/]+)/aws4_request")
 
 
-class Refusal(NamedTuple):
+class ErrorResponse(NamedTuple):
     """An error response: its HTTP status, AWS's error code, the message, and more elements of the error."""
 
     status: int
@@ -61,37 +61,37 @@ def find_service_model(service: str) -> ServiceModel | None:
 
 
 def answer_error(
-    environ: dict[str, Any], start_response: Callable[..., Any], refusal: Refusal, service: str = ""
+    environ: dict[str, Any], start_response: Callable[..., Any], error_response: ErrorResponse, service: str = ""
 ) -> Iterable[bytes]:
     """Answer a request with an error in the format of the requested service: JSON, XML, or S3's own form of XML.
 
     Args:
         environ: The request.
         start_response: Called with the status and the headers.
-        refusal: The error.
+        error_response: The error.
         service: The service that the request is for; read from its signature if "".
     """
-    content_type, body = _serialize(environ, refusal, service or read_signed_service(environ))
+    content_type, body = _serialize(environ, error_response, service or read_signed_service(environ))
     headers = [
         ("Content-Type", content_type),
         ("Content-Length", str(len(body))),
-        ("x-amzn-ErrorType", refusal.code),
+        ("x-amzn-ErrorType", error_response.code),
     ]
-    start_response(f"{refusal.status} {HTTP_PHRASES.get(refusal.status, 'Error')}", headers)
+    start_response(f"{error_response.status} {HTTP_PHRASES.get(error_response.status, 'Error')}", headers)
     return [b""] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
-def _serialize(environ: dict[str, Any], refusal: Refusal, service: str) -> tuple[str, bytes]:
+def _serialize(environ: dict[str, Any], error_response: ErrorResponse, service: str) -> tuple[str, bytes]:
     """Return the content type and the body of an error response."""
     content_type = environ.get("CONTENT_TYPE", "")
     model = find_service_model(service) if service else None
-    # A request to SageMaker's runtime has the content type of the model's input, so the service decides first.
+    # The content type of a request to SageMaker's runtime is that of the model's input, so the service counts first.
     is_json = (
         "json" in model.metadata["protocol"] if model else "HTTP_X_AMZ_TARGET" in environ or "json" in content_type
     )
     if is_json:
-        return "application/x-amz-json-1.1", _serialize_json(refusal)
-    elements = (("Code", refusal.code), ("Message", refusal.message), *refusal.details)
+        return "application/x-amz-json-1.1", _serialize_json(error_response)
+    elements = (("Code", error_response.code), ("Message", error_response.message), *error_response.details)
     details = "".join(f"<{name}>{escape(str(text))}</{name}>" for name, text in elements)
     is_s3 = service == "s3" or not (service or content_type.startswith("application/x-www-form-urlencoded"))
     xml = f"<Error>{details}</Error>"
@@ -100,5 +100,7 @@ def _serialize(environ: dict[str, Any], refusal: Refusal, service: str) -> tuple
     return "application/xml", f'<?xml version="1.0" encoding="UTF-8"?>\n{xml}'.encode()
 
 
-def _serialize_json(refusal: Refusal) -> bytes:
-    return json.dumps({"__type": refusal.code, "message": refusal.message, **dict(refusal.details)}).encode()
+def _serialize_json(error_response: ErrorResponse) -> bytes:
+    return json.dumps(
+        {"__type": error_response.code, "message": error_response.message, **dict(error_response.details)}
+    ).encode()

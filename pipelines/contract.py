@@ -28,8 +28,8 @@ class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
-NO_EFFECT = "no_effect"
-"""Type, in pydantic's list of errors, of the error about a field that has no effect because of the other fields."""
+DEPENDS_ON_OTHER_FIELDS = "depends_on_other_fields"
+"""Type of a validation error that other fields can mend: a field has no effect, or values do not fit together."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
@@ -59,10 +59,10 @@ class Spec(Parameters):
     def _refuse_fields_without_effect(self) -> Self:
         for field, other_field in self.needs.items():
             if self._is_given(field) and not self._is_given(other_field):
-                raise PydanticCustomError(NO_EFFECT, f"{field} has no effect without {other_field}")
+                raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, f"{field} has no effect without {other_field}")
         for field, other_field in self.replaces.items():
             if self._is_given(field) and self._is_given(other_field):
-                raise PydanticCustomError(NO_EFFECT, f"{other_field} has no effect beside {field}")
+                raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, f"{other_field} has no effect beside {field}")
         return self
 
     def _is_given(self, field: str) -> bool:
@@ -105,7 +105,9 @@ class Spec(Parameters):
         try:
             cls.model_validate(values)
         except PydanticError as error:
-            problems = [problem for problem in error.errors() if problem["type"] not in ("missing", NO_EFFECT)]
+            problems = [
+                problem for problem in error.errors() if problem["type"] not in ("missing", DEPENDS_ON_OTHER_FIELDS)
+            ]
             if problems:
                 raise SpecError(f"{origin}: {describe_errors(problems)}.", f"Known keys: {_list_keys(cls)}.") from None
 

@@ -8,7 +8,7 @@ LeewayError                 exit code
 │   ├── TrainingError            the training script crashed
 │   ├── PromotionError           the registry's rules forbid this promotion
 │   └── EnginesDifferError       DuckDB and Great Expectations judge the same rows differently
-└── TryAgainError           75   something outside failed: the same request may work later
+└── RetryableError           75   something outside failed: the same request may work later
     ├── ServiceError             MLflow, S3, SageMaker or the catalog does not answer
     ├── ConflictError            another process writes the same thing
     └── StorageError             no space left, or the disk refuses the write
@@ -78,21 +78,21 @@ class EnginesDifferError(InvalidError):
     """DuckDB and Great Expectations judge the same rows differently: a bug of one of them. Nothing was published."""
 
 
-class TryAgainError(LeewayError):
+class RetryableError(LeewayError):
     """Something outside failed: the same request may work later."""
 
     exit_code = 75
 
 
-class ServiceError(TryAgainError):
+class ServiceError(RetryableError):
     """MLflow, S3, SageMaker or the catalog does not answer."""
 
 
-class ConflictError(TryAgainError):
+class ConflictError(RetryableError):
     """Another process writes the same thing."""
 
 
-class StorageError(TryAgainError):
+class StorageError(RetryableError):
     """No space left, or the disk refuses the write."""
 
 

@@ -23,7 +23,7 @@ IS_RIGHT = "is_right"
 PREDICTION_COLUMNS = frozenset(
     (
         *("label", "model_name", "model_version", "scored_at"),
-        *("endpoint", "variant", "event_id", "inference_id", "requested_at"),
+        *("endpoint", "variant", "event_id", "inference_id", "requested_at", "latency_ms"),
     )
 )
 """Columns that the tables of predictions, outcomes and requests have in addition to the key and the scores. A key may

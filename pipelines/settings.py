@@ -37,8 +37,8 @@ class Settings(BaseSettings):
     )
 
     project: Path = Field(default_factory=lambda: find_project(Path.cwd()))
-    """Folder of params.yaml, dvc.yaml and expectations/. By default the working directory, or, if that is the folder of
-    a model, PROJECT/models/NAME, the project of the model."""
+    """Folder of params.yaml, dvc.yaml and expectations/. By default the working directory. If that is the folder of a
+    model, PROJECT/models/NAME, the default is PROJECT."""
     home: Path = Field(default=Path(".leeway"), validate_default=True)
     """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. If DVC runs an
     experiment in a separate folder, `.leeway` still means the folder of the project."""
@@ -60,9 +60,9 @@ class Settings(BaseSettings):
     python: str = ""
     """Python interpreter with the ML libraries, for Airflow's operators. Empty: the one that runs Airflow."""
     aws_conn_id: str = ""
-    """Airflow connection of AWS that gives every step its credentials. Empty: the step inherits variables."""
+    """Airflow connection of AWS that gives every step its credentials. Empty: those of the worker's environment."""
     lake_conn_id: str = ""
-    """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
+    """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the worker's environment names it."""
     job_pool: str = ""
     """Airflow pool of the tasks that start jobs of SageMaker. Empty: the pool of all other tasks."""
     team: str = ""

@@ -29,6 +29,8 @@ from pipelines import params
 from tests.tools import forking
 from tests.tools.forking.server import get_module
 from tests.tools.groups import end_group
+from tests.tools.machine_use import MachineUsePlugin
+from tests.tools.saved_homes import SavedHome
 from tests.tools.scheduling import BalancePlugin
 from tests.tools.waiting import wait_until
 
@@ -71,7 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     config.add_cleanup(forking.stop_server)
+    if config.getoption("numprocesses", None):  # the process that starts the workers
+        forking.share_server()
     config.pluginmanager.register(BalancePlugin(config.getoption("store_durations")))
+    config.pluginmanager.register(MachineUsePlugin())
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -197,6 +202,38 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_model_project: Pat
     set_home(monkeypatch, tmp_path / "home", one_model_project)
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "home"
+    settings.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def save_home(tmp_path_factory: pytest.TempPathFactory, one_model_project: Path) -> Callable[..., SavedHome]:
+    """Return the function that makes the content of a LEEWAY_HOME by a call, once for the tests of a module."""
+    from pipelines.settings import settings
+
+    def save(make_content: Callable[[], object], project: Path = one_model_project) -> SavedHome:
+        saved_home = SavedHome(tmp_path_factory.mktemp("saved"))
+        with pytest.MonkeyPatch.context() as patch:
+            set_home(patch, saved_home.path, project)
+            saved_home.save(make_content)
+        settings.cache_clear()
+        return saved_home
+
+    return save
+
+
+@pytest.fixture
+def restore_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_model_project: Path
+) -> Iterator[Callable[..., Path]]:
+    """Return the function that sets LEEWAY_HOME to a saved home with its saved content, as the fixture `home` does."""
+    from pipelines.settings import settings
+
+    def restore(saved_home: SavedHome, project: Path = one_model_project) -> Path:
+        set_home(monkeypatch, saved_home.restore(), project)
+        monkeypatch.chdir(tmp_path)
+        return saved_home.path
+
+    yield restore
     settings.cache_clear()
 
 

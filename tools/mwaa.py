@@ -1,4 +1,4 @@
-"""Build the files that MWAA reads, in dist/. The files are byte-identical for the same sources and uv.lock.
+"""Build the files for MWAA, AWS's managed Airflow, in dist/. The same sources and uv.lock give byte-identical files.
 
 plugins.zip             the operators, `pipelines`, and constraints.txt with the versions of uv.lock
 requirements-mwaa.txt   the packages that the operators need in Airflow's environment, without the ML libraries
@@ -25,22 +25,21 @@ CONSTRAINTS = "/usr/local/airflow/plugins/constraints.txt"
 """The path of constraints.txt after MWAA has unpacked plugins.zip."""
 # Airflow's plugin loader executes every file that .airflowignore does not exclude.
 AIRFLOWIGNORE = "leeway/\npipelines/\n"
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+"""Time of each file in a zip archive: the earliest that the format has. It is constant, so that builds are equal."""
 
 
 def main() -> int:
     """Write the three files to dist/, or to the folder that the first argument names."""
     dist = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     dist.mkdir(parents=True, exist_ok=True)
-    operator_pins = export_locked_versions("airflow")
-    step_pins = export_locked_versions("pipelines")
-    write_file(
-        dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(operator_pins) + "\n"})
-    )
-    write_file(dist / "requirements-mwaa.txt", format_requirements(operator_pins).encode())
-    write_file(
-        dist / "pipelines.tar.gz", build_tar({**list_project_files(), "requirements.txt": "\n".join(step_pins) + "\n"})
-    )
+    operator_packages = export_locked_versions("airflow")
+    step_packages = export_locked_versions("pipelines")
+    plugin_files = {**list_plugin_files(), "constraints.txt": "\n".join(operator_packages) + "\n"}
+    project_files = {**list_project_files(), "requirements.txt": "\n".join(step_packages) + "\n"}
+    write_file(dist / "plugins.zip", build_zip(plugin_files))
+    write_file(dist / "requirements-mwaa.txt", format_requirements(operator_packages).encode())
+    write_file(dist / "pipelines.tar.gz", build_tar(project_files))
     names = "plugins.zip, requirements-mwaa.txt, pipelines.tar.gz"
     sys.stdout.write(f"{dist}: wrote {names}. docs/how-to/aws.md says how to use them.\n")
     return 0
@@ -54,7 +53,7 @@ def list_operator_dependencies() -> dict[str, str]:
 
 
 def export_locked_versions(*extras: str) -> list[str]:
-    """Return NAME==VERSION of the packages in uv.lock that Leeway needs with the extras."""
+    """Return a line NAME==VERSION for each package that Leeway needs with these extras, with uv.lock's version."""
     options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header"]
     command = [find_uv(), "export", *options, *(f"--extra={extra}" for extra in extras)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -72,12 +71,15 @@ def find_uv() -> str:
     return path
 
 
-def format_requirements(pins: Iterable[str]) -> str:
-    """Return the requirements file for MWAA: the operators' direct dependencies, with the versions in `pins`.
+def format_requirements(packages: Iterable[str]) -> str:
+    """Return the text of requirements-mwaa.txt: the operators' direct dependencies, with their versions.
 
-    constraints.txt pins all other packages.
+    constraints.txt has the versions of all other packages.
+
+    Args:
+        packages: a line NAME==VERSION for each package.
     """
-    versions = {_parse_name(line): line.partition(" ;")[0].partition("==")[2] for line in pins}
+    versions = {_parse_name(line): line.partition(" ;")[0].partition("==")[2] for line in packages}
     lines = [f"{requirement}=={versions[name]}" for name, requirement in sorted(list_operator_dependencies().items())]
     return "\n".join([f'--constraint "{CONSTRAINTS}"', *lines]) + "\n"
 
@@ -104,7 +106,7 @@ def read_folder(base: Path, folder: str) -> dict[str, bytes | str]:
 
 
 def describe_commit() -> str:
-    """Return the commit of the checkout, with '-dirty' if files differ from it; an empty string if there is none."""
+    """Return the hash of the checkout's commit, with '-dirty' if files were changed; empty if there is no commit."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return result.stdout.strip()
@@ -115,7 +117,7 @@ def build_zip(files: Mapping[str, bytes | str]) -> bytes:
     output = io.BytesIO()
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(files.items()):
-            info = zipfile.ZipInfo(name, _EPOCH)
+            info = zipfile.ZipInfo(name, _ZIP_TIME)
             info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(info, content)
     return output.getvalue()

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
 from pipelines.status.documents.jobs import RunningJobs
-from pipelines.status.documents.message import SCHEMA_VERSION
+from pipelines.status.documents.json_object import SCHEMA_VERSION
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 
@@ -22,7 +22,7 @@ DOCUMENTS = (ModelList, ModelDetails, DatasetDetails, CostDocument, RunningJobs)
 
 
 def render_schema() -> str:
-    """Return the text of the file: one schema, whose definitions are all messages of the documents."""
+    """Return the text of the file: one schema, whose definitions are all JSON objects of the documents."""
     _, schema = models_json_schema([(document, "serialization") for document in DOCUMENTS])
     properties = {document.__name__: {"$ref": f"#/$defs/{document.__name__}"} for document in DOCUMENTS}
     # The version as a constant lets the compiler, and the page, tell documents of another version apart.

@@ -1,7 +1,7 @@
-"""Simulate A/B tests that are evaluated every day. Count the wrong decisions and the true differences that are found.
+"""Simulate A/B tests that are evaluated every day. Count the wrong decisions, and the differences that the tests find.
 
 The values of the rows have a long tail, like a log loss: a gamma distribution of shape 0.5 and mean 0.4. The sequential
-test is compared with Wald's interval of 95 % with the same standard error, which is valid for only one evaluation.
+test is compared with Wald's interval of 95 %, which has the same standard error and is valid for only one evaluation.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pipelines.evaluation.statistics.sequential import (
 
 Array = np.ndarray[Any, Any]
 TESTS, DAYS, ROWS, ALPHA = 1000, 90, 200, 0.05
-"""Simulated tests of each case; days of a test; rows of a day, of both versions; probability of a wrong decision."""
+"""Tests of each case; days of a test; rows of a day, both versions together; probability of a wrong decision."""
 SHAPE, MEAN = 0.5, 0.4
 """Shape and mean of the values' gamma distribution."""
-WALD = 1.959963984540054
-"""Standard errors from the middle to each end of Wald's interval of 95 %."""
+WALD_HALF_WIDTH = 1.959963984540054
+"""Half of the width of Wald's interval of 95 %, in standard errors."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Case:
     day_change: float = 0.0
     """Standard deviation of the difference between days, as a share of the mean."""
     correlation: float = 0.0
-    """Correlation of the difference of consecutive days."""
+    """Correlation between the differences of consecutive days."""
 
 
 CASES = {
@@ -54,16 +54,16 @@ EFFECTS = (0.0, 0.1, 0.2)
 
 @dataclass(frozen=True)
 class FirstDecisions:
-    """The first day of a test with a decision, from 1; 0 if there was none."""
+    """The first day on which a test decides, from 1; 0 if it never decides."""
 
-    sequential: int
+    sequential_day: int
     """By the confidence sequence of `ab report`."""
-    wald: int
+    wald_day: int
     """By Wald's interval."""
 
 
 def run() -> dict[str, Any]:
-    """Return the share of tests that decide, by case and true difference."""
+    """Return how many tests decide, and on which day, by case and true difference."""
     facts = {"tests of a case": f"{TESTS}; standard error of 5 %: {math.sqrt(0.05 * 0.95 / TESTS):.1%}"}
     seconds: dict[str, list[float]] = {}
     for name, case in CASES.items():
@@ -71,8 +71,8 @@ def run() -> dict[str, Any]:
             begin = time.perf_counter()
             tests = [simulate_test(np.random.default_rng([5, number]), case, effect) for number in range(TESTS)]
             label = f"{name}, " + (f"true difference {effect:.0%}" if effect else "no difference")
-            facts[f"{label}: decided within {DAYS} days"] = _describe([test.sequential for test in tests])
-            facts[f"{label}: decided by Wald's interval at some look"] = _describe([test.wald for test in tests])
+            facts[f"{label}: decided within {DAYS} days"] = _describe([test.sequential_day for test in tests])
+            facts[f"{label}: decided by Wald's interval at some look"] = _describe([test.wald_day for test in tests])
             seconds[label] = [time.perf_counter() - begin]
     rows = estimate_rows(MEAN**2 / SHAPE, 0.1 * MEAN, ALPHA, 0.8)
     facts["equal shares: rows that a difference of 10 % needs, power 0.8"] = f"{rows:,}, {rows / ROWS:.0f} days"
@@ -96,14 +96,14 @@ def simulate_test(random: np.random.Generator, case: Case, effect: float, days: 
         DailySums(np.full(days, float(values.shape[1])), values.sum(axis=1), (values**2).sum(axis=1))
         for values in (first, second)
     ]
-    sequential = wald = 0
+    sequential_day = wald_day = 0
     for day in range(MIN_DAYS, days + 1):
         difference = estimate_difference([item.select_first(day) for item in samples], ALPHA, PLANNED_ROWS)
-        if not sequential and not difference.low <= 0 <= difference.high:
-            sequential = day
-        if not wald and abs(difference.value) > WALD * difference.se:
-            wald = day
-    return FirstDecisions(sequential, wald)
+        if not sequential_day and not difference.low <= 0 <= difference.high:
+            sequential_day = day
+        if not wald_day and abs(difference.value) > WALD_HALF_WIDTH * difference.se:
+            wald_day = day
+    return FirstDecisions(sequential_day, wald_day)
 
 
 def _draw_changes(random: np.random.Generator, case: Case, days: int) -> Array:

@@ -1,8 +1,8 @@
 """Simulate checks whose bound equals the true value, on days that are correlated with the days before.
 
-Such a check should pass in 5 % of the simulations. The values of days are normally distributed, so only the correlation
-can make an interval too narrow, and not a skewed metric. The true error of the mean is known. The gate estimates the
-variance from a number of coefficients. Its rule for this number is compared with a rule that gives a smaller number.
+Such a check should pass in 5 % of the simulations. The values of the days are normally distributed. So if an interval
+is too narrow, the correlation is the only cause. The gate estimates the variance of the mean from cosine coefficients:
+see `pipelines.evaluation.statistics.groups`. Its rule for their number is compared with one that gives fewer.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FACTORS = (groups.COEFFICIENT_FACTOR, 0.3)
 
 
 def run() -> dict[str, Any]:
-    """Return, as facts, the shares for each number of days, correlation and number of coefficients."""
+    """Return how often bounds pass and intervals contain the mean, by days, correlation and number of coefficients."""
     facts = {"simulations of a line": f"{SIMULATIONS:,}; standard error of 5 %: {format_error(0.05, SIMULATIONS)}"}
     start_s = time.perf_counter()
     for days, correlation in itertools.product(DAYS, CORRELATIONS):
         values = simulate_days(days, correlation, SIMULATIONS)
-        facts |= dict(measure(values, correlation, factor) for factor in FACTORS)
+        facts |= dict(measure_interval(values, correlation, factor) for factor in FACTORS)
     return {"facts": facts, "seconds": {"all lines": [time.perf_counter() - start_s]}}
 
 
@@ -43,7 +43,7 @@ def simulate_days(days: int, correlation: float, simulations: int) -> Array:
     return np.asarray(lfilter([1.0], [1.0, -correlation], noise, axis=0))
 
 
-def measure(values: Array, correlation: float, factor: float) -> tuple[str, str]:
+def measure_interval(values: Array, correlation: float, factor: float) -> tuple[str, str]:
     """Measure the gate's interval of the mean of the days' values, with a factor for the number of coefficients.
 
     Returns:
@@ -55,15 +55,15 @@ def measure(values: Array, correlation: float, factor: float) -> tuple[str, str]
     ratios = values.mean(axis=0) / se
     pass_share = float((ratios > compute_quantile(0.05, coefficients)).mean())
     coverage = float((np.abs(ratios) < compute_quantile(0.025, coefficients)).mean())
-    distance = compute_quantile(0.05, coefficients) * float(se.mean()) / compute_error(len(values), correlation)
+    distance = compute_quantile(0.05, coefficients) * float(se.mean()) / compute_true_error(len(values), correlation)
     name = f"{len(values)} days, correlated by {correlation}, {coefficients} coefficients"
     return name, (
-        f"a bound at the truth passes in {100 * pass_share:.1f} %, the 95 % interval contains the truth in "
-        f"{100 * coverage:.1f} %, the bound is {distance:.2f} standard errors away"
+        f"a bound equal to the mean passes in {100 * pass_share:.1f} %, the 95 % interval contains the mean in "
+        f"{100 * coverage:.1f} %, the bound is {distance:.2f} standard errors from it"
     )
 
 
-def compute_error(days: int, correlation: float) -> float:
+def compute_true_error(days: int, correlation: float) -> float:
     """Compute the true standard error of the mean of days with variance 1."""
     distances = np.arange(1, days)
     return math.sqrt((days + 2 * float(((days - distances) * correlation**distances).sum())) / days**2)

@@ -80,7 +80,7 @@ def _simulate_losses(
         | performance.estimate_performance(sample.sum(axis=-1), probabilities, 0.05)
         for sample in (window, holdout)
     )
-    return performance.find_losses(window_performance, holdout_performance)
+    return performance.compare_metrics(window_performance, holdout_performance)
 
 
 def run() -> dict[str, Any]:

@@ -5,6 +5,7 @@ predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(n
 times as long. Each job is predicted with the correction learned from those before it.
 
 Real: the trainings in the ledger of LEEWAY_HOME, if there are any, each predicted from the jobs of its model before it.
+The benchmark `backtest` does the same for its trainings of a year.
 """
 
 from __future__ import annotations
@@ -56,7 +57,19 @@ def run() -> dict[str, Any]:
     accuracies = [measure_accuracy(world) for world in worlds]
     facts["simulated, median error without correction"] = f"{fmean(one.raw_error for one in accuracies if one):.2f}"
     facts["simulated, share of times within the band"] = f"{_measure_coverage(worlds):.2f}"
-    return {"facts": facts | _describe_ledger(), "seconds": {}}
+    return {"facts": facts | describe_ledger(), "seconds": {}}
+
+
+def describe_ledger() -> dict[str, Any]:
+    """Return the accuracy of the predictions of the trainings in the ledger, and each of them; empty if it has none."""
+    from pipelines.costs.ledger import Ledger
+
+    observations = list_observations(Ledger.open().read_rows())
+    accuracy = measure_accuracy(observations)
+    if accuracy is None:
+        return {}
+    seconds = [{"predicted_s": round(job.predicted_s, 1), "actual_s": round(job.actual_s, 1)} for job in observations]
+    return {"ledger of LEEWAY_HOME": accuracy.describe(), "its trainings, without correction": seconds}
 
 
 def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[float]:
@@ -80,11 +93,3 @@ def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> float:
             ratio = math.exp(job.log_ratio) / correction.factor
             inside.append(correction.low <= ratio <= correction.high)
     return fmean(inside)
-
-
-def _describe_ledger() -> dict[str, Any]:
-    """Return the accuracy of the predictions of the trainings in the ledger; empty if it has none."""
-    from pipelines.costs.ledger import Ledger
-
-    accuracy = measure_accuracy(list_observations(Ledger.open().read_rows()))
-    return {"ledger of LEEWAY_HOME": accuracy.describe()} if accuracy else {}

@@ -18,7 +18,7 @@ from scipy import special
 from pipelines.monitoring.profiles.column_plans import JOINT
 from pipelines.monitoring.profiles.profile import Column, Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
-from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Number, Reference
+from pipelines.monitoring.profiles.reference import SCORE_EDGES, CategoryBins, NumberBins, Reference
 
 Array = np.ndarray[Any, Any]
 FIRST_DAY = dt.date(2024, 1, 1)
@@ -35,8 +35,8 @@ RATE_DEVIATION: of the labels' logit. SLOPE_DEVIATION: of the slope of the label
 """
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
 """Edges of the bins of a number: the deciles of the standard normal distribution."""
-NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(2))
-CATEGORIES = (Category(name="g", family="text", values=tuple("abcde"), rest=("f", "g")),)
+NUMBERS = tuple(NumberBins(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(2))
+CATEGORIES = (CategoryBins(name="g", family="text", values=tuple("abcde"), rest=("f", "g")),)
 CATEGORY_LOGITS = np.log([0.3, 0.25, 0.2, 0.15, 0.07, 0.025, 0.005])
 """Logits of the values a to e, of other values, and of values that the training did not have."""
 REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)

@@ -127,10 +127,10 @@ def run(simulation: Simulation) -> dict[str, Any]:
     return {**result, "facts": losses | result["facts"]}
 
 
-def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
+def measure(simulation: Simulation, dependence: str, days: int) -> dict[str, str]:
     """Simulate intervals, the checks against the champion and the trivial models, and verdicts."""
     worse, better = "candidate worse by exactly the tolerated loss", f"candidate {simulation.gain}"
-    correlation = CORRELATIONS[kind]
+    correlation = CORRELATIONS[dependence]
     facts = measure_intervals(simulation, days, correlation)
     for title, choose, total in (
         (worse, simulation.choose_worse, simulation.checks),
@@ -252,8 +252,8 @@ def measure_cases(
     seconds: dict[str, list[float]] = {}
     with ProcessPoolExecutor(PROCESSES) as pool:
         results = pool.map(partial(_time_case, measure), cases)
-        for (kind, days), (case_facts, case_s) in zip(cases, results, strict=True):
-            case = f"{kind}, {days} days"
+        for (dependence, days), (case_facts, case_s) in zip(cases, results, strict=True):
+            case = f"{dependence}, {days} days"
             facts |= {f"{case}: {name}": value for name, value in case_facts.items()}
             seconds[case] = [case_s]
             print(f"{case}: {case_s:.0f} s", file=sys.stderr, flush=True)

@@ -22,10 +22,11 @@ from pipelines.steps import evaluate, preprocess, snapshot, train
 CODE = Path(__file__).parents[2]
 MODEL = "flights"
 FIRST_DAY, DAYS, REQUESTED_DAY = dt.date(2013, 1, 1), 91, dt.date(2013, 3, 20)
+"""First published day, number of published days, and the day whose flights are the requests."""
 
 
 def main() -> None:
-    """Publish a quarter, train with the parameters of the example, register version 1, and write the requests."""
+    """Publish the flights of a quarter, train with their parameters, register version 1, and write the requests."""
     sections = _prepare_project()
     dataset, lake = load_dataset(MODEL), Lake.open()
     source = dataset.open_source()
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def _prepare_project() -> params.Sections:
-    """Make a project with the parameters of flights only, so that its outputs are in the working directory."""
+    """Make a project that has no other model. Write the files of the working directory that the registration needs."""
     sections, project = params.load(CODE, MODEL), settings().project
     for name in (".git", "pipelines", "expectations", "dvc.yaml", "uv.lock"):
         (project / name).symlink_to(CODE / name)

@@ -26,7 +26,7 @@ SEEDS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Market:
-    """How prices change: sizes of the parts of their logarithm.
+    """Parameters of the simulated prices: sizes of the five parts whose sum is the logarithm of a price.
 
     Attributes:
         daily: height of the wave of a day.
@@ -61,7 +61,7 @@ class Costs:
     at_once: float
     by_rule: float
     clairvoyant: float
-    """With the cheapest start of each run, which only who knows the future can choose."""
+    """Sum for the cheapest start of each run: nobody can choose it without knowing the future prices."""
     latest_h: int
     """Longest wait of the rule, hours."""
 

@@ -19,7 +19,7 @@ class Interrupter:
     Args:
         sagemaker: client of SageMaker.
         url: address of drydock.
-        duration_s: duration of the script without interruption; an attempt is interrupted at a time from 0 to this.
+        duration_s: duration of the script without interruption. An attempt is interrupted before this time.
         ignored_jobs: names of jobs that are not interrupted.
     """
 
@@ -31,7 +31,7 @@ class Interrupter:
         self._request_counts: dict[str, int] = {}
 
     def request_next_interruptions(self) -> None:
-        """Request the interruption of each attempt that has begun, or waits for capacity, since the last call."""
+        """Request the interruption of each attempt that began, or began to wait for capacity, after the last call."""
         for job in list_jobs(self._sagemaker):
             if job in self._ignored_jobs:
                 continue

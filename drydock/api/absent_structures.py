@@ -13,7 +13,7 @@ from drydock.shapes import load_operation
 
 
 def remove_absent_structures(operation: str, body: str) -> str:
-    """Return the body of a successful response, without the empty structures that need members.
+    """Return the body of a successful response, without the empty structures that have required members.
 
     Args:
         operation: Name of the operation, such as DescribeModel.

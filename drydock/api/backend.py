@@ -18,7 +18,7 @@ from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS, find_kind
 from drydock.jobs.processing import rules as processing_rules
 from drydock.jobs.processing.job import ProcessingJob
-from drydock.jobs.record import Record, TrialOf
+from drydock.jobs.record import ParentTuning, Record
 from drydock.jobs.rules import check_owner
 from drydock.jobs.training import rules as training_rules
 from drydock.jobs.training.job import TrainingJob
@@ -73,8 +73,6 @@ class DrydockBackend(NotebooksBackend):
     def reset(self) -> None:
         """Stop and delete all jobs, endpoints and feature groups, for moto's /moto-api/reset."""
         self._tuning_jobs.delete_all(self._owner)  # they would start more jobs
-        for hook in self.queue.reset_hooks:
-            hook(self._owner)
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)
@@ -91,7 +89,7 @@ class DrydockBackend(NotebooksBackend):
         """Return the jobs of every kind."""
         return [job for jobs_of_kind in self.jobs.values() for job in list(jobs_of_kind.values())]
 
-    def create_training(self, request: Mapping[str, Any], tuning: TrialOf | None = None) -> TrainingJob:
+    def create_training(self, request: Mapping[str, Any], tuning: ParentTuning | None = None) -> TrainingJob:
         """Create a training job and add it to the queue.
 
         Args:

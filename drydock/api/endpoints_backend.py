@@ -159,7 +159,11 @@ class EndpointsBackend(ModelsBackend):
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
         variants = {variant.name: variant for variant in endpoint.record.plan.variants}
-        changes = {change["VariantName"]: change for change in request["DesiredWeightsAndCapacities"]}
+        changes: dict[str, Any] = {}
+        for change in request["DesiredWeightsAndCapacities"]:
+            if change["VariantName"] in changes:
+                refuse(f"The variant {change['VariantName']} is in DesiredWeightsAndCapacities more than once.")
+            changes[change["VariantName"]] = change
         if unknown_names := changes.keys() - variants.keys():
             refuse(f"The endpoint {endpoint.name} has no variant {sorted(unknown_names)[0]}.")
         sizes = {

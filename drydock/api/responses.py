@@ -1,4 +1,4 @@
-"""Answer SageMaker's requests: those about jobs, models, endpoints and feature groups here, and others by moto."""
+"""Answer requests to SageMaker about jobs, models, endpoints and feature groups, and let moto answer the others."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -38,7 +38,7 @@ class DrydockResponse(NotebookResponse):
     """Answers requests about jobs, models, endpoints and feature groups. Others are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False
-    """Whether moto also answers the operations for which nothing runs."""
+    """Whether moto also answers operations of which it only invents the result."""
 
     # With the raw body, drydock refuses a body that is not UTF-8. moto would fail while it decodes such a body.
     use_raw_body = True

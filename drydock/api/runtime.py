@@ -31,7 +31,7 @@ from drydock.endpoints.registry import Endpoints
 from drydock.endpoints.serving import serve
 from drydock.resources import Owner
 from drydock.wsgi import (
-    Refusal,
+    ErrorResponse,
     WsgiApplication,
     answer_error,
     read_access_key,
@@ -39,7 +39,7 @@ from drydock.wsgi import (
     read_signed_service,
 )
 
-UNSIGNED_REFUSAL = Refusal(
+UNSIGNED_RESPONSE = ErrorResponse(
     403,
     "MissingAuthenticationToken",
     "The request is not signed: sign it for the service sagemaker, with any credentials, as in "
@@ -84,7 +84,7 @@ class Runtime:
         service = read_signed_service(environ)
         # moto would fail at an unsigned invocation. A POST to an object of S3, which may be unsigned, has a query.
         if not service and not environ.get("QUERY_STRING"):
-            return answer_error(environ, start_response, UNSIGNED_REFUSAL, "sagemaker")
+            return answer_error(environ, start_response, UNSIGNED_RESPONSE, "sagemaker")
         if service != "sagemaker":
             return self._application(environ, start_response)
         try:
@@ -92,7 +92,7 @@ class Runtime:
                 return _answer_async(start_response, self._submit(environ, match.group(1)))
             return _answer(start_response, self._invoke(environ, match.group(1)))
         except InvocationError as error:
-            return answer_error(environ, start_response, error.refusal, "sagemaker")
+            return answer_error(environ, start_response, error.error_response, "sagemaker")
 
     def _invoke(self, environ: dict[str, Any], name: str) -> InvocationResult:
         started_at = time.perf_counter()

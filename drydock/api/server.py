@@ -6,7 +6,6 @@ import shutil
 import socket
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -77,8 +76,8 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        if refusal := self._request_checks.find_refusal(environ):
-            return answer_error(environ, start_response, refusal)
+        if error_response := self._request_checks.find_error_response(environ):
+            return answer_error(environ, start_response, error_response)
         # A signed request under this path is for an object in an S3 bucket that is called drydock.
         is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PREFIX) and "HTTP_AUTHORIZATION" not in environ
         return (self._control_endpoints if is_control else self._services)(environ, start_response)
@@ -151,7 +150,7 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
     queue = JobQueue(settings, executor, SpotMarket(spot), Heartbeat(store), logs)
     endpoints, notebooks = Endpoints(store, settings, executor, logs, find_rollback_reason), Notebooks(store)
     autoscaling = Autoscaling(endpoints, settings.scaling_period_s)
-    tuning_jobs, batch = TuningJobs(store, BackendTrainingJobs(queue)), _create_batch_queues(store, queue)
+    tuning_jobs, batch = TuningJobs(store, BackendTrainingJobs(queue)), BatchQueues(store, ServiceTrainingJobs(queue))
     application = _build_application(settings, store, queue, endpoints, tuning_jobs, autoscaling, notebooks, batch)
     server = LimitedServer(listener, application)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
@@ -216,19 +215,13 @@ def _build_application(
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
     feature_groups = FeatureGroups(store)
     runtime = Runtime(endpoints, FeatureStoreRuntime(feature_groups, services))
-    outages = Outages(Reset(store, spot_prices, runtime))
+    outages = Outages(Reset(store, spot_prices, batch, runtime))
     logs_backend.install(store)
     cloudwatch.install(store)
     sagemaker.install(queue, store, endpoints, feature_groups, tuning_jobs, notebooks)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
     control_endpoints = ControlEndpoints(queue, outages, endpoints, spot_prices, notebooks)
     return Application(ErrorAnswers(outages), control_endpoints, request_checks)
-
-
-def _create_batch_queues(store: Store, queue: JobQueue) -> BatchQueues:
-    batch = BatchQueues(store, ServiceTrainingJobs(queue), time.time)
-    queue.reset_hooks.append(batch.delete_all)
-    return batch
 
 
 def _install_ec2(spot_prices: SpotPrices) -> None:

@@ -17,9 +17,9 @@ SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED, FAILED = (
     "SUCCEEDED",
     "FAILED",
 )
-FINAL = (SUCCEEDED, FAILED)
-WAITING = (SUBMITTED, RUNNABLE)
-PREFIX = "AWSBatch"
+FINAL_STATUSES = (SUCCEEDED, FAILED)
+WAITING_STATUSES = (SUBMITTED, RUNNABLE)
+TRAINING_JOB_PREFIX = "AWSBatch"
 NAME_MAX_CHARS = 63
 
 
@@ -135,7 +135,7 @@ class ServiceJob(StoredRecord):
     @property
     def is_final(self) -> bool:
         """Whether the job has ended."""
-        return self.status in FINAL
+        return self.status in FINAL_STATUSES
 
     def build_training_job_name(self, base_name: str) -> str:
         """Return the name of the next attempt's training job: AWSBatch, the name in the payload, and 32 hex digits.
@@ -144,4 +144,4 @@ class ServiceJob(StoredRecord):
         """
         count = len(self.attempts) + len(self.preempted)
         digits = md5(f"{self.id}/{count}".encode(), usedforsecurity=False).hexdigest()
-        return f"{PREFIX}{base_name[: NAME_MAX_CHARS - len(PREFIX) - len(digits)]}{digits}"
+        return f"{TRAINING_JOB_PREFIX}{base_name[: NAME_MAX_CHARS - len(TRAINING_JOB_PREFIX) - len(digits)]}{digits}"

@@ -1,7 +1,7 @@
-"""Change the state of a service job: begin, follow, stop and end its attempts.
+"""Change the state of a service job: begin, update, stop and end its attempts. Each attempt has one training job.
 
-Each change is stored before its effect. If the server is killed in between, `follow` of the next server repeats the
-effect, which changes nothing where it has happened.
+A change is stored before it takes effect on the training job. If the server is killed between the two, the next server
+calls `update_from_training_job`, which causes the effect. An effect that is repeated changes nothing.
 """
 
 import logging
@@ -16,7 +16,7 @@ from drydock.batch.jobs import (
     SCHEDULED,
     STARTING,
     SUCCEEDED,
-    WAITING,
+    WAITING_STATUSES,
     Attempt,
     ServiceJob,
     StopCause,
@@ -50,10 +50,10 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
     job.status, job.status_reason = SCHEDULED, ""
     batch.save_job(owner, job)
     log.info("service job %s: starts the training job %s", job.name, name)
-    follow(batch, owner, job)
+    update_from_training_job(batch, owner, job)
 
 
-def follow(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
+def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
     """Update a job from its training job: create a missing training job, stop it if requested, and store its end."""
     attempt = job.current
     if attempt is None:
@@ -64,27 +64,30 @@ def follow(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
     elif training_job.status.is_final:
         _end_attempt(batch, owner, job, attempt, training_job)
     else:
-        _update(batch, owner, job, attempt, training_job)
+        _update_running_job(batch, owner, job, attempt, training_job)
 
 
 def stop_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, cause: StopCause, reason: str) -> None:
-    """Stop the training job of a job. A second call changes nothing, but a termination replaces other causes."""
+    """Stop the training job of a service job. If it is being stopped, only the cause TERMINATED has an effect."""
     attempt = job.current
     if attempt is None or (attempt.stop_cause is not None and cause is not StopCause.TERMINATED):
         return
     log.info("service job %s: stops the training job %s (%s)", job.name, attempt.training_job, cause)
     attempt.stop_cause, attempt.stop_reason = cause, reason
     batch.save_job(owner, job)
-    follow(batch, owner, job)
+    update_from_training_job(batch, owner, job)
 
 
 def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) -> None:
-    """End a job: a waiting one now, one with a training job soon. A job that has ended is not changed."""
+    """End a job. A job with a training job ends when the training job has stopped, a waiting job ends at once.
+
+    A job that has ended is not changed.
+    """
     if job.is_final:
         return
     job.is_terminated = True
     if job.current is None:
-        _end(batch, owner, job, FAILED, reason, batch.now_ms)
+        _end_job(batch, owner, job, FAILED, reason, batch.now_ms)
     else:
         stop_attempt(batch, owner, job, StopCause.TERMINATED, reason)
 
@@ -97,7 +100,7 @@ def count_preemptions_left(job: ServiceJob) -> float:
 
 def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt) -> None:
     if attempt.stop_cause is not None:  # stopped before it was created
-        return _finish(batch, owner, job, attempt, batch.now_ms, attempt.stop_reason)
+        return _end_unsuccessful_attempt(batch, owner, job, attempt, batch.now_ms, attempt.stop_reason)
     payload = parse_payload(job.request["serviceRequestPayload"])
     # The sagemaker SDK sends the tags of the training job as those of the service job.
     tags = {tag["Key"]: tag["Value"] for tag in payload.get("Tags", [])} | job.tags
@@ -106,13 +109,15 @@ def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, atte
         request["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
     try:
         batch.training_jobs.start(owner, request)
-    except (JsonRESTError, ServiceException) as error:  # moto has two kinds of errors of services
+    except (JsonRESTError, ServiceException) as error:  # moto's two base classes of errors
         code = error.code if isinstance(error, ServiceException) else error.error_type
         reason = f"{STATUS_PREFIX}{code}: {error.message}"
-        _finish(batch, owner, job, attempt, batch.now_ms, reason)
+        _end_unsuccessful_attempt(batch, owner, job, attempt, batch.now_ms, reason)
 
 
-def _update(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, training_job: TrainingJob) -> None:
+def _update_running_job(
+    batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, training_job: TrainingJob
+) -> None:
     status = STATUS_OF_PHASE.get(training_job.phase, RUNNING if training_job.started_at else job.status)
     started_ms = _to_ms(training_job.started_at) if training_job.started_at else None
     if (status, started_ms) != (job.status, attempt.started_ms):
@@ -144,28 +149,32 @@ def _end_attempt(
     if training_job.status is Status.COMPLETED:  # also if it completed before it was stopped
         attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
         job.attempts.append(attempt)
-        return _end(batch, owner, job, SUCCEEDED, reason, stopped_ms)
-    _finish(batch, owner, job, attempt, stopped_ms, reason)
+        return _end_job(batch, owner, job, SUCCEEDED, reason, stopped_ms)
+    _end_unsuccessful_attempt(batch, owner, job, attempt, stopped_ms, reason)
 
 
-def _finish(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, stopped_ms: int, reason: str) -> None:
-    """End an attempt that has not succeeded: the job waits again, or fails."""
+def _end_unsuccessful_attempt(
+    batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, stopped_ms: int, reason: str
+) -> None:
+    """End an attempt that did not complete. The job waits for another attempt, or fails."""
     attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
     if attempt.stop_cause is StopCause.PREEMPTED:
         can_continue = count_preemptions_left(job) > 0
         job.preempted.append(attempt)
     else:
         job.attempts.append(attempt)
-        is_repeatable = attempt.stop_cause is None
-        can_continue = is_repeatable and should_retry(job.request.get("retryStrategy"), len(job.attempts), reason)
+        has_failed_by_itself = attempt.stop_cause is None
+        can_continue = has_failed_by_itself and should_retry(
+            job.request.get("retryStrategy"), len(job.attempts), reason
+        )
     if not can_continue:
-        return _end(batch, owner, job, FAILED, attempt.stop_reason or reason, stopped_ms)
+        return _end_job(batch, owner, job, FAILED, attempt.stop_reason or reason, stopped_ms)
     job.status, job.status_reason = RUNNABLE, reason
     log.info("service job %s: waits again: %s", job.name, reason)
     batch.save_job(owner, job)
 
 
-def _end(batch: BatchQueues, owner: Owner, job: ServiceJob, status: str, reason: str, stopped_ms: int) -> None:
+def _end_job(batch: BatchQueues, owner: Owner, job: ServiceJob, status: str, reason: str, stopped_ms: int) -> None:
     job.status, job.status_reason, job.stopped_ms = status, reason, stopped_ms
     log.info("service job %s: %s: %s", job.name, status, reason)
     batch.save_job(owner, job)
@@ -173,7 +182,7 @@ def _end(batch: BatchQueues, owner: Owner, job: ServiceJob, status: str, reason:
 
 def is_waiting(job: ServiceJob) -> bool:
     """Return whether a job waits for instances."""
-    return job.status in WAITING
+    return job.status in WAITING_STATUSES
 
 
 def _to_ms(moment: datetime) -> int:

@@ -6,15 +6,21 @@ from drydock.batch.jobs import Attempt, ServiceJob
 from drydock.batch.lifecycle import is_waiting
 from drydock.batch.queues import BatchQueues
 from drydock.batch.records import DISABLED, Queue, QuotaShare, SchedulingPolicy
-from drydock.batch.scheduling.fair_share import FairShareRules, PastUse, ShareUse, iterate_fairly, plan_fair_share
+from drydock.batch.scheduling.fair_share import (
+    FairShareRules,
+    PastUse,
+    ShareUse,
+    iterate_by_fair_share,
+    plan_fair_share,
+)
 from drydock.batch.scheduling.fifo import plan_fifo, sort_fifo
+from drydock.batch.scheduling.plans import Capacity, Plan, QueueJob
 from drydock.batch.scheduling.quota import UNLIMITED, QuotaPlanner, QuotaRules, sort_quota
-from drydock.batch.scheduling.work import Capacity, Plan, Work
 from drydock.resources import Owner
 
 
 def list_capacities(batch: BatchQueues, owner: Owner) -> dict[str, Capacity]:
-    """Return the capacities of an owner's service environments, by ARN, without what the running jobs take."""
+    """Return the capacities of an owner's service environments, by ARN, minus the instances of the running jobs."""
     capacities = {
         item.arn: Capacity(
             item.arn, {limit["capacityUnit"]: limit["maxCapacity"] for limit in item.limits}, item.state != DISABLED
@@ -23,7 +29,7 @@ def list_capacities(batch: BatchQueues, owner: Owner) -> dict[str, Capacity]:
     }
     for job in batch.tables.jobs.list_all(owner):
         if job.current is not None and job.current.environment in capacities:
-            capacities[job.current.environment].take(build_work(job))
+            capacities[job.current.environment].reserve(build_queue_job(job))
     return capacities
 
 
@@ -40,11 +46,11 @@ class QueuePlanner:
     def __init__(self, batch: BatchQueues, owner: Owner, queue: Queue, jobs: Sequence[ServiceJob]) -> None:
         self._batch, self._owner, self._queue = batch, owner, queue
         self._jobs, self._policy = jobs, batch.tables.find_policy(owner, queue)
-        self.waiting = [build_work(job) for job in jobs if is_waiting(job)]
-        self.running = [build_work(job) for job in jobs if job.current is not None]
+        self.waiting = [build_queue_job(job) for job in jobs if is_waiting(job)]
+        self.running = [build_queue_job(job) for job in jobs if job.current is not None]
 
     def plan(self, capacities: Mapping[str, Capacity]) -> Plan:
-        """Return what must be done now. The jobs that start take their instances from the capacities."""
+        """Return the jobs to start and to preempt now. Started jobs reduce the capacities."""
         queue_capacities = [capacities[arn] for arn in self._queue.environments if arn in capacities]
         if self._policy is None:
             return plan_fifo(self.waiting, queue_capacities)
@@ -53,20 +59,20 @@ class QueuePlanner:
             return QuotaPlanner(self.waiting, self.running, read_quota_rules(shares), queue_capacities).plan()
         rules = read_fair_share_rules(self._policy)
         return plan_fair_share(
-            self.waiting, self.running, self._list_past(rules), rules, queue_capacities, self._batch.now()
+            self.waiting, self.running, self._list_past_uses(rules), rules, queue_capacities, self._batch.now()
         )
 
-    def sort_waiting(self) -> list[Work]:
+    def sort_waiting(self) -> list[QueueJob]:
         """Return the waiting jobs in the order in which they start."""
         if self._policy is None:
             return sort_fifo(self.waiting)
         if self._policy.quota_share is not None:
             return sort_quota(self.waiting)
         rules = read_fair_share_rules(self._policy)
-        use = ShareUse(rules, self.running, self._list_past(rules), self._batch.now())
-        return list(iterate_fairly(self.waiting, use))
+        use = ShareUse(rules, self.running, self._list_past_uses(rules), self._batch.now())
+        return list(iterate_by_fair_share(self.waiting, use))
 
-    def _list_past(self, rules: FairShareRules) -> list[PastUse]:
+    def _list_past_uses(self, rules: FairShareRules) -> list[PastUse]:
         oldest_s = self._batch.now() - rules.window_s
         return [
             PastUse(job.share, job.instances, attempt.scheduled_ms / 1_000, attempt.stopped_ms / 1_000)
@@ -76,10 +82,10 @@ class QueuePlanner:
         ]
 
 
-def build_work(job: ServiceJob) -> Work:
-    """Return a job in the form that the scheduling rules use."""
+def build_queue_job(job: ServiceJob) -> QueueJob:
+    """Convert a stored job to the form that the scheduling rules use."""
     attempt: Attempt | None = job.current
-    return Work(
+    return QueueJob(
         job.id,
         job.number,
         job.instance_type,

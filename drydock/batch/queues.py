@@ -1,6 +1,7 @@
 """Everything that AWS Batch stores in one server, with the lock that protects it."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,6 +12,9 @@ from drydock.batch.tables import Tables
 from drydock.jobs.training.job import TrainingJob
 from drydock.resources import Owner
 from drydock.store import Store
+
+FRONT_JOBS = 100
+"""Number of jobs at the front of a queue whose position is known, as in GetJobQueueSnapshot."""
 
 
 class TrainingJobs(Protocol):
@@ -42,7 +46,7 @@ class BatchQueues:
         now: Returns the current time, in seconds since 1970.
     """
 
-    def __init__(self, store: Store, training_jobs: TrainingJobs, now: Callable[[], float]) -> None:
+    def __init__(self, store: Store, training_jobs: TrainingJobs, now: Callable[[], float] = time.time) -> None:
         self.tables, self.training_jobs, self.now = Tables(store), training_jobs, now
         self.lock = threading.RLock()
         self.change_event = threading.Event()

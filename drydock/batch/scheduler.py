@@ -5,20 +5,18 @@ import sqlite3
 import threading
 
 from drydock.batch.jobs import FAILED, RUNNABLE, SUBMITTED, ServiceJob, StopCause
-from drydock.batch.lifecycle import begin_attempt, follow, is_waiting, stop_attempt, terminate
+from drydock.batch.lifecycle import begin_attempt, is_waiting, stop_attempt, terminate, update_from_training_job
 from drydock.batch.planner import QueuePlanner, list_capacities
-from drydock.batch.queues import BatchQueues
+from drydock.batch.queues import FRONT_JOBS, BatchQueues
 from drydock.batch.records import DELETING, Queue
 from drydock.batch.requests.job_queues import MISCONFIGURATION
-from drydock.batch.scheduling.work import Capacity, Work, can_ever_run
+from drydock.batch.scheduling.plans import Capacity, QueueJob, can_ever_run
 from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.1
 """Seconds between two checks of the jobs that have not ended."""
-FRONT = 100
-"""Number of jobs at the front of a queue whose position is known, as in GetJobQueueSnapshot."""
 QUEUE_DELETED, SHARE_DELETED = "The job queue was deleted.", "The quota share was deleted."
 TOO_LARGE = f"{MISCONFIGURATION} - The job requires more instances than the service environments of its queue can have."
 
@@ -91,7 +89,7 @@ class BatchScheduler:
             job.status = RUNNABLE
             self._batch.save_job(owner, job)
         try:
-            follow(self._batch, owner, job)
+            update_from_training_job(self._batch, owner, job)
         except sqlite3.Error:
             raise
         except Exception as error:  # clients would wait forever for a job without an end
@@ -113,25 +111,27 @@ class BatchScheduler:
         for item in plan.preemptions:
             stop_attempt(batch, owner, jobs[item.job.id], StopCause.PREEMPTED, item.reason)
         queue_capacities = [capacities[arn] for arn in queue.environments if arn in capacities]
-        for work in planner.waiting:
-            self._set_misconfiguration(owner, jobs[work.id], work, queue_capacities)
-        order = [work for work in planner.sort_waiting() if is_waiting(jobs[work.id])]
-        self._store_positions(queue, order[:FRONT])
+        for queue_job in planner.waiting:
+            self._set_misconfiguration(owner, jobs[queue_job.id], queue_job, queue_capacities)
+        order = [queue_job for queue_job in planner.sort_waiting() if is_waiting(jobs[queue_job.id])]
+        self._store_positions(queue, order[:FRONT_JOBS])
         if order:
             self._apply_time_limits(owner, queue, jobs[order[0].id])
 
-    def _set_misconfiguration(self, owner: Owner, job: ServiceJob, work: Work, capacities: list[Capacity]) -> None:
-        is_too_large = is_waiting(job) and not can_ever_run(work, capacities)
+    def _set_misconfiguration(
+        self, owner: Owner, job: ServiceJob, queue_job: QueueJob, capacities: list[Capacity]
+    ) -> None:
+        is_too_large = is_waiting(job) and not can_ever_run(queue_job, capacities)
         if is_too_large != job.status_reason.startswith(MISCONFIGURATION):
             job.status_reason = TOO_LARGE if is_too_large else ""
             self._batch.save_job(owner, job)
 
-    def _store_positions(self, queue: Queue, order: list[Work]) -> None:
+    def _store_positions(self, queue: Queue, order: list[QueueJob]) -> None:
         before, now_ms = self._batch.positions.get(queue.arn, {}), self._batch.now_ms
         positions: dict[str, tuple[int, int]] = {}
-        for position, work in enumerate(order):
-            earlier = before.get(work.id)
-            positions[work.id] = earlier if earlier and earlier[0] == position else (position, now_ms)
+        for position, queue_job in enumerate(order):
+            earlier = before.get(queue_job.id)
+            positions[queue_job.id] = earlier if earlier and earlier[0] == position else (position, now_ms)
         self._batch.positions[queue.arn] = positions
 
     def _apply_time_limits(self, owner: Owner, queue: Queue, job: ServiceJob) -> None:

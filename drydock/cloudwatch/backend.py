@@ -12,7 +12,7 @@ from drydock.cloudwatch.data_rules import check_data
 from drydock.cloudwatch.host_metrics import HostMetrics
 from drydock.cloudwatch.responses import CheckedResponse
 from drydock.cloudwatch.statistics import PercentileStatistics
-from drydock.cloudwatch.stored_data import StoredData
+from drydock.cloudwatch.stored_metrics import StoredMetrics
 from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
 from drydock.store import Store
@@ -34,8 +34,8 @@ class StoredCloudWatch(CloudWatchBackend):
         self._store, self._owner = store, Owner(account_id, region_name)
         self.host_metrics = HostMetrics(store, self._owner)
         """The metrics of the hosts of jobs."""
-        self._stored_alarms, self._stored_data = Resources(store, "alarm"), StoredData(store)
-        self.metric_data.extend(self._stored_data.load(self._owner))
+        self._stored_alarms, self._stored_metrics = Resources(store, "alarm"), StoredMetrics(store)
+        self.metric_data.extend(self._stored_metrics.load(self._owner))
         for text in self._stored_alarms.list_texts(self._owner):
             super().put_metric_alarm(**json.loads(text))
 
@@ -52,7 +52,7 @@ class StoredCloudWatch(CloudWatchBackend):
     def reset(self) -> None:
         """Delete all alarms and metrics, for moto's /moto-api/reset."""
         self._stored_alarms.delete_all(self._owner)
-        self._stored_data.delete(self._owner)
+        self._stored_metrics.delete(self._owner)
         self.host_metrics.delete_all()
         arguments = (self._store, self.region_name, self.account_id)
         self.__dict__.clear()

@@ -12,7 +12,7 @@ from drydock.store import Store
 INSTANCE_TYPE = re.compile(r"(?!ml\.)[a-z0-9-]{1,100}\.[a-z0-9-]{1,100}")
 ML_PREFIX = "ml."
 MIN_YEAR, MAX_YEAR = 1970, 2999
-"""Years of a price. Clients cannot read times that are before year 1 or after year 9999 in any time zone."""
+"""Years that a price may have. In the years 1 and 9999, some time zones make a time that clients cannot read."""
 MIN_USD_H, MAX_USD_H = 1e-6, 1e6
 """Bounds of a price, US dollars an hour. EC2's prices have six decimals."""
 
@@ -39,7 +39,7 @@ class SpotPrice:
 
 
 class SpotPrices:
-    """The spot prices of all regions; all accounts have the same. Safe for several threads.
+    """The spot prices of all regions, the same for all accounts. Safe for several threads.
 
     Args:
         store: The server's storage.
@@ -62,7 +62,7 @@ class SpotPrices:
             InvalidPrice: A name, a time or a price is not valid. A retry cannot help.
         """
         _check_names(region, instance_type, zone)
-        rows = [(region, instance_type, zone, *_check_price(begin, usd_h)) for begin, usd_h in prices]
+        rows = [(region, instance_type, zone, *_parse_price(begin, usd_h)) for begin, usd_h in prices]
         with self._store.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO spot_prices VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -87,7 +87,7 @@ class SpotPrices:
 
 
 def _check_names(region: str, instance_type: str, zone: str) -> None:
-    """Check that EC2's clients can find the prices: nothing else would say that a name is misspelled."""
+    """Check the names. Without this check, nobody would notice that clients find no price under a misspelled name."""
     if not INSTANCE_TYPE.fullmatch(instance_type):
         hint = f": leave out {ML_PREFIX}" if instance_type.startswith(ML_PREFIX) else ""
         raise InvalidPrice(
@@ -96,10 +96,11 @@ def _check_names(region: str, instance_type: str, zone: str) -> None:
     if region not in list_regions():
         raise InvalidPrice(f"region must be a region of AWS, such as us-east-1, not {truncate(region, 60)!r}")
     if not re.fullmatch(f"{re.escape(region)}[a-z0-9-]+", zone):
-        raise InvalidPrice(f"zone must be one of {region}, such as {region}a, not {truncate(zone, 60)!r}")
+        raise InvalidPrice(f"zone must be a zone of {region}, such as {region}a, not {truncate(zone, 60)!r}")
 
 
-def _check_price(begin: object, usd_h: object) -> tuple[float, float]:
+def _parse_price(begin: object, usd_h: object) -> tuple[float, float]:
+    """Return the time of a price in seconds since 1970, and the price in US dollars an hour."""
     try:
         moment = datetime.fromisoformat(str(begin))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Endpoint configurations, as CreateEndpointConfig requests them and DescribeEndpointConfig shows them."""
+"""Describe an endpoint configuration, as DescribeEndpointConfig and ListEndpointConfigs show it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from drydock.resources import StoredRequest
 
 
 class EndpointConfig(StoredRequest):
-    """One endpoint configuration."""
+    """An endpoint configuration: the request to CreateEndpointConfig, with its ARN and the time of the creation."""
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeEndpointConfig."""
@@ -20,7 +20,7 @@ class EndpointConfig(StoredRequest):
         }
 
     def summarize(self) -> dict[str, Any]:
-        """Return the entry in ListEndpointConfigs."""
+        """Return the configuration's entry in the response of ListEndpointConfigs."""
         return {"EndpointConfigName": self.name, "EndpointConfigArn": self.arn, "CreationTime": self.created_at}
 
 

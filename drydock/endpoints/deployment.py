@@ -68,7 +68,7 @@ class Deployment:
     def roll_back(self) -> None:
         """Move all traffic back to the old instances. The new ones are stopped later, by the caller.
 
-        In a rolling update, the old instances that were stopped already start again, batch by batch.
+        In a rolling update, the old instances that were stopped are started again, batch by batch.
         """
         while self._traffic.is_rolling and self._share > 0 and not self._close_event.is_set():
             share = max(self._share - self._traffic.rollback_share, 0.0)

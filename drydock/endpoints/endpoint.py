@@ -120,9 +120,9 @@ class Endpoint(EndpointDescription):
             return True
 
     def abandon(self) -> None:
-        """Store the record no more, because it was deleted. The caller closes the endpoint later."""
+        """Stop storing the record, because it was deleted. The caller closes the endpoint later."""
         self._close_event.set()
-        with self._lock:  # a change that is being stored ends first
+        with self._lock:  # wait until a change that is being stored is complete
             pass
 
     def drain(self, timeout_s: float) -> None:
@@ -132,18 +132,22 @@ class Endpoint(EndpointDescription):
             fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
-        """Start the instances again after a restart of the server, and begin an update that was in progress again.
+        """Start the instances again after a restart of the server. An update that was in progress begins anew.
 
-        The server must answer already.
+        Call this when the server already answers requests.
         """
         status = self.record.status
         if status is EndpointStatus.CREATING:
             self.create()
         elif fleet := self._fleet:
             # Read now: an InService endpoint can be updated while its instances start again.
-            is_updating = status is EndpointStatus.UPDATING and self.record.next_plan is not None
-            is_changing = status is not EndpointStatus.IN_SERVICE
-            self._run_in_background(lambda: self._recover(fleet, is_updating=is_updating, is_changing=is_changing))
+            has_interrupted_update = status is EndpointStatus.UPDATING and self.record.next_plan is not None
+            was_in_service = status is EndpointStatus.IN_SERVICE
+            self._run_in_background(
+                lambda: self._recover(
+                    fleet, has_interrupted_update=has_interrupted_update, was_in_service=was_in_service
+                )
+            )
 
     def close(self) -> None:
         """Stop all instances, and end the deployment in progress. Idempotent."""
@@ -259,7 +263,7 @@ class Endpoint(EndpointDescription):
                 set_sizes(self.record.plan.variants, old_sizes)
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
-    def _recover(self, fleet: Fleet, *, is_updating: bool, is_changing: bool) -> None:
+    def _recover(self, fleet: Fleet, *, has_interrupted_update: bool, was_in_service: bool) -> None:
         """Start the stored plan's instances, and retry until they answer. Then begin an interrupted update again."""
         while fleet is self._fleet and not self._close_event.is_set():
             try:
@@ -268,9 +272,9 @@ class Endpoint(EndpointDescription):
             except JobFailed as error:
                 log.warning("endpoint %s: cannot start its instances: %s", self.record.name, error.reason)
                 self._close_event.wait(RECOVERY_PAUSE_S)
-        if is_updating:
+        if has_interrupted_update:
             self._update()
-        elif is_changing:
+        elif not was_in_service:
             self.record.next_plan = None
             self._set_status(EndpointStatus.IN_SERVICE, self.record.reason)
 

@@ -16,7 +16,7 @@ from drydock.endpoints.instances.model_server import TIMEOUT_HEADER
 from drydock.endpoints.records import Variant
 from drydock.errors import DrydockError, JobFailed, truncate
 from drydock.resources import Owner
-from drydock.wsgi import Refusal
+from drydock.wsgi import ErrorResponse
 
 MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request, and for that of an answer."""
@@ -54,12 +54,12 @@ class InvocationError(DrydockError):
     """The invocation fails, and the client gets an error response.
 
     Args:
-        refusal: The error response.
+        error_response: The error response.
     """
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    def __init__(self, error_response: ErrorResponse) -> None:
+        super().__init__(error_response.message)
+        self.error_response = error_response
 
 
 def refuse_invocation(message: str, status: int = 400, code: str = "ValidationError") -> NoReturn:
@@ -68,7 +68,7 @@ def refuse_invocation(message: str, status: int = 400, code: str = "ValidationEr
     Raises:
         InvocationError: Always.
     """
-    raise InvocationError(Refusal(status, code, message))
+    raise InvocationError(ErrorResponse(status, code, message))
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def check_response(response: ModelResponse, endpoint: str, owner: Owner) -> None
     group = f"arn:aws:logs:{owner.region}:{owner.account_id}:log-group:{build_log_group(endpoint)}"
     arn = f"{group}:log-stream:{response.log_stream}" if response.log_stream else group
     details = (("OriginalStatusCode", response.status), ("OriginalMessage", text), ("LogStreamArn", arn))
-    raise InvocationError(Refusal(424, "ModelError", message, details))
+    raise InvocationError(ErrorResponse(424, "ModelError", message, details))
 
 
 def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:

@@ -13,7 +13,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.cloudwatch.statistics import HistogramDatum
-from drydock.cloudwatch.stored_data import StoredData
+from drydock.cloudwatch.stored_metrics import StoredMetrics
 from drydock.host.usage import Usage
 from drydock.resources import Owner
 from drydock.store import Store
@@ -21,7 +21,7 @@ from drydock.store import Store
 log = logging.getLogger(__name__)
 
 FLUSH_S, COMPACT_S = 2.0, 3_600.0
-"""Seconds between two times of storing the metrics, and of merging the older ones."""
+"""Seconds between two writes of the metrics to disk, and between two merges of the older ones."""
 NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
 # From a metric's name to its unit.
 UNITS = {
@@ -56,10 +56,10 @@ class EndpointMetrics:
     """
 
     def __init__(self, store: Store) -> None:
-        self._lock, self._stored_data = threading.Lock(), StoredData(store)
+        self._lock, self._stored_metrics = threading.Lock(), StoredMetrics(store)
         self._data: dict[Key, HistogramDatum] = {}
         self._changed_data: dict[tuple[Key, datetime], HistogramDatum] = {}
-        self._stopped, self._compacted_at = threading.Event(), -math.inf
+        self._stop_event, self._compacted_at = threading.Event(), -math.inf
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._counts: Counter[tuple[Owner, str, str]] = Counter()
         self.timeouts = 0
@@ -71,12 +71,12 @@ class EndpointMetrics:
 
     def close(self) -> None:
         """Store the last values, and store no more."""
-        self._stopped.set()
+        self._stop_event.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(FLUSH_S):
+        while not self._stop_event.wait(FLUSH_S):
             self._store()
         self._store()
 
@@ -84,13 +84,13 @@ class EndpointMetrics:
         """Store what has changed since the last call. If the disk is full, the metrics are only in memory."""
         with self._lock:
             changed_data, self._changed_data = self._changed_data, {}
-            rows = [self._stored_data.build_row(key[0], datum) for (key, _), datum in changed_data.items()]
+            rows = [self._stored_metrics.build_row(key[0], datum) for (key, _), datum in changed_data.items()]
         try:
             if rows:
-                self._stored_data.write(rows)
+                self._stored_metrics.write(rows)
             if time.monotonic() - self._compacted_at > COMPACT_S:
                 self._compacted_at = time.monotonic()
-                self._stored_data.compact(utcnow())
+                self._stored_metrics.compact(utcnow())
         except sqlite3.Error as error:
             log.warning("cannot store the metrics of endpoints: %s", error)
 
@@ -113,7 +113,7 @@ class EndpointMetrics:
             variant: VariantName.
             status: HTTP status of the model's answer; 0 if it did not answer in time.
             model_latency_s: Seconds until the model answered.
-            overhead_s: Seconds that the invocation took longer than the model.
+            overhead_s: Seconds of the whole invocation, minus `model_latency_s`.
             instances: How many instances the variant has.
         """
         values = {
@@ -123,7 +123,7 @@ class EndpointMetrics:
             "ModelLatency": 1e6 * model_latency_s,
             "OverheadLatency": 1e6 * overhead_s,
         }
-        if instances:  # the sum of SageMaker's metric is the number of requests of one instance
+        if instances:  # as in SageMaker, the sum over a minute is the mean number per instance
             values["InvocationsPerInstance"] = 1 / instances
         with self._lock:
             self.timeouts += status == 0

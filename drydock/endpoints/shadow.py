@@ -1,4 +1,4 @@
-"""Send copies of requests to a shadow variant in the background: nobody waits for its answers."""
+"""Send copies of requests to a shadow variant in the background. Their answers are discarded; no client waits."""
 
 import logging
 import threading
@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 log = logging.getLogger(__name__)
 
 THREADS = 8
-# Most copies that run or wait at a time. Further copies are dropped: a slow shadow variant must neither use up the
-# memory nor delay requests.
+# Largest number of copies that run or wait at a time. Further copies are dropped: a slow shadow variant must neither
+# use up the memory nor delay requests.
 MAX_COPIES = 64
 
 
 class ShadowRequests:
-    """Runs copies of requests in threads of its own. Safe for several threads."""
+    """Run copies of requests in threads of its own. Safe for several threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "shadow")
@@ -27,11 +27,11 @@ class ShadowRequests:
             return
         try:
             self._threads.submit(self._run, send)
-        except RuntimeError:  # the server ends
+        except RuntimeError:  # the server is shutting down
             self._free_copies.release()
 
     def close(self) -> None:
-        """Send no more copies."""
+        """Stop sending copies: drop those that wait. Do not wait for those that run."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, send: Callable[[], None]) -> None:

@@ -43,11 +43,12 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
 def find_first_failure(trees: Sequence[HostTree]) -> str:
     """Return the name of the host whose command failed first, whatever ended it; "" if no host recorded a failure.
 
-    When a host dies, the others often fail within milliseconds, since they wait for it.
+    When a host dies, the others often fail within milliseconds, since they wait for it. So one that SIGKILL ended goes
+    before the others: no command gets SIGKILL because another one failed, but its end may be recorded later.
     """
     exits = {tree.host: _read_exit_file(tree) for tree in trees}
-    moments = {host: host_exit.ended_at for host, host_exit in exits.items() if host_exit and host_exit.exit_code}
-    return min(moments, key=lambda host: moments[host], default="")
+    failures = {host: host_exit for host, host_exit in exits.items() if host_exit and host_exit.exit_code}
+    return min(failures, key=lambda host: (failures[host].by_itself, failures[host].ended_at), default="")
 
 
 def _read_exit_file(tree: HostTree) -> CommandExit | None:

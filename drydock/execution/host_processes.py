@@ -16,6 +16,7 @@ from drydock.execution.launcher import TREE_LINK
 TREE_VARIABLE = "DRYDOCK_TREE"
 """Environment variable of every process of a host: the resolved path of the host's tree."""
 KILL_TIMEOUT_S = 5.0
+POLL_S = 0.01
 
 
 def kill_host_processes(root: Path, group: int | None = None) -> int:
@@ -80,7 +81,10 @@ def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
         killed_processes.update(processes)
         if time.monotonic() > deadline:
             break
-        time.sleep(0.01)
+        time.sleep(POLL_S)
+    # A process that is dying has no environment any more, so it matches no more, but it may still have files open.
+    while any(map(_is_running, killed_processes)) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
     return len(killed_processes)
 
 
@@ -91,12 +95,19 @@ def _get_process(pid: int) -> psutil.Process | None:
         return None
 
 
+def _is_running(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
 def _is_match(process: psutil.Process, matches: Callable[[psutil.Process], bool]) -> bool:
     try:
         return (
             matches(process)
             and process.uids().real == os.getuid()
-            and process.status() != psutil.STATUS_ZOMBIE
+            and _is_running(process)
             and process.pid != os.getpid()
         )
     except (psutil.Error, OSError):

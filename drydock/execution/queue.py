@@ -18,7 +18,6 @@ from drydock.host.executor import Executor
 from drydock.host.machines import MachineSize
 from drydock.jobs.job import Job
 from drydock.jobs.states import Phase, Status
-from drydock.resources import Owner
 from drydock.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -47,8 +46,6 @@ class JobQueue:
         self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat, logs: JobLogs
     ) -> None:
         self.settings, self.executor, self.market = settings, executor, market
-        self.reset_hooks: list[Callable[[Owner], None]] = []
-        """Called before a reset deletes the jobs of an account and region: they delete what would submit more jobs."""
         self._heartbeat, self._logs = heartbeat, logs
         self._total_size = MachineSize(settings.cores, settings.memory_mib)
         self._free_size = self._total_size

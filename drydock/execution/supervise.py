@@ -16,6 +16,9 @@ from drydock.settings import Settings
 TICK_S = 0.1
 # The exit code of a command that SIGTERM has ended.
 EXIT_CODE_SIGTERM = 143
+FAILURE_DELAY_S = 0.5
+"""Seconds from the first failure of a host until the others are ended. Hosts that wait for the host that failed often
+fail in this time by themselves. Then the record of each exit says which host was the first."""
 # When a machine shuts down, every process gets SIGTERM. A job may get it up to this many seconds before the server.
 SHUTDOWN_DELAY_S = 1.0
 
@@ -78,6 +81,7 @@ class Supervision:
         self._wait_ends_at = self._started_at + job.remaining_wait_s
         self._cause, self._kill_at = Cause.EXIT, float("inf")
         self._failed_exit_code, self._failed_host = 0, ""
+        self._failure_seen_at = float("inf")
         self.notice_s = float("inf")
         """Seconds between SIGTERM and SIGKILL of the interruption that ended the run; infinity without one."""
 
@@ -130,8 +134,10 @@ class Supervision:
         return [host for host in self._hosts if not host.has_exited()]
 
     def _end_hosts_of_failed_job(self) -> None:
-        self._find_failure()
-        if self._failed_exit_code:
+        if any(host.has_exited() and host.finish() for host in self._hosts):
+            self._failure_seen_at = min(self._failure_seen_at, time.monotonic())
+        if time.monotonic() - self._failure_seen_at >= FAILURE_DELAY_S:
+            self._find_failure()
             self._terminate(Cause.EXIT, self._settings.stop_grace_s)
 
     def _find_failure(self) -> None:

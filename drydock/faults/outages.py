@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_service
+from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error, read_signed_service
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Outages:
         if outage is None:
             return self._application(environ, start_response)
         message = "Please reduce your request rate." if outage.service == "s3" else "Rate exceeded"
-        return answer_error(environ, start_response, Refusal(outage.status, outage.code, message))
+        return answer_error(environ, start_response, ErrorResponse(outage.status, outage.code, message))
 
     def _find_outage(self, environ: dict[str, Any]) -> Outage | None:
         """Return the outage that affects the request, and count the response that it causes; None if there is none."""

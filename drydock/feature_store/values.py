@@ -13,7 +13,11 @@ MICROSECONDS = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # yyyy-MM-dd'T'HH:mm:ssZ and yyyy-MM-dd'T'HH:mm:ss.SSSZ
 _EVENT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
+# Python's numbers may also have underscores, spaces and digits of other scripts.
+_NUMBER = re.compile(r"[-+.0-9A-Za-z]+")
 _INTEGER_BITS = 63
+MAX_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""Latest event time and latest end of a TTL, microseconds since 1970."""
 
 
 class InvalidRecord(Exception):
@@ -72,7 +76,7 @@ def parse_event_time(group: FeatureGroup, text: str) -> int:
     """
     try:
         if group.types[group.event_time_name] == "Fractional":
-            return int(Decimal(text) * MICROSECONDS)
+            return _parse_seconds(text)
         if not _EVENT_TIME.fullmatch(text):
             raise ValueError("another format")
         return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
@@ -84,13 +88,28 @@ def parse_event_time(group: FeatureGroup, text: str) -> int:
         raise InvalidRecord(message) from None
 
 
+def compute_expiry(event_time: int, ttl_s: int) -> int:
+    """Return when a record with a TTL expires, microseconds since 1970; at the latest `MAX_TIME`."""
+    return min(event_time + ttl_s * MICROSECONDS, MAX_TIME)
+
+
 def format_time(microseconds: int) -> str:
     """Format microseconds since 1970 as an ISO 8601 time with milliseconds."""
     return f"{_EPOCH + timedelta(microseconds=microseconds):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
 
 
+def _parse_seconds(text: str) -> int:
+    """Return Unix seconds as microseconds."""
+    seconds = Decimal(text) if _NUMBER.fullmatch(text) else Decimal("NaN")
+    if not abs(seconds) <= MAX_TIME // MICROSECONDS:
+        raise ValueError("not a number of seconds")
+    return int(seconds * MICROSECONDS)
+
+
 def _check_value(name: str, kind: str, text: str) -> None:
     try:
+        if kind != "String" and not _NUMBER.fullmatch(text):
+            raise ValueError("not a number")
         if kind == "Integral" and not -(2**_INTEGER_BITS) <= int(text) < 2**_INTEGER_BITS:
             raise ValueError("too large")
         if kind == "Fractional":

@@ -14,18 +14,18 @@ class HostPlan:
     """All that an executor needs to start one host of a job.
 
     Attributes:
-        name: The job's name, for labels and logs.
+        name: Name of the job, or of the folder of an endpoint's instance; for the names of containers, and for logs.
         host: Name of this host: algo-1, algo-2, ...
         addresses: The loopback address of every host of the job, by host name.
-        root: The host's tree on this machine; the job sees it at /opt/ml if the executor can do that.
+        root: The folder on this machine that has the host's files. The job sees it at /opt/ml if `has_opt_ml`.
         command: The command to execute; empty to run the image's own entrypoint.
         env: All environment variables.
         cwd: The working directory, below root.
         log: The file that stdout and stderr are appended to. Not a pipe, since a job must not wait for a reader.
         process_file: The file that identifies the running process or container; it exists only while the host runs.
         image: The request's TrainingImage or ImageUri; "" if the request names an algorithm instead.
-        cores: vCPUs of the instance, at most the machine's.
-        memory_mib: Memory of the instance in MiB, at most the machine's.
+        cores: vCPUs of the instance, at most those of this machine.
+        memory_mib: Memory of the instance in MiB, at most that of this machine.
         arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
         port: The port at which the host answers requests; 0 if it answers none. A container with a port has a network
             of its own, and the port is published on this machine's loopback address only.
@@ -48,7 +48,7 @@ class HostPlan:
 
     @property
     def exit_file(self) -> Path:
-        """The file for the command's exit code, beside the tree."""
+        """The file for the command's exit code, beside `root`."""
         return HostTree(self.root).exit_file
 
 
@@ -66,10 +66,13 @@ class RunningHost(Protocol):
         """Return the port of this machine that leads to the plan's port; None if the host has no network of its own."""
 
     def measure_usage(self) -> Usage | None:
-        """Return the CPU and memory that the host uses; None if that cannot be said yet."""
+        """Return the CPU and memory that the host uses; None if they were not measured yet."""
 
     def list_process_ids(self) -> Sequence[int]:
-        """Return the ids of the host's processes on this machine; none for a container, which gets no GPU here."""
+        """Return the ids of the host's processes on this machine, by which the host's use of GPUs is measured.
+
+        Return none for a container, because drydock gives containers no GPU.
+        """
 
     def terminate(self) -> None:
         """Send SIGTERM to the host: to its process group, or to the container's command."""
@@ -94,13 +97,13 @@ class Executor(Protocol):
 
     @property
     def has_opt_ml(self) -> bool:
-        """Whether a job sees its tree at /opt/ml."""
+        """Whether a job sees the folder with its files at /opt/ml."""
 
     def get_path_in_job(self, root: Path) -> str:
-        """Return the path at which a job sees the tree at root."""
+        """Return the path at which a job sees the folder `root` of this machine."""
 
     def get_interpreter(self) -> str:
-        """Return the Python interpreter for a script-mode program."""
+        """Return the path of the Python interpreter that runs a script-mode program."""
 
     def start(self, plan: HostPlan) -> RunningHost:
         """Start a host.

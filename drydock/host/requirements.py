@@ -82,7 +82,7 @@ def _find_reason(line: str) -> str:
 
 
 def _find_version(package: str) -> str | None:
-    """Return the version of an installed package, also of one that was installed a moment ago; None without one."""
+    """Return the version of a package, even if it was installed a moment ago; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

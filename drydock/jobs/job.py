@@ -28,7 +28,8 @@ class Job(JobDescription):
     summary_keys: ClassVar[Sequence[str]]
     """The keys of Describe that List shows too."""
     duplicate_name_prefix: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
-    """Start of SageMaker's message that refuses a second job with the same name."""
+    """Start of SageMaker's message that refuses a second job with the same name. The API adds " job with this
+    name already exists"."""
 
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
         super().__init__(record)
@@ -107,7 +108,7 @@ class Job(JobDescription):
             return status_before
 
     def record_exit(self, cause: str, exit_code: int) -> None:
-        """Store that the command has ended. If this server is killed now, the next server only uploads the results.
+        """Store that the command has ended. If the server is killed after that, the next server only uploads results.
 
         Args:
             cause: Why it ended, a value of `execution.supervise.Cause`.
@@ -151,7 +152,7 @@ class Job(JobDescription):
             self.end(*self.choose_end())
 
     def choose_end(self) -> tuple[Status, Phase]:
-        """Return the final status and phase of a job whose work is done: Stopped if a stop was requested."""
+        """Return the final status and phase of a job that did not fail: Stopped if a stop was requested."""
         if self.status is Status.STOPPING:
             return Status.STOPPED, Phase.STOPPED
         return Status.COMPLETED, Phase.COMPLETED

@@ -39,7 +39,7 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class TrialOf:
+class ParentTuning:
     """The tuning job that a training job belongs to.
 
     Attributes:
@@ -66,8 +66,8 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set once
-            the command has ended and only the results must still be uploaded; None before.
+        command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code; None until the
+            command has ended. The upload of the results comes after that.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of the model, as it was when the job was created; None for a job that is not a transform
             job.
@@ -89,7 +89,7 @@ class Record:
     command_end: tuple[str, int] | None = None
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     model: dict[str, Any] | None = None
-    tuning: TrialOf | None = None
+    tuning: ParentTuning | None = None
     objective_values: list[float | None] = field(default_factory=list)
 
     def dump(self) -> str:
@@ -107,12 +107,12 @@ class Record:
         content["metrics"] = {
             name: (value, datetime.fromisoformat(logged_at)) for name, (value, logged_at) in content["metrics"].items()
         }
-        content["tuning"] = TrialOf(**content["tuning"]) if content.get("tuning") else None
+        content["tuning"] = ParentTuning(**content["tuning"]) if content.get("tuning") else None
         return cls(**content)
 
 
 def create_record(request: Mapping[str, Any], arn: str, billable_fraction: float = 1.0) -> Record:
-    """Return the record of a new job, which is in the phase Starting from now on.
+    """Return the record of a new job, whose phase is `Starting`.
 
     Args:
         request: The request, with the API's defaults filled in.

@@ -47,7 +47,7 @@ class UsageSampler:
         self._memory_factor = min(instance_mib, settings.memory_mib) / instance_mib
         self._volume_bytes = int(job.resources.get("VolumeSizeInGB") or 0) * GIB
         self._slow_due_at, self._has_failed = 0.0, False
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"usage of {job.name}", daemon=True)
 
     def start(self) -> None:
@@ -56,27 +56,27 @@ class UsageSampler:
 
     def close(self) -> None:
         """Stop sampling, without a wait: the engine of containers may need seconds for a sample."""
-        self._stopped.set()
+        self._stop_event.set()
 
     def _run(self) -> None:
         started_at = time.monotonic()
-        while not self._stopped.is_set():
+        while not self._stop_event.is_set():
             cpu_s = time.thread_time()
             try:
                 self._sample()
             except Exception:  # the disk is full, or the server ends; the job must not notice
-                if not self._has_failed and not self._stopped.is_set():
+                if not self._has_failed and not self._stop_event.is_set():
                     log.exception("job %s: its usage cannot be recorded", self._job.name)
                 self._has_failed = True
             is_first = time.monotonic() - started_at < FIRST_SAMPLES_S
             pause_s = FIRST_SAMPLE_S if is_first else SAMPLE_S
-            self._stopped.wait(max(pause_s, COST_FACTOR * (time.thread_time() - cpu_s)))
+            self._stop_event.wait(max(pause_s, COST_FACTOR * (time.thread_time() - cpu_s)))
 
     def _sample(self) -> None:
         is_slow_due = time.monotonic() >= self._slow_due_at
         for host, tree in self._hosts:
             usage = host.measure_usage()
-            if usage is None or self._stopped.is_set():
+            if usage is None or self._stop_event.is_set():
                 continue
             values = {
                 "CPUUtilization": usage.cpu_percent,

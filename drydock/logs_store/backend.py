@@ -48,7 +48,7 @@ class StoredLogs(LogsBackend):
             record = encoding.loads(text)
             group = LogGroup(account_id, region_name, name)
             group.__dict__.update(record["state"])
-            self.groups[name] = StoredGroup(store, number, group)
+            self.groups[name] = StoredGroup(store, number, group, self.tagger)
             super().tag_resource(group.arn, record["tags"])
 
     def reset(self) -> None:
@@ -73,7 +73,7 @@ class StoredLogs(LogsBackend):
         with self._lock:
             moto_group = super().create_log_group(log_group_name, tags, **kwargs)
             del self.groups[log_group_name]
-            group = StoredGroup(self._store, 0, moto_group)
+            group = StoredGroup(self._store, 0, moto_group, self.tagger)
             row = group.build_row()
             with self._store.transaction() as db:
                 insert = "INSERT INTO log_groups (account, region, name, record) VALUES (?, ?, ?, ?)"

@@ -5,7 +5,8 @@ from typing import Any
 
 from moto.core.utils import utcnow
 from moto.logs.exceptions import ResourceAlreadyExistsException, ResourceNotFoundException
-from moto.logs.models import LogGroup, logs_backends
+from moto.logs.models import LogGroup
+from moto.utilities.tagging_service import TaggingService
 
 from drydock import encoding
 from drydock.logs_store.events import START, Event, take_page
@@ -30,20 +31,19 @@ class StoredGroup(LogGroup):
         store: Storage of the streams.
         number: Id of the group's row.
         group: The group that moto has created.
+        tagger: moto's tags of the groups of this account and region.
     """
 
-    def __init__(self, store: Store, number: int, group: LogGroup) -> None:
+    def __init__(self, store: Store, number: int, group: LogGroup, tagger: TaggingService) -> None:
         self.__dict__.update(vars(group))
-        self.store, self.number = store, number
+        self.store, self.number, self._tagger = store, number, tagger
         self.streams = {row[1]: StoredStream(self.store, self, row) for row in store.query(_SELECT_STREAMS, (number,))}
 
     def build_row(self) -> tuple[str, str, str, str]:
-        """Return the group's row, without its id. Do not call this inside a transaction of the store.
-
-        The method takes the lock of moto's registry of backends. A thread that holds this lock may wait for the store,
-        to create a backend. Then both would wait for ever.
-        """
-        tags = logs_backends[self.account_id][self.region].tagger.get_tag_dict_for_resource(self.arn)
+        """Return the group's row, without its id."""
+        # Not from moto's registry of backends: moto's reset holds the registry's lock while it waits for that of the
+        # groups, which the caller may hold.
+        tags = self._tagger.get_tag_dict_for_resource(self.arn)
         record = {"state": {name: getattr(self, name) for name in _SETTINGS}, "tags": tags}
         return self.account_id, self.region, self.name, encoding.dumps(record)
 

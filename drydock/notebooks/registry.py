@@ -11,7 +11,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.cloudwatch.statistics import HistogramDatum
-from drydock.cloudwatch.stored_data import StoredData
+from drydock.cloudwatch.stored_metrics import StoredMetrics
 from drydock.notebooks.workspace import APP, NOTEBOOK, Workspace
 from drydock.resources import Owner, Resources
 from drydock.store import Store
@@ -32,7 +32,7 @@ class Notebooks:
 
     def __init__(self, store: Store) -> None:
         self._resources = {kind: Resources(store, kind) for kind in (NOTEBOOK, APP)}
-        self._stored_data = StoredData(store)
+        self._stored_metrics = StoredMetrics(store)
         self._lock, self._close_event = threading.RLock(), threading.Event()
         self._items: dict[tuple[Owner, str], dict[str, Workspace]] = defaultdict(dict)
         self._data: dict[tuple[Owner, str], HistogramDatum] = {}
@@ -133,16 +133,18 @@ class Notebooks:
     def _record(self, owner: Owner, name: str, cpu_percent: float) -> None:
         """Add a value to the current minute of a notebook instance, and store the minute."""
         minute = utcnow().replace(second=0, microsecond=0)
+        # Outside of the lock: moto's reset, which locks all backends, waits for this lock.
+        metric_data = cloudwatch_backends[owner.account_id][owner.region].metric_data
         with self._lock:
             datum = self._data.get((owner, name))
             if datum is None or datum.timestamp != minute:
                 dimensions = [{"Name": DIMENSION, "Value": name}]
                 datum = HistogramDatum(NAMESPACE, METRIC, dimensions, minute, "Percent", cpu_percent)
                 self._data[owner, name] = datum
-                cloudwatch_backends[owner.account_id][owner.region].metric_data.append(datum)
+                metric_data.append(datum)
             else:
                 datum.add(cpu_percent)
             try:
-                self._stored_data.write([self._stored_data.build_row(owner, datum)])
+                self._stored_metrics.write([self._stored_metrics.build_row(owner, datum)])
             except sqlite3.Error as error:
                 log.warning("cannot store the CPU of notebook instances: %s", error)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-DELAY = timedelta(seconds=1)
+DELAY = timedelta(seconds=3)
 """Time from a request until its state is reached. On AWS it takes minutes."""
 NOTEBOOK, APP = "notebook-instance", "app"
 _STATES = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_service
+from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error, read_signed_service
 
 
 class ExternalS3Middleware:
@@ -23,4 +23,4 @@ class ExternalS3Middleware:
             return self._application(environ, start_response)
         message = f"this drydock stores no S3 objects: set AWS_ENDPOINT_URL_S3 to {self._s3_url}"
         # Clients do not retry a 400.
-        return answer_error(environ, start_response, Refusal(400, "InvalidRequest", message))
+        return answer_error(environ, start_response, ErrorResponse(400, "InvalidRequest", message))

@@ -15,13 +15,13 @@ from moto.s3.responses import S3Response
 from drydock.s3_store.keys import StorageFault
 from drydock.s3_store.tables import S3Tables
 from drydock.s3_store.transaction import Transaction
-from drydock.wsgi import Refusal, WsgiApplication, answer_error
+from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error
 
 log = logging.getLogger(__name__)
 
 LOCK_COUNT = 64
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
-INCOMPLETE_BODY = Refusal(400, "IncompleteBody", "The body ended before its Content-Length.")
+INCOMPLETE_BODY = ErrorResponse(400, "IncompleteBody", "The body ended before its Content-Length.")
 
 
 class S3Middleware:

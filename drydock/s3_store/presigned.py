@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from werkzeug.wrappers import Request
 
 from drydock.errors import truncate
-from drydock.wsgi import Refusal, WsgiApplication, answer_error
+from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error
 
 MAX_EXPIRES_S = 604_800
 MAX_CLOCK_SKEW = timedelta(minutes=15)
@@ -46,7 +46,9 @@ class InvalidPresignedRequest(Exception):
 
     def __init__(self, code: str, message: str, **details: str) -> None:
         super().__init__(code, message)
-        self.refusal = Refusal(403 if code == "AccessDenied" else 400, code, message, tuple(details.items()))
+        self.error_response = ErrorResponse(
+            403 if code == "AccessDenied" else 400, code, message, tuple(details.items())
+        )
 
 
 class PresignedMiddleware:
@@ -66,7 +68,7 @@ class PresignedMiddleware:
         try:
             check_request(environ, datetime.now(UTC))
         except InvalidPresignedRequest as error:
-            return answer_error(environ, start_response, error.refusal, "s3")
+            return answer_error(environ, start_response, error.error_response, "s3")
         return self._application(environ, start_response)
 
 

@@ -17,7 +17,8 @@ from drydock.transfer.walk import EntryKind, walk_folder
 log = logging.getLogger(__name__)
 
 KEY_MAX_BYTES = 1024
-# A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds.
+# A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds; a
+# file that is shorter than its copy in S3, too.
 QUIET_S = 5.0
 # SageMaker puts marker files with these endings next to a file while it copies the file. It does not copy them.
 MARKER_ENDINGS = (".sagemaker-uploading", ".sagemaker-uploaded")
@@ -70,8 +71,6 @@ class CheckpointSync:
         self._uploads: dict[str, _Upload] = {}
         # Files that the last upload skipped, since they were being written, or may not be complete.
         self._skipped_files: dict[str, Signature] = {}
-        # Files that `_copy_stable_file` skipped although no process was writing them: they were shorter than in S3.
-        self._shorter_files: dict[str, Signature] = {}
         self._warned_names: set[str] = set()
 
     def download(self) -> int:
@@ -156,18 +155,18 @@ class CheckpointSync:
                 self._delete(object_store, name)
 
     def _copy_stable_file(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
+        """Copy a file that is not being written; return None if it is, or if it may be truncated.
+
+        A file that is shorter than its object in S3 may have been truncated. Perhaps a signal ended the job before the
+        job had written the file again, and `upload_last_changes` comes next and skips it. The job's end may be seen
+        late, so such a file is copied only when it has not changed for a while.
+        """
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
-        # A file that is shorter than its object in S3 may have been truncated, and may soon be written again.
-        ignore_writers = is_quiet and not self._may_be_truncated(name, signature)
-        copy = copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
-        if copy is None or not self._may_be_truncated(name, signature._replace(size_bytes=_get_size(copy))):
-            return copy
-        # The file is shorter than its object. Perhaps a signal ended the job before the job had written the whole file.
-        # In that case the next upload is `upload_last_changes`, which skips the file. Otherwise the next upload finds
-        # the file unchanged, and uploads it.
-        was_skipped_before = self._shorter_files.get(name) == signature
-        self._shorter_files[name] = signature
-        if was_skipped_before:
+        is_truncated = self._may_be_truncated(name, signature)
+        if is_truncated and not is_quiet:
+            return None
+        copy = copy_stable(path, self._folder.parent, ignore_writers=is_quiet and not is_truncated)
+        if copy is None or is_quiet or not self._may_be_truncated(name, signature._replace(size_bytes=_get_size(copy))):
             return copy
         copy.close()
         return None

@@ -37,8 +37,8 @@ def _read_credentials() -> dict[str, str | None]:
 
 
 def _create_client(url: str, account_id: str, region: str) -> Any:
-    botocore_session = botocore.session.Session()
-    botocore_session.set_config_variable("profile", None)
+    # A profile that AWS_PROFILE names may not exist, and creating the session would fail. So the variable is not read.
+    botocore_session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
     session = Session(**_read_credentials(), region_name=region, botocore_session=botocore_session)
     config = Config(
         # The S3 server is this process or another one nearby: no proxy of the environment may be used.

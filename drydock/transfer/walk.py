@@ -16,7 +16,7 @@ class EntryKind(StrEnum):
     FOLDER = "folder"
     """A folder."""
     LINK = "link"
-    """A link to a folder that is also inside the folder being walked."""
+    """A link to a folder that is inside the walked folder, too."""
     OTHER = "other"
     """A link that leads out of the folder or nowhere, a socket, a fifo, a device."""
 
@@ -41,8 +41,8 @@ def walk_folder(folder: Path, on_error: Callable[[OSError], None] | None = None)
 
     Args:
         folder: An existing folder.
-        on_error: Called with the error of a subfolder that cannot be read, which is then skipped. If None, the error
-            is raised.
+        on_error: Called with the error if a subfolder cannot be read. The subfolder is skipped then. None: the error is
+            raised.
     """
     root = folder.resolve()
     for parent, folders, files in os.walk(root, onerror=on_error or _raise_error):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
-from drydock.jobs.record import TrialOf, get_now
+from drydock.jobs.record import ParentTuning, get_now
 from drydock.jobs.states import Status
 from drydock.jobs.training.job import TrainingJob
 from drydock.resources import Owner, Resources
@@ -25,7 +25,7 @@ class TrainingJobs(Protocol):
     def find(self, owner: Owner, name: str) -> TrainingJob | None:
         """Return a training job; None if it does not exist."""
 
-    def start(self, owner: Owner, request: dict[str, Any], tuning: TrialOf) -> None:
+    def start(self, owner: Owner, request: dict[str, Any], tuning: ParentTuning) -> None:
         """Create a training job and add it to the queue."""
 
     def stop(self, job: TrainingJob) -> None:
@@ -169,7 +169,7 @@ class TuningJob:
                         self.save()
                     continue
                 request = self.plan.build_trial_request(trial.record.name, trial.record.values, self.tags)
-                tuning = TrialOf(self.record.arn, self.plan.objective.metric)
+                tuning = ParentTuning(self.record.arn, self.plan.objective.metric)
                 self._training_jobs.start(self.owner, request, tuning)
 
     def _add_trials(self, trials: Sequence[Trial]) -> None:

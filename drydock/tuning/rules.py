@@ -1,4 +1,7 @@
-"""Rules for the request of a tuning job, beyond types and lengths: SageMaker's own, and the limits of drydock."""
+"""Check the request of a tuning job by the rules of SageMaker and the limits of drydock.
+
+`api.validation` has already checked types and lengths.
+"""
 
 import importlib.util
 from collections.abc import Mapping
@@ -26,7 +29,7 @@ class ResourceLimitExceeded(SagemakerClientError):
 
 
 def check_request(request: Mapping[str, Any]) -> None:
-    """Check that drydock can run the tuning job that a request describes. The parents are checked elsewhere.
+    """Check that drydock can run the tuning job that a request describes. `warm_start` checks its parent tuning jobs.
 
     Args:
         request: A CreateHyperParameterTuningJob request that has passed `api.validation`.
@@ -36,14 +39,14 @@ def check_request(request: Mapping[str, Any]) -> None:
             is one.
         ResourceLimitExceeded: The job has too many training jobs. A retry cannot help.
     """
-    checks = (_check_library, _check_support, _check_definition, _check_strategy, _check_limits, _check_objective)
+    checks = (_check_library, _check_members, _check_definition, _check_strategy, _check_limits, _check_objective)
     for check in checks:
         check(request)
     plan = TuningPlan(request)
     _check_names(plan)
     if "ResourceConfig" in plan.definition or "HyperParameterTuningResourceConfig" in plan.definition:
         _check_resources(plan.definition)
-    # An ordinary training job's rules hold for each trial. Its name and values are not known yet.
+    # Each trial must obey the rules of a training job. Its name and hyperparameters are not known yet.
     training_rules.check_request(plan.build_trial_request("trial", {}, []))
     _check_combinations(plan)
 
@@ -53,7 +56,8 @@ def _check_library(request: Mapping[str, Any]) -> None:
         refuse("Tuning jobs need the library optuna on the server: pip install 'leeway[drydock]'.")
 
 
-def _check_support(request: Mapping[str, Any]) -> None:
+def _check_members(request: Mapping[str, Any]) -> None:
+    """Refuse members that drydock does not support."""
     config = request["HyperParameterTuningJobConfig"]
     if "Autotune" in request:
         refuse("Autotune is not supported by drydock: give ParameterRanges, ResourceLimits and a Strategy.")
@@ -96,8 +100,10 @@ def _check_hyperband(plan: TuningPlan) -> None:
         )
     low, high = plan.resource_bounds
     if low >= high or high > MAX_RESOURCE:
-        refuse(f"Invalid HyperbandStrategyConfig: MinResource {low} must be less than MaxResource {high}, and that "
-               f"at most {MAX_RESOURCE}.")  # fmt: skip
+        refuse(
+            f"Invalid HyperbandStrategyConfig: MinResource {low} must be less than MaxResource {high}, and MaxResource "
+            f"at most {MAX_RESOURCE}."
+        )
 
 
 def _check_limits(request: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from drydock.tuning.plan import TuningPlan
 from drydock.tuning.ranges import CategoricalRange, ContinuousRange, IntegerRange, Range, count_combinations
 
 REDUCTION_FACTOR = 3
-"""Hyperband continues one of this number of trials at each rung."""
+"""At each rung, Hyperband continues one in this number of trials."""
 MAX_ATTEMPTS = 20
 """Largest number of attempts of a sampler to find values that no trial has had."""
 MAX_LISTED_COMBINATIONS = 10_000

@@ -13,7 +13,7 @@ import numpy as np
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.sequential import DailySums
-from pipelines.features.label_column import write_label_query
+from pipelines.features.label_column import build_label_query
 from pipelines.lake import Lake, connect
 from pipelines.system.duckdb_session import quote_identifier
 
@@ -47,13 +47,20 @@ _VALUES_SQL = """
 SELECT model_version AS version, {key}, CAST(date AS DATE) AS day, ({expression})::DOUBLE AS value
 FROM outcomes WHERE model_name = ? AND list_contains(?, model_version)
 """
+# A version can answer for a row in several variants or endpoints: its newest answer counts.
 _ONLINE_SQL = """
 CREATE TEMP VIEW outcomes AS
 SELECT requests.*, labels.label FROM requests JOIN ({labels}) AS labels USING ({key}) WHERE labels.label IS NOT NULL
+QUALIFY row_number() OVER (
+    PARTITION BY model_name, model_version, {key} ORDER BY requested_at DESC, endpoint, variant
+) = 1
 """
 _SUMS_SQL = "SELECT version, day, count(*), sum(value), sum(value * value) FROM rows GROUP BY ALL"
 _COMMON_ROWS_SQL = "SELECT count(*) - count(DISTINCT ({key})) FROM rows"
 """Number of rows that both versions scored."""
+MIN_PAIRED_SHARE = 0.5
+"""Smallest share of the rows of the version with fewer rows that both versions scored, if rows are compared in pairs.
+In an A/B test, a few rows may have answers of both versions, because clients repeat requests."""
 _PAIRED_SUMS_SQL = """
 SELECT '', day, count(*), sum(b.value - a.value), sum((b.value - a.value) ** 2)
 FROM (SELECT * FROM rows WHERE version = ?) AS a
@@ -113,7 +120,7 @@ def create_outcomes_view(
         lake.create_view(connection, "requests", dataset.requests, *days),
         lake.create_view(connection, "published", dataset.table, *days),
     ):
-        labels = write_label_query(dataset, connection, "published")
+        labels = build_label_query(dataset, connection, "published")
         connection.execute(_ONLINE_SQL.format(labels=labels, key=", ".join(map(quote_identifier, dataset.key))))
         yield
         connection.execute("DROP VIEW outcomes")
@@ -130,8 +137,8 @@ def sum_outcomes(
 ) -> OutcomeSums:
     """Sum the values of the metric by day.
 
-    If two versions scored the same rows, the rows that both scored are compared in pairs. If each row was scored by one
-    of them, the versions are two samples.
+    If two versions scored the same rows, at least `MIN_PAIRED_SHARE` of them, the rows that both scored are compared in
+    pairs. Otherwise, the versions are two samples.
 
     Args:
         lake: lake with the outcomes.
@@ -153,7 +160,8 @@ def sum_outcomes(
         rows = [sum(row[2] for row in sums if row[0] == version) for version in versions]
         _check_rows(model, versions, rows)
         sample_names = versions
-        if connection.sql(_COMMON_ROWS_SQL.format(key=key)).fetchall()[0][0]:
+        common_count = connection.sql(_COMMON_ROWS_SQL.format(key=key)).fetchall()[0][0]
+        if common_count and common_count >= MIN_PAIRED_SHARE * min(rows):
             sums = connection.execute(_PAIRED_SUMS_SQL.format(key=key), list(versions)).fetchall()
             sample_names = [""]  # the query returns one sample, whose version is empty
     all_days = sorted({row[1] for row in sums})

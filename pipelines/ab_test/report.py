@@ -57,8 +57,9 @@ class Report:
         """What is missing for a decision, in words; empty if there are enough data."""
         if len(self.sums.days) < MIN_DAYS:
             return f"at least {MIN_DAYS} days are needed, and there are {len(self.sums.days)}"
-        if min(self.sums.rows) < MIN_ROWS:
-            return f"at least {MIN_ROWS} rows of each version are needed"
+        if min(sample.count for sample in self.sums.samples) < MIN_ROWS:
+            rows = "rows that both versions scored" if self.sums.is_paired else "rows of each version"
+            return f"at least {MIN_ROWS} {rows} are needed"
         return ""
 
 

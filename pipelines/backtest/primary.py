@@ -31,9 +31,9 @@ class PrimaryMetric:
     """Name for people."""
     greater_is_better: bool
     default_drop: float
-    """Default of `drop` of a backtest: the loss after which the strategy "on drift" trains again."""
+    """Default of `drop` of a backtest: how much worse the metric must be before "on drift" trains again."""
     is_relative: bool = False
-    """Whether a loss is a share of the earlier value. True for errors, because they have the unit of the label."""
+    """Whether a drop is a share of the earlier value. True for errors, because they have the unit of the label."""
 
     def measure_rows(self, labels: pd.Series[Any], scores: Any) -> Array:
         """Return one number for each row, from which `compute_from_rows` computes the metric.
@@ -62,10 +62,10 @@ class PrimaryMetric:
         is_one = labels.to_numpy(dtype=bool)
         return None if is_one.all() or not is_one.any() else float(roc_auc_score(is_one, values))
 
-    def compute_loss(self, value: float, earlier_value: float) -> float:
+    def compute_drop(self, value: float, earlier_value: float) -> float:
         """Return by how much a value is worse than an earlier value; below 0 if it is better."""
-        loss = earlier_value - value if self.greater_is_better else value - earlier_value
-        return loss / earlier_value if self.is_relative and earlier_value else loss
+        drop = earlier_value - value if self.greater_is_better else value - earlier_value
+        return drop / earlier_value if self.is_relative and earlier_value else drop
 
     def find_best(self, values: Sequence[float]) -> float:
         """Return the best of the values."""

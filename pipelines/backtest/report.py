@@ -79,7 +79,7 @@ def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any
         "refused": sum(not model.has_passed for model in strategy.trained_models),
         "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
         "mean": fmean(values),
-        "gain": _compare_with_never(strategy, backtest),
+        "gain": _compare_with_no_retraining(strategy, backtest),
         "worst": values[worst_index],
         "worst_month": _format_month(backtest, worst_index),
     }
@@ -107,7 +107,7 @@ def _summarize(strategy: Strategy, backtest: Backtest) -> str:
     return f"mean {backtest.metric.title} {mean:.4f}, {_format_trainings(strategy)}, {cost}"
 
 
-def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
+def _compare_with_no_retraining(strategy: Strategy, backtest: Backtest) -> Gain | None:
     """Compare a strategy with never retraining; None for this strategy itself, or if there is only one month."""
     (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER_STRATEGY]
     if strategy is never_strategy:

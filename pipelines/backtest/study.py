@@ -1,7 +1,7 @@
 """Compare three retraining strategies, using the models that a backfill of the training DAG registered.
 
-Each model is scored on the months after it. No result depends on the future: a month is scored only by models that were
-trained as of its first day or before, and a decision in a month uses only labels that were known when the month began.
+Each model is scored on the months after its as_of. No result depends on the future: a model scores a month only if its
+as_of is the month's first day or earlier, and a decision in a month uses only labels that were known when it began.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_labelled_features
 from pipelines.lake import DATE_COLUMN, Lake
-from pipelines.partitions import refuse_months
+from pipelines.partitions import refuse_monthly_partitions
 from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
@@ -50,7 +50,7 @@ class BackfilledModel:
 
 @dataclass(frozen=True)
 class Month:
-    """A month of published rows, scored by every model that was trained as of its first day or before."""
+    """A month of published rows, scored by every model whose as_of is the month's first day or earlier."""
 
     days: Days
     rows: int
@@ -58,8 +58,7 @@ class Month:
     values: Mapping[str, float]
     """Maps each version to its primary metric over the month. Models that did not pass the gate are included."""
     known_values: Mapping[str, float]
-    """Maps each version to its primary metric over those days of the month whose labels were known when the next month
-    began."""
+    """Like `values`, but only over the days whose labels were known when the next month began."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def run_backtest(
         first: the first month begins on this day or later; None: the as_of of the first model.
         last: last day; None: the last published day.
         label_delay_days: number of days until a label is known, as in the step `snapshot`.
-        drop: loss of the primary metric, against its value on the holdout, after which the strategy "on drift" trains
+        drop: how much worse than on the holdout the primary metric must be before the strategy "on drift" trains
             again. For AUC and accuracy it is a difference, for the mean absolute error a share of the value on the
             holdout. None: the default of the task.
 
@@ -146,7 +145,7 @@ def run_backtest(
         DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    refuse_months(dataset, "the backtest")
+    refuse_monthly_partitions(dataset, "the backtest")
     registry, lake, metric = Registry.open(), Lake.open(), PRIMARY_METRICS[dataset.task]
     models = list_models(registry, name, Ledger.open().read_rows(), metric)
     passed_models = [model for model in models if model.has_passed]
@@ -170,7 +169,7 @@ def run_backtest(
 
 def _make_label_error(dataset: Dataset, metric: PrimaryMetric) -> DataError:
     return DataError(
-        f"in each month of {dataset.table}, the labels are too few or all equal to compute the {metric.title}.",
+        f"the {metric.title} cannot be computed for any month of {dataset.table}: its labels are too few or all equal.",
         "Publish more days, or choose other days.",
     )
 
@@ -181,10 +180,10 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     Raises:
         DataError: no such month is published. A retry cannot help.
     """
-    spans = list(_list_month_spans(lake.count_rows_by_day(dataset.table), first, last))
+    spans = list(_split_into_months(lake.count_rows_by_day(dataset.table), first, last))
     if not spans:
         raise DataError(
-            f"{dataset.table} has no day in a month that begins on {first} or later, for {name} to score.",
+            f"{dataset.table} has no day in a month that begins on {first} or later, so {name} cannot score.",
             "Publish the days after the first model, or choose other days.",
         )
     return spans
@@ -202,10 +201,10 @@ def build_strategies(
     monthly_models = [_find_newest_passed_model(models, month.days.first) for month in months]
     all_models = [model for model in models if first_model.as_of <= model.as_of <= last_start]
     serving_models, trained_models = _retrain_on_drift(models, months, first_model, drop, metric)
-    loss = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
+    threshold = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
     rule = (
-        f"trained again when the model's {metric.title} in the month before was more than {loss} worse than on its "
-        "holdout, by the labels that were known at the end of that month"
+        f"trained again when the model's {metric.title} in the month before was more than {threshold} worse than on "
+        "its holdout, by the labels that were known at the end of that month"
     )
     return [
         Strategy("retrain monthly", "trained again before every month", monthly_models, all_models),
@@ -226,7 +225,7 @@ def _retrain_on_drift(
     for previous_month, month in pairwise(months):
         newer_models = [model for model in models if trained_models[-1].as_of < model.as_of <= month.days.first]
         value = previous_month.known_values.get(serving_model.version)
-        if newer_models and value is not None and metric.compute_loss(value, serving_model.holdout_value) > drop:
+        if newer_models and value is not None and metric.compute_drop(value, serving_model.holdout_value) > drop:
             trained_models.append(newer_models[-1])
             serving_model = newer_models[-1] if newer_models[-1].has_passed else serving_model
         serving_models.append(serving_model)
@@ -234,11 +233,11 @@ def _retrain_on_drift(
 
 
 def _find_newest_passed_model(models: Sequence[BackfilledModel], day: dt.date) -> BackfilledModel:
-    """Return the newest model that passed the gate and was trained as of the day or before."""
+    """Return the newest model that passed the gate and whose as_of is the day or earlier."""
     return [model for model in models if model.has_passed and model.as_of <= day][-1]
 
 
-def _list_month_spans(row_counts: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
+def _split_into_months(row_counts: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
     """Yield the months that begin on `first` or later, each up to its last published day."""
     days = [day for day in row_counts if day.replace(day=1) >= first and (last is None or day <= last)]
     for month_start in sorted({day.replace(day=1) for day in days}):

@@ -36,8 +36,9 @@ def write_report(
         typer.Option(
             min=0,
             max=1,
-            help="Loss after which the strategy `on drift` trains again: a loss of AUC or accuracy (default 0.02); in "
-            "a regression, an increase as a share of the mean absolute error (default 0.1).",
+            help="How much worse than on the holdout the metric must be before the strategy `on drift` trains again: a "
+            "difference of AUC or accuracy (default 0.02); in a regression, a share of the mean absolute error "
+            "(default 0.1).",
         ),
     ] = None,
 ) -> None:

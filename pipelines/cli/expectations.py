@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Draft suites, and try changed suites on past partitions.")
 SEVERITIES, MAX_NAMED_FAILURES = ("critical", "warning", "info"), 3
+"""Severities, the most severe first; number of failed expectations that a row of the table names."""
 
 
 @app.command("suggest")

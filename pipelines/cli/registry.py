@@ -40,20 +40,20 @@ def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
         why = f": {event.why}" if event.why else ""
         line = f"{event.at:%Y-%m-%d %H:%M:%S}Z  {event.kind:<11} {event.version:>4}{change}  by {event.who}{why}"
         write_line(line)
-    for line in _summarize(state.champion, state.challenger, state.earlier_champions, dict(state.blocked)):
+    for line in _summarize(state.champion, state.challenger, state.earlier_champions, dict(state.blocked_versions)):
         write_line(line)
 
 
 @app.command("promote")
 def promote(model: ModelArgument) -> None:
-    """Make the model that `dvc repro` trained the champion: register it, let the gate compare it, promote it.
+    """Register the model that `dvc repro` trained, compare it with the champion in the gate, and promote it.
 
-    Exit code 2 if the gate does not pass it. A second call changes nothing.
+    Exit with code 2 if the gate rejects the model. A second call changes nothing.
     """
     from pipelines.cli.promotion import promote_model
 
     create_home()
-    with redirect_stdout(sys.stderr):  # MLflow prints the address of its run
+    with redirect_stdout(sys.stderr):  # MLflow prints the URL of its run to stdout
         result = promote_model(model)
     write_line(f"{model}: version {result.version} is champion: {result.reason}")
 

@@ -5,7 +5,7 @@ have the new model and the old state. The content of the file:
 
     leeway-checkpoint 1 TRAINING SAVED_AT      digest of the identity of the training, time of the save in UTC
     {...}                                      the state, JSON
-    payload, then the SHA-256 of all before it (64 hex digits)
+    payload, then the SHA-256 of everything before it (64 hex digits)
 
 This module is independent of the ML framework. It is part of the training job's bundle, so it imports the standard
 library only.
@@ -123,7 +123,7 @@ class Checkpoints:
         ]
         kept_steps = [own_step for own_step in own_steps if own_step <= step][-self.keep :]
         for own_step in own_steps:
-            if own_step not in kept_steps:  # a later step than `step` is damaged: `restore` skipped it
+            if own_step not in kept_steps:  # later steps are damaged files that `restore` skipped
                 (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ class Prediction(NamedTuple):
     looked_up: Mapping[str, Sequence[Any]] | None = None
     """Maps each looked-up feature to the value of each row. It is in the answer, because the store keeps no earlier
     values."""
+    latency_ms: float | None = None
+    """Milliseconds from the parsed rows to the scores. It is in the answer, because captured requests have no times."""
 
 
 def model_fn(model_dir: str) -> PackagedModel:
@@ -115,11 +118,17 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
 
 
 def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> Prediction:
-    """Return the model's prediction for each row.
+    """Return the model's prediction for each row, with the time that it took.
 
     Raises:
         BadRequest: a row lacks a feature or column, has an unknown one, or a value of another type.
     """
+    started_at = time.perf_counter()
+    prediction = _predict(rows, model)
+    return prediction._replace(latency_ms=round(1e3 * (time.perf_counter() - started_at), 3))
+
+
+def _predict(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> Prediction:
     types = {feature.name: feature.type.name for feature in model.features}
     if not isinstance(rows, Table):
         return _score_values(list_unnamed_values(rows, types), model)
@@ -164,7 +173,7 @@ def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:
 
     `LINES` has a score on each line, or a list on each line for a multiclass model. `JSON` is an object whose `scores`
     are a list of numbers, or of objects by class or quantile. It also has the model, the version, the id of the
-    request, and what was looked up.
+    request, what was looked up, and the time that the scores took.
 
     Args:
         prediction: what `predict_fn` returned.
@@ -177,7 +186,7 @@ def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:
     """
     scores = prediction.scores
     if accept == JSON:
-        counts = {name: getattr(prediction, name) for name in ("lookups", "looked_up")}
+        counts = {name: getattr(prediction, name) for name in ("lookups", "looked_up", "latency_ms")}
         content = {**prediction.names, "request_id": _find_id(context), "scores": list_scores(scores)}
         return json.dumps(content | {name: value for name, value in counts.items() if value is not None})
     if accept != LINES:

@@ -82,7 +82,7 @@ class Tracker:
 
 
 class SilentTracker(Tracker):
-    """Keep the metrics of the rounds without a record: of several hosts, only the first writes one."""
+    """Keep the metrics of the rounds, and write no record. If a job has several hosts, only the first writes one."""
 
     def __init__(self, folder: Path, job: str, experiment: str) -> None:
         """Take the arguments of a Tracker, and use none of them."""
@@ -185,9 +185,9 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
 
 
 def describe_environment() -> dict[str, str]:
-    """Return the git commit, the versions of Python and of `PACKAGES`, the platform and the number of cores.
+    """Return the git commit, the versions of Python and of `PACKAGES`, the platform, and the number of cores.
 
-    If there are several hosts, also their number.
+    If there are several hosts, their number is added.
     """
     host_count = len(json.loads(os.environ.get("SM_HOSTS") or "[]"))
     return {

@@ -101,6 +101,27 @@ def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
     return budgets
 
 
+def compute_month_left_usd(project: str, model: str, running_fleets: Iterable[RunningFleet]) -> float | None:
+    """Compute what is left of the budget of the current month, USD: negative if it is exceeded; None if there is none.
+
+    Args:
+        project: project that pays; empty: the one that the parameters of the model name.
+        model: model whose parameters give the budget; empty if there is none.
+        running_fleets: endpoints that run, of any project.
+
+    Raises:
+        SpecError: the parameters are not valid. A retry cannot help.
+    """
+    from pipelines.costs.ledger import get_current_month
+    from pipelines.costs.spending import read_spending
+
+    month_usd = params.load_section(settings().project, "budget", model).get("month_usd")
+    if month_usd is None:
+        return None
+    spending = read_spending(find_paying_project(project, model), get_current_month(), running_fleets)
+    return float(month_usd) - spending.total_usd
+
+
 def check_budget(
     training: PlannedTraining, running_fleets: Sequence[RunningFleet], lake: Lake | None = None
 ) -> BudgetVerdict:
@@ -112,14 +133,15 @@ def check_budget(
         lake: lake with the ledgers; None: the configured one.
 
     Raises:
+        SpecError: an instance type is retired. A retry cannot help.
         DataError: an instance type has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.ledger import get_current_month
-    from pipelines.costs.prices import find_price
+    from pipelines.costs.prices import find_launch_price
     from pipelines.costs.spending import read_spending
 
-    prices = {instance_type: find_price(instance_type, training.region) for instance_type in training.instance_types}
+    prices = {name: find_launch_price(name, training.region) for name in training.instance_types}
     most_expensive = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
     instance_count, seconds = training.instance_count, training.trainings * training.max_run_s
     worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, seconds)

@@ -141,10 +141,10 @@ def forecast_deployment(
 
 def _price_machine(plan: PlannedDeployment) -> tuple[Price, float, str]:
     """Return the price of the machine, the cost of an hour of all instances in USD, and a text that describes both."""
-    from pipelines.costs.prices import find_price, find_serverless_price
+    from pipelines.costs.prices import find_launch_price, find_serverless_price
 
     if not plan.serverless_memory_mb:
-        price = find_price(plan.instance_type, plan.region, "Hosting")
+        price = find_launch_price(plan.instance_type, plan.region, "Hosting")
         text = f"{plan.instance_count} x {plan.instance_type} at {price.usd_h:g} USD/h"
         return price, price.usd_h * plan.instance_count, text
     price = find_serverless_price(plan.region)

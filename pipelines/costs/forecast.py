@@ -123,12 +123,12 @@ def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_
     """Estimate the highest cost of a run: the maximum run time on the most expensive instance type, on demand.
 
     Raises:
-        InvalidError: an instance type has no known price. A retry cannot help.
+        InvalidError: an instance type is retired, or has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
-    from pipelines.costs.prices import find_price
+    from pipelines.costs.prices import find_launch_price
 
-    prices = {name: find_price(name, region) for name in instance_types}
+    prices = {name: find_launch_price(name, region) for name in instance_types}
     most_expensive = max(prices, key=lambda name: prices[name].usd_h)
     worst_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, max_run_s)
     price = prices[most_expensive]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from pipelines.costs.price_sources.price_tables import (
     require_no_api,
 )
 from pipelines.errors import DataError
+from pipelines.instances.catalogue import refuse_retired
 
 Component = Literal["Training", "Hosting"]
 """Part of SageMaker that uses an instance, as AWS's price list names it: a job, or an endpoint."""
@@ -65,6 +66,17 @@ def find_price(
     subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
     day = f" on {as_of}" if as_of else ""
     raise DataError(f"no price is known for {subject}{day}.", _format_hint())
+
+
+def find_launch_price(instance_type: str, region: str, component: Component = "Training") -> Price:
+    """Find the price of an instance type on which something is about to start. Past jobs have the one of `find_price`.
+
+    Raises:
+        SpecError: the type is retired; the message names its successor. A retry cannot help.
+        InvalidError, ServiceError: as `find_price`.
+    """
+    refuse_retired(instance_type)
+    return find_price(instance_type, region, component)
 
 
 @dataclass(frozen=True)
@@ -132,6 +144,14 @@ def list_prices(region: str) -> dict[str, float]:
         DataError: a table is not valid. A retry cannot help.
     """
     return {name: price.usd_h for name, price in read_region_prices(region).on_demand.items()}
+
+
+def suggest_prices(regions: Sequence[str], as_of: dt.date | None = None) -> str:
+    """Say what helps where no price is known: a renewal or, for a past day, a day from which on a table has prices."""
+    days = [origin["date"] for region in regions for _, origin in list_groups(region, None)] if as_of else []
+    if days:
+        return f"The oldest prices are of {min(days)}: give a later day."
+    return f"Run python -m pipelines prices refresh --region {regions[0]}"
 
 
 def find_serverless_price(region: str) -> Price:

@@ -47,7 +47,7 @@ def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
 
 
 def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
-    """Write the features of all days but the last ones as `train`, and those of the last ones as `validation`."""
+    """Write the features of the last fifth of the days as `validation`, and those of all other days as `train`."""
     days = sorted(set(rows[DATE_COLUMN].to_pylist()))
     if len(days) < 2:
         raise DataError(f"the rows of {dataset.name} are of one day, but a training needs rows of two.")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pipelines import params
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.dataset_checks import dag_files, leaks, policies
-from pipelines.dataset_checks.rows import open_source, read_last_days
+from pipelines.dataset_checks.rows import open_source, read_last_partitions
 from pipelines.errors import DataError, LeewayError
 from pipelines.feature_files import FILE_NAME
 from pipelines.features import label_column
@@ -64,7 +64,7 @@ class Subject:
         is_api = open_source(self.dataset).describe().kind == "API"
         if is_api and not Lake.open().count_rows_by_day(self.dataset.table):
             raise NotYet(f"no day is published: run `dvc repro snapshot@{self.name}`")
-        return read_last_days(self.dataset)
+        return read_last_partitions(self.dataset)
 
 
 def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answer]:

@@ -1,4 +1,4 @@
-"""Read some rows of a dataset's source."""
+"""Read the newest rows of a dataset's source, for the checks of the dataset."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pipelines.features.label_column import compute_labels, load_label_function
 from pipelines.source import Source
 from pipelines.window import Days
 
-EPOCH = dt.date(2000, 1, 1)
+FIRST_DAY = dt.date(2000, 1, 1)
 """First day to look for in a source that does not report its days."""
-MAX_DAYS_READ = 60
+MAX_PARTITIONS = 60
 """Largest number of partitions that are read."""
 
 
-def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
-    """Read the last days of the source: at least two, and as many as have `min_rows` rows with a label.
+def read_last_partitions(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
+    """Read the last two partitions of the source, and earlier ones until `min_rows` rows have a label.
 
     Raises:
         DataError: the source has no rows, or the label cannot be computed. A retry cannot help.
@@ -30,10 +30,10 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
     source = open_source(dataset)
     tables: list[pa.Table] = []
     labelled_rows = 0
-    for day in reversed(_list_days(source, dataset)[-MAX_DAYS_READ:]):
+    for partition in reversed(_list_partitions(source, dataset)[-MAX_PARTITIONS:]):
         if labelled_rows >= min_rows and len(tables) >= 2:
             break
-        rows = source.read(day).read_all()
+        rows = source.read(partition).read_all()
         if rows.num_rows:
             tables.insert(0, rows)
             labelled_rows += _count_labels(dataset, rows)
@@ -48,13 +48,13 @@ def open_source(dataset: Dataset) -> Source:
 
 
 def _count_labels(dataset: Dataset, rows: pa.Table) -> int:
-    """Count the rows with a label; all rows if the column of the label is missing, which `check` reports."""
+    """Count the rows with a label; all rows if the label's column is missing, because `check` reports that."""
     if dataset.label not in rows.column_names and not load_label_function(dataset):
         return int(rows.num_rows)
     return int(compute_labels(dataset, rows).drop_null().length())
 
 
-def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:
+def _list_partitions(source: Source, dataset: Dataset) -> Sequence[Any]:
     """Return the partitions of the source; if it does not report them, the published partitions."""
     from pipelines.lake import Lake
 
@@ -62,4 +62,4 @@ def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:
         return sorted(Lake.open().count_rows_by_partition(dataset.table, dataset.partition))
     find_day_range = getattr(source, "find_day_range", None)
     days = find_day_range() if find_day_range else None
-    return source.list_partitions(days or Days(EPOCH, dt.datetime.now(dt.UTC).date()))
+    return source.list_partitions(days or Days(FIRST_DAY, dt.datetime.now(dt.UTC).date()))

@@ -16,16 +16,16 @@ METRICS: dict[str, tuple[str, ...]] = {
     "multiclass": ("mlogloss", "merror"),
     "regression": ("rmse", "mae"),
 }
-"""Maps each task to the metrics of each round. The first metric decides when to stop; less is better."""
+"""Maps each task to the metrics of each round. The first metric decides early stopping; lower is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
 
 
 def choose_objective(args: argparse.Namespace, description: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return xgboost's objective, and the metrics of each round, for the task in the description of a channel.
+    """Return xgboost's objective and the metrics of each round for the task in the description of the input data.
 
     Raises:
-        InvalidInput: quantiles are given, and the task is not a regression.
+        InvalidInput: quantiles are given, and the task is not regression. A retry cannot help.
     """
     task = description.get("task", "binary")
     if not args.quantiles:
@@ -38,7 +38,7 @@ def choose_objective(args: argparse.Namespace, description: dict[str, Any]) -> t
 def list_parameters(
     args: argparse.Namespace, objective: str, metrics: Sequence[str], schema: Schema
 ) -> list[tuple[str, Any]]:
-    """Return the parameters of a booster."""
+    """Return xgboost's training parameters as pairs of name and value; `eval_metric` occurs once for each metric."""
     parameters = [(name, getattr(args, name)) for name in XGBOOST_HYPERPARAMETERS]
     parameters += [("objective", objective), ("tree_method", "hist")]
     parameters += [("num_class", len(schema.classes))] if schema.classes else []

@@ -47,8 +47,8 @@ def load_label_function(dataset: Dataset) -> LabelFunction | None:
 
 
 def _has_label_module(dataset: Dataset) -> bool:
-    """Return whether the dataset's package has a module `label`; in a processing job, the package is in a zip."""
-    try:
+    """Return whether the dataset's package has a module `label`."""
+    try:  # `find_spec`, since the package is in a zip in a processing job: a test of the file would fail
         return find_spec(f"pipelines.datasets.{dataset.name}.label") is not None
     except ModuleNotFoundError:  # the dataset has no package
         return False
@@ -101,8 +101,8 @@ def compute_labels(dataset: Dataset, rows: pa.Table) -> pa.ChunkedArray:
     return labels.to_pyarrow()[dataset.label]
 
 
-def write_label_query(dataset: Dataset, connection: DuckDBPyConnection, view: str) -> str:
-    """Write a query for DuckDB that returns the key and the label of the rows of a view; the label's column is `label`.
+def build_label_query(dataset: Dataset, connection: DuckDBPyConnection, view: str) -> str:
+    """Return a DuckDB query for the key and the label of the rows of a view. The label's column is `label`.
 
     Raises:
         DataError: the label cannot be computed. A retry cannot help.

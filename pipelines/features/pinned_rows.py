@@ -1,7 +1,8 @@
-"""Open the rows of a pinned window as Parquet files, from the lake or from a folder; pack them into such a folder.
+"""Open the rows of a training window as Parquet files, from the lake or from a packed folder, and pack such a folder.
 
-A machine without the lake uses a packed folder. The folder has snapshot.json, columns.parquet (the names and types of
-the columns, without rows) and rows/NUMBER.parquet. Equal data gives equal files with equal names.
+The window is pinned to a snapshot of the lake. A machine without the lake uses a packed folder. The folder has
+snapshot.json, columns.parquet (the names and types of the columns, without rows) and rows/NUMBER.parquet. Equal data
+gives equal files with equal names.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ class PinnedRows:
 
 @contextmanager
 def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
-    """Yield the window that the file `snapshot` pins; its files are valid until the block ends.
+    """Yield the window that the file `snapshot` describes, with its rows. The files exist until the `with` block ends.
 
-    The files also have the rows of the days before the window that the lookups of its first rows need.
+    They also have earlier days, if features of the window's first rows look up values of these days.
 
     Raises:
-        DataError: the file does not exist, or the lake does not have the snapshot any more. A retry cannot help.
+        DataError: `snapshot` does not exist, or the lake does not have its snapshot any more. A retry cannot help.
     """
     from pipelines.features.earlier_values import find_first_day
     from pipelines.lake import Lake
 
-    pin = PinnedWindow.read(snapshot)
-    days = pin.get_window().all_days
-    first = find_first_day(load_dataset(pin.dataset), dt.datetime.combine(days.first, dt.time(), dt.UTC))
-    with Lake.open().open_files(pin.table, first, days.last, pin.snapshot_id) as (paths, schema):
-        yield PinnedRows(pin, paths, schema)
+    window = PinnedWindow.read(snapshot)
+    days = window.get_window().all_days
+    first_day = find_first_day(load_dataset(window.dataset), dt.datetime.combine(days.first, dt.time(), dt.UTC))
+    with Lake.open().open_files(window.table, first_day, days.last, window.snapshot_id) as (paths, schema):
+        yield PinnedRows(window, paths, schema)
 
 
 def open_packed_folder(folder: Path) -> PinnedRows:
-    """Return the window that `pack` wrote to the folder.
+    """Return the window and the rows that `pack` wrote to the folder.
 
     Raises:
         DataError: the folder has no complete window. A retry cannot help.
@@ -71,7 +72,7 @@ def open_packed_folder(folder: Path) -> PinnedRows:
 
 
 def pack(rows: PinnedRows, folder: Path) -> None:
-    """Write the window to the empty `folder`; the data files are hard links if the file system allows them."""
+    """Write the window and its rows to an empty folder. Data files are hard links if the file system allows them."""
     (folder / ROWS_FOLDER).mkdir(parents=True)
     for number, path in enumerate(rows.paths):
         _link_or_copy(path, folder / ROWS_FOLDER / f"{number:06d}.parquet")

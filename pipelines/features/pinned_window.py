@@ -74,7 +74,7 @@ class PinnedWindow(Result):
     rows: int
     """Number of rows from the first training day to the last holdout day, including the gap between the two."""
     missing_days: int
-    """Number of days of the window that are not published completely; of months, if partitions are months."""
+    """Number of days (months, if partitions are months) of the window that are not published completely."""
 
     @classmethod
     def read(cls, path: Path) -> Self:

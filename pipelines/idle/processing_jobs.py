@@ -1,4 +1,4 @@
-"""Processing jobs that run, and do nothing."""
+"""Find and stop SageMaker processing jobs that run without using their CPUs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NAMESPACE, DIMENSION = "/aws/sagemaker/ProcessingJobs", "Host"
 
 
 class ProcessingKind:
-    """Processing jobs. They are used if the CPU of one of their instances reached a limit.
+    """Lists, checks and stops processing jobs. A job is in use if the CPU of any of its instances reached a limit.
 
     Args:
         sagemaker: boto3 client of SageMaker.
         cloudwatch: boto3 client of CloudWatch.
-        cpu_percent: limit of the CPU, percent of one core.
+        cpu_percent: limit of the CPU utilization, percent of one core.
     """
 
     name: KindName = "processing"
@@ -36,7 +36,7 @@ class ProcessingKind:
         return sorted(item["ProcessingJobName"] for page in pages for item in page["ProcessingJobSummaries"])
 
     def find(self, name: str) -> Resource | None:
-        """Return a job; None if it has no instances any more, or not yet."""
+        """Return a job; None if it does not exist, has ended, or has not started its instances."""
         try:
             job = self.sagemaker.describe_processing_job(ProcessingJobName=name)
         except ClientError as error:
@@ -51,16 +51,16 @@ class ProcessingKind:
         return Resource(name, arn, instances, begin, read_tags(self.sagemaker, arn), job)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks values of one."""
+        """Return whether the CPU of any instance reached the limit; None if none did and CloudWatch lacks values."""
         (count,) = resource.instances.values()
         hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
-        uses = [
+        busy_flags = [
             is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now), self.cpu_percent) for host in hosts
         ]
-        return True if True in uses else None if None in uses else False
+        return True if True in busy_flags else None if None in busy_flags else False
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to stop a processing job. Results that it has not uploaded are lost."""
+        """Begin to stop a processing job; return False if it was not running. Results not yet uploaded are lost."""
         try:
             self.sagemaker.stop_processing_job(ProcessingJobName=resource.name)
         except ClientError as error:

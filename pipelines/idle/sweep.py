@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 from pipelines.costs.charges import format_usd
 from pipelines.costs.deployment_forecast import FULL_MONTH_H
 from pipelines.costs.prices import find_price
-from pipelines.errors import DataError
+from pipelines.errors import DataError, InvalidError, LeewayError, RetryableError
 from pipelines.idle.kinds import Kind, Resource
 from pipelines.idle.names import KindName
 from pipelines.serving.undeployment import KEEP_TAG
 from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
+T = TypeVar("T")
 Use = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
@@ -54,7 +56,9 @@ def sweep(
 ) -> list[Finding]:
     """Find what is idle, log it with its cost, and stop what may be stopped. Idempotent.
 
-    Before a stop, it looks again: what was used or changed meanwhile is not stopped.
+    Before a stop, it looks again: what was used or changed meanwhile is not stopped. A resource that is refused does
+    not keep the sweep from the others; if AWS does not answer, the sweep ends. In both cases the error comes last, and
+    says what was stopped.
 
     Args:
         kinds: the kinds of resources.
@@ -65,18 +69,60 @@ def sweep(
 
     Raises:
         InvalidError: AWS denies a request. A retry cannot help.
-        ServiceError: AWS does not answer. A retry can help.
+        ServiceError: AWS does not answer. A retry continues.
     """
-    findings = []
-    for kind in kinds:
-        with translate_aws_errors("SageMaker or CloudWatch"):
-            for name in kind.list_names():
-                resource = kind.find(name)
-                use = judge(kind, resource, idle_time, clock()) if resource else "used"
-                if resource and use != "used":
-                    outcome = _handle(kind, resource, use, idle_time, stop, clock)
-                    findings.append(_report(kind, resource, outcome, idle_time, region))
+    findings: list[Finding] = []
+    errors: list[LeewayError] = []
+    try:
+        for kind in kinds:
+            for name in _attempt(kind.list_names, errors) or []:
+                examine = partial(_examine, kind, name, idle_time, stop, region, clock)
+                if finding := _attempt(examine, errors):
+                    findings.append(finding)
+    except RetryableError as error:
+        errors.insert(0, error)
+    if errors:
+        raise _join_errors(errors, [finding.label for finding in findings if finding.outcome == "stopped"])
     return findings
+
+
+def _attempt(call: Callable[[], T], errors: list[LeewayError]) -> T | None:
+    """Return the result of a call; None if it was refused. The error is then logged, and added to `errors`.
+
+    Raises:
+        RetryableError: AWS or the lake does not answer. A retry can help.
+    """
+    try:
+        with translate_aws_errors("SageMaker or CloudWatch"):
+            return call()
+    except InvalidError as error:
+        log.error("%s", error)
+        errors.append(error)
+        return None
+
+
+def _join_errors(errors: Sequence[LeewayError], stopped_labels: Sequence[str]) -> LeewayError:
+    """Return the first error, with the number of the others and what was stopped."""
+    more_text = f" There are {len(errors) - 1} more error(s) in the log." if len(errors) > 1 else ""
+    stopped_text = f" Stopped before: {', '.join(stopped_labels)}." if stopped_labels else ""
+    return type(errors[0])(f"{errors[0].message}{more_text}{stopped_text}", errors[0].hint)
+
+
+def _examine(
+    kind: Kind,
+    name: str,
+    idle_time: dt.timedelta,
+    stop: Collection[KindName],
+    region: str,
+    clock: Callable[[], dt.datetime],
+) -> Finding | None:
+    """Judge a resource, stop it if that is allowed, and report it; None if it is used, or does not run any more."""
+    resource = kind.find(name)
+    use = judge(kind, resource, idle_time, clock()) if resource else "used"
+    if resource is None or use == "used":
+        return None
+    outcome = _handle(kind, resource, use, idle_time, stop, clock)
+    return _report(kind, resource, outcome, idle_time, region)
 
 
 def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> Use:
@@ -103,7 +149,11 @@ def _handle(
     newer = kind.find(resource.name)
     if newer and (KEEP_TAG in newer.tags or judge(kind, newer, idle_time, clock()) != "idle"):
         return "exempt" if KEEP_TAG in newer.tags else "used_again"
-    return "stopped" if newer and kind.stop(newer, f"nobody used it for {_format(idle_time)}") else "gone"
+    if newer is None:
+        return "gone"
+    why = f"nobody used it for {_format(idle_time)}"
+    log.info("%s %s: stopping it, because %s", kind.name, resource.name, why)  # also if this process is killed now
+    return "stopped" if kind.stop(newer, why) else "gone"
 
 
 def _report(kind: Kind, resource: Resource, outcome: Outcome, idle_time: dt.timedelta, region: str) -> Finding:

@@ -53,7 +53,8 @@ ACCELERATORS = {
     "Inferentia2": Accelerator(190e12, 820, fp32_flops=47.5e12, is_neuron=True, source=NEURON),
     "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
 }
-"""Maps the name of each GPU, as EC2 describes it, to its figures. A name that is part of another one comes after it."""
+"""Maps the name of each GPU, as EC2 describes it, to its figures. A longer name comes before a name that it contains
+(H100 PCIe, H100), because `find_peak_flops` returns the first match."""
 PEAK_FLOPS = {name: entry.flops for name, entry in ACCELERATORS.items() if entry.flops}
 """Maps the name of each accelerator whose peak is known to the peak."""
 UNKNOWN_ACCELERATOR = Accelerator(has_bf16=None, source="not known")

@@ -128,8 +128,7 @@ def find_instance(name: str) -> Instance:
         SpecError: the type is retired; the message names its successor. A retry cannot help.
         SpecError: SageMaker has no such type. A retry cannot help.
     """
-    if name in RETIRED:
-        raise SpecError(f"{name} is retired.", f"Use {RETIRED[name]}.")
+    refuse_retired(name)
     instance = _read_instances().get(name)
     if instance is None:
         close_names = get_close_matches(
@@ -138,6 +137,16 @@ def find_instance(name: str) -> Instance:
         hint = f"Did you mean {' or '.join(close_names)}?" if close_names else "An example is ml.m5.large."
         raise SpecError(f"{name!r} is not an instance type of SageMaker (table of {read_date()}).", hint)
     return instance
+
+
+def refuse_retired(name: str) -> None:
+    """Refuse an instance type that is retired.
+
+    Raises:
+        SpecError: the type is retired; the message names its successor. A retry cannot help.
+    """
+    if name in RETIRED:
+        raise SpecError(f"{name} is retired.", f"Use {RETIRED[name]}.")
 
 
 def find_size(name: str) -> Size | None:

@@ -1,6 +1,6 @@
 """Plan changes of a table's columns: accept added and widened columns, refuse removed and narrowed columns.
 
-A partition that is earlier than a change may still be written with the columns that the table had then. So table
+A partition that is earlier than a change may be written again with the columns from before the change. So table
 properties record the first partition that has an added column, and the first that has a widened column in its new type.
 """
 
@@ -39,9 +39,8 @@ class Evolution:
     added: Mapping[str, pa.DataType] = field(default_factory=dict)
     widened: Mapping[str, tuple[pa.DataType, pa.DataType]] = field(default_factory=dict)
     """Maps each column to its type before and after the write."""
-    since: Mapping[str, str] = field(default_factory=dict)
-    """Table properties to set, by name. Their values are the first partition that has a column, or has it in its wider
-    type."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Table properties to set; see `SINCE_PREFIX`."""
 
     def describe(self) -> list[str]:
         """Describe the changes, one line for each column."""
@@ -56,8 +55,8 @@ class Evolution:
         if new_types:
             with transaction.update_schema() as update:
                 update.union_by_name(pa.schema(list(new_types.items())))
-        if self.since:
-            transaction.set_properties(dict(self.since))
+        if self.properties:
+            transaction.set_properties(dict(self.properties))
 
 
 def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) -> pa.Schema:
@@ -118,12 +117,12 @@ def plan_evolution(table: Table, schema: pa.Schema, partition: Partition) -> Evo
             f"partition {partition} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
             "Correct the source, or write to a new table.",
         )
-    changes = _plan_properties(properties, partition, added_types, widened_types, new_types)
-    return Evolution(added_types, widened_types, changes)
+    new_properties = _plan_properties(properties, partition, added_types, widened_types, new_types)
+    return Evolution(added_types, widened_types, new_properties)
 
 
 def plan_new_columns(table: Table, schema: pa.Schema) -> Evolution:
-    """Plan to add the columns that the table lacks. A column that the schema lacks is null in its rows."""
+    """Plan to add the columns that the table lacks. A column that only the table has is null in the new rows."""
     types = _map_types_by_name(table.schema().as_arrow())
     return Evolution(
         {name: column_type for name, column_type in _map_types_by_name(schema).items() if name not in types}

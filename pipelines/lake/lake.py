@@ -202,8 +202,7 @@ class Lake:
 
     def count_rows_by_day(self, name: str) -> dict[dt.date, int]:
         """Return the row count of every `date` that has rows; empty if there is no such table."""
-        table = find_table(self.catalog, name)
-        return count_rows(table, "day") if table else {}  # type: ignore[return-value]
+        return self.count_rows_by_partition(name, "day")  # type: ignore[return-value]
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
         """Return the row count of every partition, of this unit, that has rows; empty if there is no such table."""

@@ -31,7 +31,7 @@ def get_tables_folder(catalog: Catalog) -> str:
 def lacks_database_tables(catalog: Catalog) -> bool:
     """Return whether this is an SQL catalog whose database lacks pyiceberg's own tables, which list the Iceberg tables.
 
-    They are missing in a new database, or lost.
+    They are missing if the database is new, or if they were lost.
     """
     return hasattr(catalog, "engine") and not inspect(catalog.engine).has_table("iceberg_tables")
 
@@ -53,7 +53,7 @@ def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, lis
         name: the only table to look for; empty: all.
 
     Returns:
-        Name to the locations of the table's metadata files, the newest last; the names are sorted.
+        A mapping of each table's name to the locations of its metadata files, the newest last; sorted by name.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.

@@ -20,7 +20,7 @@ from pipelines.errors import DataError
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.loop.events import History, Kind
 from pipelines.loop.journal import Journal
-from pipelines.partitions import refuse_months
+from pipelines.partitions import refuse_monthly_partitions
 from pipelines.registry.lifecycle import Kind as LifecycleKind
 from pipelines.registry.lifecycle.journal import Journal as Lifecycle
 from pipelines.registry.scorer import load_scorer
@@ -140,7 +140,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
             labels. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    refuse_months(dataset, "the study of the loop")
+    refuse_monthly_partitions(dataset, "the study of the loop")
     registry, lake, history = Registry.open(), Lake.open(), Journal.open().read_state(name)
     metric = PRIMARY_METRICS[dataset.task]
     days = sorted(

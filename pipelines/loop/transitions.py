@@ -11,7 +11,10 @@ from pipelines.window import DAY
 
 
 def build_decision(request: Request, history: History, policy: Policy) -> Event | None:
-    """Build the event that a training is started or held back; None if the run already has such an event."""
+    """Build the event that says that a training starts, or that a guard holds it back.
+
+    Return None if the run already has such an event.
+    """
     if history.find_last_decision(request.run):
         return None
     fields: dict[str, Any] = {
@@ -27,7 +30,10 @@ def build_decision(request: Request, history: History, policy: Policy) -> Event 
 
 
 def build_end(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
-    """Build the event that the run's training ended; None if it has ended before, or was never started."""
+    """Build the event that says that the training of a run has ended.
+
+    Return None if such an event exists already, or if the training was never started.
+    """
     last_decision = history.find_last_decision(run)
     if last_decision is None or last_decision.kind is not Kind.STARTED:
         return None
@@ -41,14 +47,18 @@ def build_end(model: str, run: str, outcome: Outcome, version: str, history: His
 
 
 def build_reset(model: str, why: str, history: History, run: str = "") -> Event:
-    """Build the event that resets the breaker. The breaker then counts only the trainings after this event."""
+    """Build the event that resets the breaker, the guard that pauses retrainings after several without success.
+
+    The breaker then counts only the trainings after this event.
+    """
     return Event.create(Kind.RESET, model, run, key=str(len(history.events)), why=why)
 
 
 def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:
-    """Return whether to alert a person.
+    """Return whether a person is alerted that a guard holds a training back.
 
-    Only the guards in `ALERTING` alert. If the same guard holds back on consecutive days, only the first day alerts.
+    Only the guards in `ALERTING` alert. If the same guard holds trainings back on consecutive days, only the first of
+    these days alerts.
     """
     last_event = history.events[-1] if history.events else None
     if hold_back.guard not in ALERTING or last_event is None:

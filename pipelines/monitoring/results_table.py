@@ -36,9 +36,9 @@ def write_findings(
         day: last day of the window.
         model_name: registered model.
         version: number of the version.
-        decision: the decision on the day.
+        decision: the decision on the window.
         window: the findings.
-        policy: policy with the bounds that are written beside the effects.
+        policy: the bounds of the effects.
 
     Returns:
         Whether the table changed.

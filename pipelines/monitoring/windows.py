@@ -132,12 +132,12 @@ def _compare_window(
     measured_classes = measure_class_days(labelled_days, policy)
     estimated_classes = estimate_class_days(window, policy)
     measured_losses = [
-        *performance.find_losses(measured_performance, holdout.metrics),
+        *performance.compare_metrics(measured_performance, holdout.metrics),
         *find_class_losses(measured_classes, holdout.classes),
     ]
     losses = (
         *_drop_effects_of_few_labels(measured_losses, labelled_days, policy),
-        *performance.find_losses(estimated_performance, holdout.metrics),
+        *performance.compare_metrics(estimated_performance, holdout.metrics),
         *find_class_losses(estimated_classes, holdout.classes),
     )
     rows = sum(profile.rows for profile in window.values())

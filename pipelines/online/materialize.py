@@ -1,9 +1,9 @@
 """Write the lake's values of looked-up features to the online store, so that it has the newest value of each key.
 
-The event time of a record is when its partition begins, plus a millisecond for each commit of the table up to the last
-write of the partition. So a later partition is newer, whenever it was written. Within one partition, the last write is
-the newest. The store keeps the record with the newest event time. So order and number of the writes do not matter: an
-interrupted run, concurrent runs, and a backfill of an old day all end with the same records.
+The event time of a record is the start of its partition, plus some milliseconds: the sequence number of the last
+write of the partition. So a later partition is newer, whenever it was written, and a later write of
+the same partition is newer than an earlier one. The store keeps the record with the newest event time. So the order of
+runs does not matter: an interrupted run, concurrent runs, and a backfill of an old day all end with the same records.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from pipelines.online.store import OnlineStore
 from pipelines.partitions import Partition, get_begin, get_date
 from pipelines.window import Days
 
-MAX_REVISION = dt.timedelta(hours=1) // dt.timedelta(milliseconds=1)
-"""Largest number of commits of a table. With more commits, a record would be as new as one of the next hour."""
+MAX_SEQUENCE_NUMBER = dt.timedelta(hours=1) // dt.timedelta(milliseconds=1)
+"""Largest sequence number of a commit. With a larger one, a record would be as new as one of the next hour."""
 WRITERS = 8
 """Number of threads that write records."""
 BATCH_RECORDS = 1_000
 """Number of records that are read from the store in one call."""
 
 
-class Count(NamedTuple):
+class RecordCounts(NamedTuple):
     """Numbers of records of a lookup in a partition."""
 
     records: int
     """Number of keys in the partition."""
-    written: int
+    written_records: int
     """Number of records that were written. A record is not written if the store has an equal or newer one."""
 
 
 def materialize(
     lake: Lake, store: OnlineStore, dataset: Dataset, lookup: Lookup, partition: Partition, ttl_days: int
-) -> Count:
+) -> RecordCounts:
     """Write the values of a lookup in a partition to the store, unless it has newer ones. Idempotent.
 
     Raises:
@@ -61,15 +61,15 @@ def materialize(
             identifiers = list(records)[begin : begin + BATCH_RECORDS]
             stored_records = store.read({group: identifiers})
             changed_identifiers = [
-                name for name in identifiers if not _is_as_new(stored_records.get((group, name)), records[name])
+                name for name in identifiers if not _is_up_to_date(stored_records.get((group, name)), records[name])
             ]
             written_count += len(
                 list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed_identifiers))
             )
-    return Count(len(records), written_count)
+    return RecordCounts(len(records), written_count)
 
 
-def _is_as_new(stored_record: Record | None, record: Record) -> bool:
+def _is_up_to_date(stored_record: Record | None, record: Record) -> bool:
     return stored_record is not None and stored_record.event_time >= record.event_time
 
 
@@ -79,17 +79,17 @@ def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partit
     Raises:
         DataError: a key has several values, or the table has too many commits. A retry cannot help.
     """
-    revision = None
+    sequence_number = None
     # If another process writes the partition meanwhile, the records are built again.
-    while revision != (revision := _find_revision(lake, dataset.table, partition)):
-        if revision > MAX_REVISION:
-            raise DataError(f"table {dataset.table} has more than {MAX_REVISION} commits: event times overlap.")
-        event_time = get_begin(partition) + dt.timedelta(milliseconds=revision)
+    while sequence_number != (sequence_number := _find_sequence_number(lake, dataset.table, partition)):
+        if sequence_number > MAX_SEQUENCE_NUMBER:
+            raise DataError(f"table {dataset.table} has more than {MAX_SEQUENCE_NUMBER} commits: event times overlap.")
+        event_time = get_begin(partition) + dt.timedelta(milliseconds=sequence_number)
         records = _build_records(lake, dataset, lookup, partition, event_time)
     return records
 
 
-def _find_revision(lake: Lake, table: str, partition: Partition) -> int:
+def _find_sequence_number(lake: Lake, table: str, partition: Partition) -> int:
     """Return the sequence number of the last write of a partition. Later writes to the table have larger numbers."""
     snapshot = find_oldest_equal_snapshot(load_table(lake.catalog, table), partition, partition)
     return int((snapshot and snapshot.sequence_number) or 0)
@@ -111,7 +111,7 @@ def _build_records(
 def _read_values(
     lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the identifier and the values of each distinct row, computed by the same expression as for scores."""
+    """Yield the identifier and the values of each distinct row, computed by the expression that scoring uses."""
     with (
         lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
@@ -125,7 +125,7 @@ def _read_values(
 
 
 def list_newest_partitions(published_partitions: Sequence[Partition], lookup: Lookup) -> list[Partition]:
-    """List the published partitions whose values are not too old for rows of the newest partition, the newest first."""
+    """List the published partitions that are at most `lookup.max_age` older than the newest one, newest first."""
     newest_partition = max(published_partitions, key=get_begin)
     begin = get_begin(newest_partition) - lookup.max_age
     return sorted((item for item in published_partitions if get_begin(item) >= begin), key=get_begin, reverse=True)

@@ -47,9 +47,10 @@ class Report:
 
 
 def publish_report(report: Report) -> None:
-    """List a report whose page is in its folder already. Idempotent; safe while other processes publish.
+    """Write a report's summary, and list the report on the index pages. Idempotent; safe while other processes publish.
 
-    After a kill in between, the page is there and is not listed until the step is repeated.
+    The caller has already written the report's page. If the process is killed before the report is listed, a repetition
+    of the step lists it.
     """
     write_json(report.folder / SUMMARY, asdict(report))
     with hold_lock(settings().home / "docs.lock"):
@@ -58,7 +59,7 @@ def publish_report(report: Report) -> None:
 
 
 def create_missing_indexes() -> None:
-    """Write the page of each kind that has none, so that links to it work. The caller holds the lock."""
+    """Write the index page of each kind of report that lacks one, so that links work. The caller holds the lock."""
     for kind in KINDS:
         if not (settings().home / "docs" / kind / INDEX).exists():
             _write_index_of_kind(kind)
@@ -79,14 +80,14 @@ def _write_index_of_model(folder: Path) -> None:
 
 def _write_index_of_kind(kind: str) -> None:
     folder = settings().home / "docs" / kind
-    newest_reports = {model.name: next(_iterate_reports(model), None) for model in _list_folders(folder)}
+    newest_reports = {path.name: next(_iterate_reports(path), None) for path in _list_folders(folder)}
     models = {model: report for model, report in newest_reports.items() if report}
     folder.mkdir(parents=True, exist_ok=True)
     write_page(folder / INDEX, "reports_kind.html", [], title=KINDS[kind], models=models)
 
 
 def _iterate_reports(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the summaries of a model's reports, the newest version or day first; without those that are damaged."""
+    """Yield the summaries of a model's reports, the newest version or day first. Skip damaged summaries."""
     names = sorted((path.parent.name for path in folder.glob(f"*/{SUMMARY}")), key=lambda name: (len(name), name))
     for name in reversed(names):
         if summary := _read_summary(folder / name / SUMMARY):
@@ -94,7 +95,7 @@ def _iterate_reports(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    """Return a report's summary; empty if it cannot be read. The step that wrote it writes it again."""
+    """Return a report's summary; empty if it is damaged. A repetition of the step that wrote it repairs it."""
     summary = read_json_object(path)
     is_complete = summary.keys() >= Report.__dataclass_fields__.keys()
     return {**summary, "name": path.parent.name} if is_complete else {}

@@ -11,7 +11,7 @@ from pipelines.partitions.keys import (
     get_date,
     get_unit,
     parse_partition,
-    refuse_months,
+    refuse_monthly_partitions,
 )
 from pipelines.partitions.ranges import (
     find_partition,
@@ -40,6 +40,6 @@ __all__ = [
     "list_partitions",
     "list_range",
     "parse_partition",
-    "refuse_months",
+    "refuse_monthly_partitions",
     "shift",
 ]

@@ -133,7 +133,7 @@ def check_partition(dataset: Dataset, partition: Partition, field: str = "partit
         raise SpecError(message, f"Write it as {EXAMPLES[dataset.partition]}.")
 
 
-def refuse_months(dataset: Dataset, purpose: str) -> None:
+def refuse_monthly_partitions(dataset: Dataset, purpose: str) -> None:
     """Refuse a dataset whose partitions are months.
 
     Args:

@@ -109,7 +109,7 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
     decide = _decide_by_price if run.criterion == "price" else _decide_by_risk
     best_h, comparison = decide(course, run, waits_h)
     expected_usd_h, best_at = course.predict_run_usd_h(0), prices.hour + best_h * HOUR
-    price = f"price now {prices.usd_h[-1]:.4f} USD/h, {course.surprise:.2f} times its usual value at this hour"
+    price = f"price now {prices.usd_h[-1]:.4f} USD/h, {course.deviation:.2f} times its usual value at this hour"
     action = f"waiting for {_format(best_at)}, latest start {_format(run.latest)}" if best_h else "starting"
     return Decision(not best_h, f"{price}; {comparison}: {action}", usd_h, expected_usd_h, best_at if best_h else None)
 
@@ -130,7 +130,7 @@ def _decide_by_price(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> t
 
 def _decide_by_risk(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait, 0 to start, and the comparison of the risks."""
-    is_scarce = course.surprise >= RISE
+    is_scarce = course.deviation >= RISE
     now_risk = 1.0 if is_scarce else course.compute_risk(0)
     risks = {wait_h: course.compute_risk(wait_h) for wait_h in waits_h}
     best_h = min(risks, key=lambda wait_h: risks[wait_h], default=0)

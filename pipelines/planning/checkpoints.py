@@ -42,7 +42,7 @@ class InterruptedRun:
 
     @property
     def total_s(self) -> float:
-        """The sum of all parts. The wait for new instances is not in it."""
+        """All seconds of running instances. The wait for new instances is not included."""
         return self.work_s + self.saving_s + self.lost_s
 
     @property
@@ -106,7 +106,7 @@ def compute_interruptions_per_h(month_share: float) -> float:
 
 
 def compute_mean_time_s(interruptions_per_h: float, instances: int = 1) -> float:
-    """Return the mean time between interruptions of a job, seconds: any of its instances interrupts it.
+    """Return the mean time between interruptions of a job, seconds. If one instance is interrupted, the job is.
 
     Source: the minimum of independent exponential times, `3600 / (rate instances)`.
 

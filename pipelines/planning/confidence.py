@@ -71,7 +71,7 @@ def estimate_band(
     between its limits is as likely as any other. `lowest` and `highest` are the extremes of all combinations of the
     limits: the exact bounds, if the number grows or falls with each of them. All is reproducible: the seed is fixed.
 
-    The band is as honest as the ranges. It does not know what was left out of the formula.
+    The band is too narrow if the ranges are too narrow, or if `compute` leaves something out.
 
     Args:
         compute: function that gets each number by its name.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipelines.errors import SpecError
 from pipelines.planning.memory import BYTES, estimate_weights
-from pipelines.planning.sizes import MAX_DEVICES, MAX_SIDE, DecoderSize, require_choice, require_positive
+from pipelines.planning.sizes import MAX_DEVICES, MAX_DIMENSION, DecoderSize, require_choice, require_positive
 
 GATED_VALUES = 3
 """Values of the gated layer that exist at once: the activated gate, up, and their product."""
@@ -42,7 +42,7 @@ class Serving:
             require_choice(name, getattr(self, name), BYTES)
         require_positive("devices", self.devices, MAX_DEVICES)
         if self.prefill:
-            require_positive("prefill", self.prefill, MAX_SIDE)
+            require_positive("prefill", self.prefill, MAX_DIMENSION)
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Servin
     Raises:
         SpecError: a number is not positive.
     """
-    require_positive("tokens", tokens, MAX_SIDE)
-    require_positive("batch", batch, MAX_SIDE)
+    require_positive("tokens", tokens, MAX_DIMENSION)
+    require_positive("batch", batch, MAX_DIMENSION)
     value = BYTES[serving.computation]
     attention = 2 * size.query_width + 2 * size.key_width
     shared_values = max(attention, GATED_VALUES * size.intermediate) / serving.devices
@@ -123,8 +123,8 @@ def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: Se
     Raises:
         SpecError: a number is not positive, or the devices cannot share the heads.
     """
-    require_positive("sequence", sequence, MAX_SIDE)
-    require_positive("batch", batch, MAX_SIDE)
+    require_positive("sequence", sequence, MAX_DIMENSION)
+    require_positive("batch", batch, MAX_DIMENSION)
     if size.heads % serving.devices:
         raise SpecError(f"{serving.devices} devices cannot share {size.heads} heads equally.", "Use 2, 4 or 8 devices.")
     return InferenceMemory(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipelines.planning.sizes import (
-    LAYER_TARGETS,
+    LINEAR_LAYERS,
     MAX_DEVICES,
+    MAX_DIMENSION,
     MAX_PARAMETERS,
-    MAX_SIDE,
     DecoderSize,
     require_choice,
     require_positive,
@@ -70,7 +70,7 @@ class Setup:
         require_choice("stage", self.stage, range(4))
         require_positive("devices", self.devices, MAX_DEVICES)
         if self.rank:
-            require_positive("rank", self.rank, MAX_SIDE)
+            require_positive("rank", self.rank, MAX_DIMENSION)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def estimate_layer_activations(size: DecoderSize, sequence: int, setup: Setup) -
     norms = 2 * size.hidden * (BYTES["fp32"] + value * (1 if setup.rank else 2))
     attention = 4 * size.query_width + sequence if setup.is_packed else 2 * (size.query_width + size.key_width)
     sums = BYTES["fp32"] * (2 + size.heads)  # of the norms, and of the scores of each head
-    return norms + sums + value * (attention + 4 * size.intermediate + LAYER_TARGETS * setup.rank)
+    return norms + sums + value * (attention + 4 * size.intermediate + LINEAR_LAYERS * setup.rank)
 
 
 def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
@@ -209,8 +209,8 @@ def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Se
     Raises:
         SpecError: a number is not positive.
     """
-    require_positive("sequence", sequence, MAX_SIDE)
-    require_positive("batch", batch, MAX_SIDE)
+    require_positive("sequence", sequence, MAX_DIMENSION)
+    require_positive("batch", batch, MAX_DIMENSION)
     value = BYTES[setup.computation]
     layer = size.hidden * value if setup.is_recomputed else estimate_layer_activations(size, sequence, setup)
     last_norm = 0.0 if setup.rank else size.hidden * (BYTES["fp32"] + 2 * value)

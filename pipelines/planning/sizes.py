@@ -1,4 +1,4 @@
-"""Describe the size of a language model: its layers, and how many parameters they have."""
+"""Compute the number of parameters of a language model, and check the quantities that plans are computed from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pipelines.errors import SpecError
 
 MAX_PARAMETERS = 1e15
 """Largest number of parameters; published models have about 1e12. A larger number is a mistake in the unit."""
-MAX_SIDE = 10_000_000
+MAX_DIMENSION = 10_000_000
 """Largest number of layers, heads or tokens, and largest width."""
 MAX_DEVICES = 1_000_000
 """Largest number of devices or instances."""
 MAX_NUMBER = 1e40
-"""Largest number of any quantity, such as operations of a training: products of several do not overflow."""
+"""Largest value of any other quantity, such as the operations of a training. Products of several do not overflow."""
 MAX_USD_PER_H = 1e5
 """Largest price of an instance, USD an hour."""
 MAX_GB_S = 1e6
@@ -22,9 +22,9 @@ MAX_GB_S = 1e6
 MAX_S = 1e8
 """Longest time of a save, a restart, a wait, or an interval, seconds: three years."""
 MAX_CHARS = 60
-"""Characters of a wrong value that an error shows."""
-LAYER_TARGETS = 7
-"""Linear layers of a decoder layer: query, key, value, output, gate, up and down."""
+"""Number of characters of a wrong value that an error shows."""
+LINEAR_LAYERS = 7
+"""Number of linear layers of a decoder layer: query, key, value, output, gate, up and down."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DecoderSize:
         hidden: width of a token.
         intermediate: width of the gated layer.
         heads: number of attention heads of the queries.
-        key_heads: number of those of keys and values.
+        key_heads: number of attention heads of the keys, and of the values.
         vocabulary: number of tokens.
         is_tied: whether the output layer has the same weights as the embeddings.
         head_width: width of a head; 0 for `hidden / heads`.
@@ -59,9 +59,9 @@ class DecoderSize:
         """Check the numbers."""
         for field in fields(self):
             if field.name not in ("is_tied", "head_width"):
-                require_positive(field.name, getattr(self, field.name), MAX_SIDE)
+                require_positive(field.name, getattr(self, field.name), MAX_DIMENSION)
         if self.head_width:
-            require_positive("head_width", self.head_width, MAX_SIDE)
+            require_positive("head_width", self.head_width, MAX_DIMENSION)
         if self.heads % self.key_heads:  # grouped-query attention: each head of the keys serves a group of queries
             raise SpecError(f"key_heads ({self.key_heads}) must divide heads ({self.heads}).")
         if not self.head_width and self.hidden % self.heads:
@@ -96,45 +96,45 @@ class DecoderSize:
     def count_lora_parameters(self, rank: int) -> int:
         """Return the number of parameters of LoRA's matrices on all linear layers of the decoder layers.
 
-        A layer from `a` to `b` values gets `rank * (a + b)` parameters (Hu et al. 2021, section 4.1).
+        A linear layer with `a` inputs and `b` outputs gets `rank * (a + b)` parameters (Hu et al. 2021, section 4.1).
 
         Raises:
             SpecError: the rank is not positive.
         """
-        require_positive("rank", rank, MAX_SIDE)
+        require_positive("rank", rank, MAX_DIMENSION)
         attention = 2 * (self.hidden + self.query_width) + 2 * (self.hidden + self.key_width)
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
 
 
-def require_positive(name: str, value: float, most: float = MAX_NUMBER) -> None:
-    """Check that a quantity is a positive, finite number, and not larger than `most`.
+def require_positive(name: str, value: float, maximum: float = MAX_NUMBER) -> None:
+    """Check that a quantity is a positive, finite number, and not larger than `maximum`.
 
     Raises:
         SpecError: the value is not allowed. A retry cannot help.
     """
     if not 0 < value < math.inf:
         raise SpecError(f"{name} must be a positive number, not {value}.")
-    _require_at_most(name, value, most)
+    _require_at_most(name, value, maximum)
 
 
-def require_not_negative(name: str, value: float, most: float = MAX_NUMBER) -> None:
-    """Check that a quantity is a finite number of at least 0, and not larger than `most`.
+def require_not_negative(name: str, value: float, maximum: float = MAX_NUMBER) -> None:
+    """Check that a quantity is a finite number of at least 0, and not larger than `maximum`.
 
     Raises:
         SpecError: the value is not allowed. A retry cannot help.
     """
     if not 0 <= value < math.inf:
         raise SpecError(f"{name} must be a number of at least 0, not {value}.")
-    _require_at_most(name, value, most)
+    _require_at_most(name, value, maximum)
 
 
-def require_at_least_one(name: str, value: float, most: float = MAX_NUMBER) -> None:
-    """Check that a quantity is a number of at least 1, and not larger than `most`.
+def require_at_least_one(name: str, value: float, maximum: float = MAX_NUMBER) -> None:
+    """Check that a quantity is a number of at least 1, and not larger than `maximum`.
 
     Raises:
         SpecError: the value is not allowed. A retry cannot help.
     """
-    require_positive(name, value, most)
+    require_positive(name, value, maximum)
     if value < 1:
         raise SpecError(f"{name} must be at least 1, not {value:g}.")
 
@@ -166,8 +166,8 @@ def require_choice(name: str, value: object, choices: object) -> None:
         raise SpecError(f"{name} must be one of {', '.join(map(str, known_names))}, not {short}.")
 
 
-def _require_at_most(name: str, value: float, most: float) -> None:
-    if value > most:
+def _require_at_most(name: str, value: float, maximum: float) -> None:
+    if value > maximum:
         # A whole number may be too large for a float, and its digits would fill a page.
         text = f"{value:g}" if value <= MAX_NUMBER else f"more than {MAX_NUMBER:g}"
-        raise SpecError(f"{name} must be at most {most:g}, not {text}.", "Check its unit.")
+        raise SpecError(f"{name} must be at most {maximum:g}, not {text}.", "Check its unit.")

@@ -73,7 +73,7 @@ class WeeklyCourse:
     """The usual course of the prices within a week, without slow changes of their level.
 
     The price of each hour is divided by its level: the mean of the week that ends with it. The hours of the week have
-    the quantiles of these ratios. What differs from the usual ratio now (the surprise) fades from hour to hour, as it
+    the quantiles of these ratios. What differs from the usual ratio now (the deviation) fades from hour to hour, as it
     did in the past: by the first autocorrelation of the logarithms, as in an autoregressive process of order 1 (Box and
     Jenkins 1970, section 3.2).
 
@@ -91,32 +91,32 @@ class WeeklyCourse:
         self._hours = self._group(range(WEEK_H - 1, self._last), self._compute_ratio)
         self._runs = self._group(range(WEEK_H - 1, self._last - run_h + 2), self._compute_run_ratio)
         self._rises = self._group(range(WEEK_H - 1, self._last - run_h + 1), self._is_rising)
-        self.surprise = self._compute_ratio(self._last) / median(self._hours[self._last % WEEK_H])
+        self.deviation = self._compute_ratio(self._last) / median(self._hours[self._last % WEEK_H])
         """The price now, divided by the usual price of this hour of the week."""
         self._decay = self._estimate_decay()
-        self._surprise_sums = [0.0]
+        self._deviation_sums = [0.0]
 
     def predict_run_usd_h(self, later_h: int, quantile: float = 0.5) -> float:
-        """Predict the mean price of a run, US dollars an hour. The surprise fades during the run, too.
+        """Predict the mean price of a run, US dollars an hour. The deviation fades during the run, too.
 
         Args:
             later_h: hours from now to the start of the run.
             quantile: which quantile of the past runs of that hour of the week is expected, 0 to 1.
         """
         usual_ratio = compute_quantile(self._runs[(self._last + later_h) % WEEK_H], quantile)
-        return self.level_usd_h * usual_ratio * self._predict_mean_surprise(later_h)
+        return self.level_usd_h * usual_ratio * self._predict_mean_deviation(later_h)
 
     def compute_risk(self, later_h: int) -> float:
         """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
         rises = self._rises[(self._last + later_h) % WEEK_H]
         return sum(rises) / len(rises)
 
-    def _predict_mean_surprise(self, later_h: int) -> float:
-        """Return the mean of the faded surprise over the hours of a run."""
+    def _predict_mean_deviation(self, later_h: int) -> float:
+        """Return the mean of the faded deviation over the hours of a run."""
         end = later_h + self._run_h
-        for hour in range(len(self._surprise_sums) - 1, end):
-            self._surprise_sums.append(self._surprise_sums[-1] + self.surprise ** (self._decay**hour))
-        return (self._surprise_sums[end] - self._surprise_sums[later_h]) / self._run_h
+        for hour in range(len(self._deviation_sums) - 1, end):
+            self._deviation_sums.append(self._deviation_sums[-1] + self.deviation ** (self._decay**hour))
+        return (self._deviation_sums[end] - self._deviation_sums[later_h]) / self._run_h
 
     def _group(self, positions: Iterable[int], compute: Callable[[int], float]) -> dict[int, list[float]]:
         groups: dict[int, list[float]] = defaultdict(list)
@@ -141,9 +141,9 @@ class WeeklyCourse:
     def _estimate_decay(self) -> float:
         usual_ratios = {hour: median(ratios) for hour, ratios in self._hours.items()}
         positions = range(WEEK_H - 1, self._last)
-        surprises = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
-        variance = sum(value * value for value in surprises)
-        covariance = sum(first * second for first, second in pairwise(surprises))
+        deviations = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
+        variance = sum(value * value for value in deviations)
+        covariance = sum(first * second for first, second in pairwise(deviations))
         return max(0.0, covariance / variance) if variance > exp(-50) else 0.0
 
 

@@ -13,15 +13,15 @@ def compute_needed_throughput_gb_s(
 ) -> float:
     """Return the throughput that keeps devices busy, GB/s: `devices batch sample_bytes use / step_s`.
 
-    Source: MLPerf Storage, whose accelerators read a batch in the time of a step, and must compute in 90 % of the time
-    (accelerator utilization, AU). Each sample is read from the storage once an epoch: nothing is cached.
+    Source: MLPerf Storage. Its accelerators read a batch in the time of a step, and must compute for at least 90 % of
+    the time (accelerator utilization, AU). Nothing is cached: each sample is read from the storage once an epoch.
 
     Args:
         devices: number of devices of all instances.
         batch: samples of a step on one device.
         sample_bytes: mean size of a sample as it is stored.
         step_s: seconds of a step that never waits for data.
-        use: share of its time that a device shall compute, above 0 and at most 1.
+        use: share of the time in which a device should compute, above 0 and at most 1.
 
     Raises:
         SpecError: a number is out of its range. A retry cannot help.
@@ -38,8 +38,8 @@ def compute_needed_throughput_gb_s(
 def compute_data_wait_share(needed_gb_s: float, available_gb_s: float) -> float:
     """Return the share of its time that a training waits for data: `1 - available / needed`; 0 if there is enough.
 
-    It is what the ledger calls `data_wait_share`. Source: reading and computation at the same time (prefetching), so
-    the slower one of both sets the pace.
+    The ledger has the measured share as `data_wait_share`. The formula assumes prefetching: the training reads and
+    computes at the same time, so the slower of both decides how long a step takes.
 
     Args:
         needed_gb_s: throughput that keeps the devices always busy.

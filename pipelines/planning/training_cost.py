@@ -69,7 +69,7 @@ class SpotCost:
     """The time and the cost of a training on spot.
 
     Attributes:
-        run: time of the instances, by part.
+        run: time of the running instances, divided into training, saves and losses.
         elapsed_s: time until the end, with the waits for new instances.
         cost_usd: what is charged, USD.
     """
@@ -88,10 +88,10 @@ def estimate_step_of_training(
     stage: int = 0,
     overlap: float = BACKWARD_SHARE,
 ) -> StepTime:
-    """Return the time of a step on a cluster: its operations at the utilization, and the all-reduce among instances.
+    """Return the time of a step on a cluster: its computation, and the all-reduce among the instances.
 
-    The utilization is that of one instance: with that of the whole cluster, the network would count twice. Inside of an
-    instance, the interconnect of the devices is assumed to be part of the utilization.
+    The utilization is that of one instance, so it includes the interconnect of the instance's devices. The utilization
+    of the whole cluster would include the network, too, which would then be counted twice.
 
     Args:
         step_flops: operations of a step on all devices.
@@ -114,9 +114,9 @@ def estimate_step_of_training(
 
 
 def compute_cost_usd(hours: float, instances: int, usd_per_h: float) -> float:
-    """Return what instances cost: hours x instances x price.
+    """Return the cost of instances: hours x instances x price.
 
-    Source: how costs are counted in docs/reference/costs.md. Storage and data transfer are not in it.
+    Source: docs/reference/costs.md. Storage and data transfer are not included.
 
     Args:
         hours: hours that the instances run.
@@ -133,7 +133,7 @@ def compute_cost_usd(hours: float, instances: int, usd_per_h: float) -> float:
 
 
 def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, interruptions: Interruptions) -> SpotCost:
-    """Return what a training takes and costs on spot, with the work that interruptions undo.
+    """Return the time and the cost of a training on spot, with the training that is lost to interruptions.
 
     Source: Daly 2006 (`estimate_interrupted_run`), x instances x spot price. SageMaker charges while
     instances run, and not while a job waits for them (BillableTimeInSeconds).
@@ -142,7 +142,7 @@ def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, int
         work_s: seconds of the training without checkpoints and interruptions.
         instances: number of instances; an interruption of any of them interrupts the training.
         spot_usd_per_h: spot price of an instance, USD an hour.
-        interruptions: their rate, and the checkpoints.
+        interruptions: rate of interruptions, and duration of saves, restarts and waits.
 
     Raises:
         SpecError: a number is out of its range, or the training would hardly advance. A retry cannot help.
@@ -157,7 +157,7 @@ def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, int
 
 
 def compute_savings_plan_usd(on_demand_usd: float, saving: float) -> float:
-    """Return what the same hours cost with a savings plan whose commitment is used up: `on demand (1 - saving)`.
+    """Return the cost of the same hours with a savings plan: `on demand (1 - saving)`. The plan is fully used.
 
     Args:
         on_demand_usd: cost on demand, USD.
@@ -171,7 +171,7 @@ def compute_savings_plan_usd(on_demand_usd: float, saving: float) -> float:
 
 
 def compute_break_even_use(saving: float) -> float:
-    """Return the share of a commitment's hours that must be used so that it costs no more than on demand: `1 - saving`.
+    """Return the share of its hours that must be used for a savings plan to cost no more than on demand: `1 - saving`.
 
     Source: a commitment is paid for each hour of its term, used or not.
 

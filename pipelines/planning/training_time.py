@@ -32,8 +32,9 @@ def count_token_flops(
 
 
 def count_attention_flops(size: DecoderSize, sequence: int) -> float:
-    """Return the operations of attention scores in the forward pass, for each token: `4 L a q T`.
+    """Return the operations of attention scores in the forward pass, for each token: `4 L H Q T`.
 
+    L is the number of layers, H Q (heads times their size) is `query_width`, and T is `sequence`.
     Source: Chowdhery et al. 2022 (PaLM), appendix B: 12 L H Q T in both passes, a third of it in the forward pass. The
     mask, which makes half of the scores unnecessary, is not counted.
 

@@ -151,7 +151,7 @@ def _describe_status(version: str, state: State) -> str:
         return ", champion"
     if version == state.challenger:
         return ", challenger"
-    return f", blocked: {state.blocked[version]}" if version in state.blocked else ""
+    return f", blocked: {state.blocked_versions[version]}" if version in state.blocked_versions else ""
 
 
 def _describe_events(version: str, state: State) -> list[tuple[str, str]]:

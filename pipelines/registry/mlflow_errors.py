@@ -9,7 +9,7 @@ import requests
 from mlflow.exceptions import MlflowException
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
-from pipelines.errors import ServiceError, TryAgainError
+from pipelines.errors import RetryableError, ServiceError
 from pipelines.system.error_translation import translate_error
 
 NOT_FOUND = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -58,7 +58,7 @@ def is_transient(error: Exception) -> bool:
     if isinstance(error, requests.HTTPError):  # MLflow lets these errors of artifact requests through
         return error.response.status_code >= 500
     has_transient_code = isinstance(error, MlflowException) and error.error_code in TRANSIENT
-    return has_transient_code or isinstance(translate_error(error), TryAgainError)
+    return has_transient_code or isinstance(translate_error(error), RetryableError)
 
 
 def _is_collision(error: BaseException) -> bool:

@@ -212,7 +212,9 @@ def _check_key(
         if columns[name].kind == "other":
             raise SpecError(f"--key {name}: a key cannot have the type {table[name].type}.", "Give other columns.")
         if name in known_later_names:
-            raise SpecError(f"--key {name}: the column is not known when the row is new.", "Give other columns.")
+            raise SpecError(
+                f"--key {name}: the column is not known when the prediction is made.", "Give other columns."
+            )
         if columns[name].missing_count:
             message = f"--key {name}: {columns[name].missing_count} rows have no value in this column."
             raise DataError(message, "Give other columns.")

@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 
 from pipelines.ingestion.sources.timestamps import BadValueError, Zone, parse_texts, to_utc
 
-DATES = (
+DATE_FORMATS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d"),
     *("%d %b %Y", "%b %d, %Y", "%d-%b-%Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y"),
 )
-CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p")
-FORMATS = tuple(date + clock for date, clock in product(DATES, CLOCKS))
+CLOCK_FORMATS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p")
+FORMATS = tuple(date + clock for date, clock in product(DATE_FORMATS, CLOCK_FORMATS))
 """Formats that are tried, in addition to ISO 8601."""
 ISO = ""
 """The value among the formats that means ISO 8601."""
 MIN_SHARE = 0.95
-"""Smallest share of values that are times in a column of times. The other values count as errors."""
+"""A column holds times if at least this share of its values are times. The others count as errors."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TimeFormats:
 
 
 def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeFormats | None:
-    """Find the formats; None if the column does not hold times.
+    """Find the formats of a column of times; None if the column does not hold times.
 
     Repeatedly choose the format that parses most of the values that no chosen format has parsed.
 
@@ -80,7 +80,7 @@ def _parse_in_all(texts: pa.Array, formats: Sequence[str]) -> Iterator[tuple[str
     iso_texts = pc.if_else(pc.fill_null(is_iso, False), texts, pa.scalar(None, pa.string()))
     try:
         yield ISO, to_utc(iso_texts, Zone("UTC", "earliest"))
-    except (BadValueError, pa.ArrowException):  # a text begins like ISO 8601, but is not a time; then only days count
+    except (BadValueError, pa.ArrowException):  # a text begins like ISO 8601, but is not a time: parse only dates
         yield (
             ISO,
             pc.strptime(iso_texts, format="%Y-%m-%d", unit="us", error_is_null=True).cast(pa.timestamp("us", "UTC")),

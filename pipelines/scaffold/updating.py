@@ -1,4 +1,4 @@
-"""Update the files that `new` wrote to the templates of the installed version, and keep what a person changed."""
+"""Update the files of a project that `new` wrote, if their templates changed, and keep what a person changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.errors import SpecError
 from pipelines.scaffold import project_files, rendering
 
 RECORD = "models/{name}/.scaffold.json"
-"""File of a model with what its files were rendered from, and their texts."""
+"""File of a model that records the values of the templates, and the texts that were rendered from them."""
 CONFLICT = "<<<<<<< "
 """Beginning of the first line of a conflict, as git writes it."""
 
@@ -26,11 +26,11 @@ class Update:
     """The files that an update changed."""
 
     old_version: str
-    """Version of Leeway whose templates the files were written from before the update."""
-    changed: list[str] = field(default_factory=list)
-    """Files that the update changed, with those that have conflicts."""
+    """Version of Leeway whose templates the files came from before the update."""
+    changed_files: list[str] = field(default_factory=list)
+    """Files that the update changed; some may have conflicts."""
     conflicts: list[str] = field(default_factory=list)
-    """Files, among the changed ones, in which a person and the templates changed the same lines."""
+    """Those of the changed files in which a person and the templates changed the same lines."""
 
 
 def format_record(values: Mapping[str, Any], project_values: Mapping[str, Any] | None) -> str:
@@ -47,7 +47,7 @@ def format_record(values: Mapping[str, Any], project_values: Mapping[str, Any] |
 def update(name: str, project: Path) -> Update:
     """Render the templates again, and merge what changed in them into the files of the project.
 
-    A file that a person removed stays removed. If this is interrupted, run it again.
+    A file that a person removed stays removed. After an interruption, run it again.
 
     Raises:
         SpecError: the model has no record, or a file still has conflicts. Nothing is written. A retry cannot help.
@@ -57,17 +57,15 @@ def update(name: str, project: Path) -> Update:
     try:
         files = _render(record["values"], record["project"])
     except jinja2.UndefinedError as error:
-        message = (
-            f"the templates of Leeway {__version__} need what `new` of {record['leeway']} did not record: {error}."
-        )
+        message = f"the templates of Leeway {__version__} need a value that {record['leeway']} did not record: {error}."
         raise SpecError(message, "CHANGELOG.md says what to change by hand.") from None
     result = Update(record["leeway"])
     with project_files.open_temporary_folder(project) as folder:
         texts = {path: _merge(project, folder, path, record["files"], text, result) for path, text in files.items()}
-        changed_files = {path: text for path, text in texts.items() if text is not None}
-        result.changed.extend(changed_files)
-        changed_files[RECORD.format(name=name)] = format_record(record["values"], record["project"])
-        project_files.write_files(project, folder, {}, changed_files)
+        changed_texts = {path: text for path, text in texts.items() if text is not None}
+        result.changed_files.extend(changed_texts)
+        changed_texts[RECORD.format(name=name)] = format_record(record["values"], record["project"])
+        project_files.write_files(project, folder, {}, changed_texts)
     return result
 
 

@@ -45,6 +45,8 @@ class UnparsedRequest(NamedTuple):
     """Scores of the rows, as in the answer: numbers, objects by class or quantile, or lists."""
     looked_up: Mapping[str, list[Any]] = MappingProxyType({})
     """Features of raw rows that were looked up, as in the answer: the value of each row."""
+    latency_ms: float | None = None
+    """Milliseconds that the scores took, as in the answer; None if it does not say."""
 
 
 class CapturedRequest(NamedTuple):
@@ -61,6 +63,8 @@ class CapturedRequest(NamedTuple):
     """Scores of the rows, as in the answer: numbers, or objects by class or quantile."""
     looked_up: Mapping[str, list[Any]] = MappingProxyType({})
     """Features of raw rows that were looked up, as in the answer: the value of each row."""
+    latency_ms: float | None = None
+    """Milliseconds that the scores took, as in the answer; None if it does not say."""
 
 
 def read_requests(capture: Capture, days: Days) -> Iterator[CapturedRequest | None]:
@@ -99,7 +103,7 @@ def parse_line(line: bytes) -> CapturedRequest | None:
     if not are_scores or len(request.scores) != len(rows.rows):
         return None
     identity = (request.event_id, request.requested_at, request.inference_id)
-    return CapturedRequest(*identity, rows, request.scores, request.looked_up)
+    return CapturedRequest(*identity, rows, request.scores, request.looked_up, request.latency_ms)
 
 
 def parse_without_rows(line: bytes) -> UnparsedRequest | None:
@@ -108,12 +112,12 @@ def parse_without_rows(line: bytes) -> UnparsedRequest | None:
         event = json.loads(line)
         metadata, data = event["eventMetadata"], event["captureData"]
         body, content_type = _read_part(data["endpointInput"])
-        scores, looked_up = _parse_answer(*_read_part(data["endpointOutput"]))
+        answer = _parse_answer(*_read_part(data["endpointOutput"]))
         requested_at = dt.datetime.fromisoformat(metadata["inferenceTime"]).astimezone(dt.UTC)
         event_id, inference_id = str(metadata["eventId"]), str(metadata.get("inferenceId", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # anybody can send a request
         return None
-    return UnparsedRequest(event_id, requested_at, inference_id, body, content_type, scores, looked_up)
+    return UnparsedRequest(event_id, requested_at, inference_id, body, content_type, *answer)
 
 
 def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
@@ -126,12 +130,14 @@ def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
     return body, str(part["observedContentType"])
 
 
-def _parse_answer(body: bytes, content_type: str) -> tuple[list[Any], Mapping[str, list[Any]]]:
-    """Return the scores and the looked-up features of an answer: JSON with both, or lines with a score each."""
+def _parse_answer(body: bytes, content_type: str) -> tuple[list[Any], Mapping[str, list[Any]], float | None]:
+    """Return the scores, the looked-up features and the latency of an answer: JSON, or lines with only a score each."""
     if content_type.partition(";")[0].strip() == "application/json":
         answer = _parse_json(body)
-        return list(answer["scores"]), {name: list(values) for name, values in answer.get("looked_up", {}).items()}
-    return [_parse_json(line) for line in body.splitlines()], {}
+        looked_up = {name: list(values) for name, values in answer.get("looked_up", {}).items()}
+        latency_ms = answer.get("latency_ms")
+        return list(answer["scores"]), looked_up, None if latency_ms is None else float(latency_ms)
+    return [_parse_json(line) for line in body.splitlines()], {}, None
 
 
 def _parse_json(text: bytes) -> Any:

@@ -16,6 +16,8 @@ ENDPOINT_TAG = "leeway:endpoint"
 """Tag of each endpoint, configuration and model that Leeway created; its value is the endpoint's name."""
 VARIANT = "AllTraffic"
 """Name of the only production variant. It stays the same, so that alarms stay valid after a deployment."""
+MAX_RELEASE_S = 28_800
+"""SageMaker's largest MaximumExecutionTimeoutInSeconds: a release that takes longer is rolled back."""
 ALARM_KINDS = ("errors", "error-count", "latency")
 """Last parts of the names of an endpoint's alarms."""
 LISTS = {

@@ -19,7 +19,7 @@ from pipelines.container.serving.tables import BadRequest, Table
 from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.features.building import build_feature_schema
-from pipelines.features.label_column import write_label_query
+from pipelines.features.label_column import build_label_query
 from pipelines.lake import Commit, Lake, connect
 from pipelines.partitions import Hour, Partition, check_partition, get_date, get_last_day
 from pipelines.scored_rows import list_score_fields, list_stored_scores
@@ -34,8 +34,9 @@ EVENT_FIELDS = (
     pa.field("event_id", pa.string()),
     pa.field("inference_id", pa.string()),
     pa.field("requested_at", pa.timestamp("us", tz="UTC")),
+    pa.field("latency_ms", pa.float64()),
 )
-"""Columns that say which request a score belongs to."""
+"""Columns of the request that a score belongs to: its ids, its time, and the milliseconds that its scores took."""
 ANSWER = "leeway.answer"
 """Column with the score of a row as JSON, until it is parsed."""
 BATCH_ROWS = 10_000
@@ -134,7 +135,7 @@ class OnlineRows:
             counts.unreadable += 1
             return
         counts.requests += 1
-        event = {name: getattr(request, name) for name in ("event_id", "inference_id", "requested_at")}
+        event = {field.name: getattr(request, field.name) for field in EVENT_FIELDS}
         for values, score in zip(self._list_values(request), request.scores, strict=True):
             if values is None:
                 counts.invalid += 1
@@ -168,7 +169,7 @@ class OnlineRows:
                 key=", ".join(map(quote_identifier, dataset.key)),
                 label=quote_identifier(dataset.label),
                 path=quote_text(str(answers)),
-                labels=write_label_query(dataset, connection, "published"),
+                labels=build_label_query(dataset, connection, "published"),
             )
             with connection.sql(sql).to_arrow_reader(BATCH_ROWS) as batches:
                 yield from batches

@@ -31,7 +31,7 @@ class Recorder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SpecError(f"{folder} cannot be a folder of recorded requests: {error.strerror}.") from None
+            raise SpecError(f"the folder {folder} of recorded requests cannot be created: {error.strerror}.") from None
         self._folder = folder
 
     def record(self, origin: Mapping[str, str], rows: Sequence[Row]) -> None:
@@ -54,7 +54,7 @@ def read_recorded_rows(folder: Path) -> Iterator[Row]:
     """Yield the rows in the files of a folder. An incomplete last line, which a killed server may leave, is ignored.
 
     Raises:
-        DataError: there are no such files, or a line is no recorded row. A retry cannot help.
+        DataError: there are no such files, or a line is not a recorded row. A retry cannot help.
     """
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from pipelines.contract import Spec
+from pipelines.contract import DEPENDS_ON_OTHER_FIELDS, Spec
+from pipelines.serving.endpoint_resources import MAX_RELEASE_S, compute_waits_s
 
 MIN_LINEAR_PERCENT = 10
 """SageMaker's smallest step of a linear release, percent of the instances."""
 WHOLE_MINUTE_S = 60
 RELEASE_AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
-"""Values for a release at once, without alarms. They apply to a rollback, and to a serverless endpoint: SageMaker moves
-traffic step by step, and back after an alarm, only between instances."""
+"""Values of a release at once, without alarms. A rollback has these values, and so has a serverless endpoint, because
+SageMaker moves traffic step by step, and back after an alarm, only between instances."""
 MEMORY_STEP_MB = 1_024
+HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
 
 
 class ReleasePolicy(Spec):
@@ -79,6 +82,35 @@ class ReleasePolicy(Spec):
         return self
 
     @model_validator(mode="after")
+    def _check_release(self) -> Self:
+        """Refuse a release that cannot end, and alarms that CloudWatch refuses or that a broken canary cannot raise.
+
+        The command `check` ignores these errors, as those of `needs`: params.yaml may have only some of the fields.
+        """
+        if problem := self._find_release_problem():
+            raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, "{problem}", {"problem": problem})
+        return self
+
+    def _find_release_problem(self) -> str:
+        """Return why the release or its alarms cannot work; empty if they can."""
+        range_s, limit_s = self.alarm_period_s * self.alarm_periods, WEEK_S if self.alarm_period_s >= HOUR_S else DAY_S
+        if range_s > limit_s:
+            return f"alarm_period_s x alarm_periods is {range_s} s: CloudWatch's alarms cover at most {limit_s} s"
+        if self.serverless_memory_mb is not None:
+            return ""
+        if (waits_s := compute_waits_s(self.model_dump())) > MAX_RELEASE_S:
+            return f"wait_s of all steps and bake_s take {waits_s} s: SageMaker rolls back after {MAX_RELEASE_S} s"
+        has_other_alarm = self.error_count is not None or self.latency_ms is not None
+        if self.traffic == "all_at_once" or not self.rollback or self.error_percent is None or has_other_alarm:
+            return ""
+        if self.error_percent < self.step_percent:
+            return ""
+        return (
+            f"error_percent {self.error_percent:g} must be below step_percent {self.step_percent}, or error_count must "
+            f"be set: a broken first step makes only {self.step_percent} % of all answers fail"
+        )
+
+    @model_validator(mode="after")
     def _check_serverless(self) -> Self:
         if self.serverless_memory_mb is None:
             return self
@@ -100,7 +132,7 @@ class ReleasePolicy(Spec):
         return self
 
     def describe_machine(self) -> dict[str, Any]:
-        """Return the fields that decide what the endpoint costs: of its instances, or of a serverless endpoint."""
+        """Return the fields that decide the endpoint's cost: its instances, or its serverless memory and load."""
         is_serverless = self.serverless_memory_mb is not None
         names = {"serverless_memory_mb", "serverless_load"} if is_serverless else {"instance_type", "instance_count"}
         return self.model_dump(include=names)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import boto3
 
 from pipelines.errors import DataError, ServiceError, SpecError
-from pipelines.registry.lifecycle import Kind, State
+from pipelines.registry.lifecycle import Event, Journal, Kind, State
 from pipelines.registry.lifecycle.deployments import record_deployment
 from pipelines.serving import endpoint_resources
 from pipelines.system.aws_errors import translate_aws_errors
@@ -84,13 +84,56 @@ class Endpoints:
                 _require_model(endpoint, model)
                 endpoint_resources.delete_endpoint(self.sagemaker, name)
                 self._wait_for_deletion(name)
-            endpoint_resources.delete_unused_resources(self.sagemaker, name)
-            endpoint_resources.delete_alarms(self.cloudwatch, name)
+            deleted_count = endpoint_resources.delete_unused_resources(self.sagemaker, name)
+            deleted_count += endpoint_resources.delete_alarms(self.cloudwatch, name)
         if endpoint and endpoint.model:
-            evidence = {"config": "", "region": self.sagemaker.meta.region_name}
-            record_deployment(Kind.UNDEPLOYED, endpoint.model, endpoint.version, name, why, evidence)
+            self._record(endpoint.model, endpoint.version, name, why)
+        elif deleted_count and model:  # a process was killed while it deleted the endpoint
+            events = [event for event in Journal.open().read_deployments() if event.model == model]
+            for event in self._list_deployments_without_endpoint(
+                event for event in events if event.evidence.get("endpoint") == name
+            ):
+                self._record(model, event.version, name, why)
         log.info("endpoint %s: %s", name, f"deleted: {why}" if endpoint else "there is none, so nothing to delete")
         return endpoint is not None
+
+    def finish_deletions(self) -> None:
+        """Finish deletions that a killed process began: an endpoint is gone, what belonged to it is not. Idempotent.
+
+        An endpoint of which nothing is left may be in another account, so nothing is recorded about it. What was
+        created after the endpoint's last deployment stays, since another deployment may have begun.
+
+        Raises:
+            InvalidError: AWS denies the request. A retry cannot help.
+            ServiceError: SageMaker or the lake does not answer. A retry continues it.
+        """
+        for event in self._list_deployments_without_endpoint(Journal.open().read_deployments()):
+            name = str(event.evidence["endpoint"])
+            with translate_aws_errors("SageMaker or CloudWatch"):
+                deleted_count = endpoint_resources.delete_unused_resources(self.sagemaker, name, before=event.at)
+            if deleted_count:
+                with translate_aws_errors("SageMaker or CloudWatch"):
+                    endpoint_resources.delete_alarms(self.cloudwatch, name)
+                self._record(event.model, event.version, name, "its deletion was finished")
+                log.info("endpoint %s: its deletion was finished: %d configurations and models", name, deleted_count)
+
+    def _list_deployments_without_endpoint(self, events: Iterable[Event]) -> list[Event]:
+        """Return the last deployment of each endpoint of the region that does not exist, though no event says so."""
+        last_events = {
+            event.evidence.get("endpoint"): event
+            for event in events
+            if event.kind is not Kind.DEPLOYMENT_FAILED and event.evidence.get("region") == self.region
+        }
+        with translate_aws_errors("SageMaker or CloudWatch"):
+            return [
+                event
+                for name, event in last_events.items()
+                if event.kind is Kind.DEPLOYED and not endpoint_resources.describe_endpoint(self.sagemaker, str(name))
+            ]
+
+    def _record(self, model: str, version: str, name: str, why: str) -> None:
+        evidence = {"config": "", "region": self.region}
+        record_deployment(Kind.UNDEPLOYED, model, version, name, why, evidence)
 
     def list_created_by_leeway(self) -> list[Endpoint]:
         """List the endpoints that Leeway created and that are InService."""

@@ -21,7 +21,7 @@ from pipelines.evaluation.gates.quality import check_against_champion
 from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.own_metrics import load_own_metrics
-from pipelines.features.label_column import write_label_query
+from pipelines.features.label_column import build_label_query
 from pipelines.lake import Lake, connect
 from pipelines.shadow_test.limits import ShadowLimits
 from pipelines.shadow_test.pairs import Pairs, Period, Scores
@@ -31,9 +31,11 @@ POSITION = "leeway.position"
 """Column with the number of a row among the pairs."""
 MAX_DAYS = dt.timedelta(days=62)
 """Labels are read for rows of this time, up to the newest row."""
+# If a row was requested several times, its last answer counts: repetitions are no more evidence.
 _LABELS_SQL = """
 SELECT key_rows.{position}, labels.label FROM key_rows JOIN ({labels}) AS labels USING ({key})
-WHERE labels.label IS NOT NULL ORDER BY 1
+WHERE labels.label IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY key_rows.{position} DESC) = 1 ORDER BY 1
 """
 
 
@@ -51,6 +53,8 @@ class Labels(NamedTuple):
 def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> Labels | None:
     """Read the published labels of the rows; None if no row has a key, or no row of the dataset is published.
 
+    Of several rows with the same key, the last one counts.
+
     The days are those of the rows. If the key has no column `date`, they are the days before the end of the shadow.
     """
     try:
@@ -63,7 +67,7 @@ def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> L
     days = _find_days(key_rows, period)
     key = ", ".join(map(quote_identifier, dataset.key))
     with connect() as connection, lake.create_view(connection, "published", dataset.table, *days):
-        labels = write_label_query(dataset, connection, "published")
+        labels = build_label_query(dataset, connection, "published")
         connection.register("key_rows", key_rows)
         sql = _LABELS_SQL.format(labels=labels, key=key, position=quote_identifier(POSITION))
         rows = connection.sql(sql).df()

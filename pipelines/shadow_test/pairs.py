@@ -95,7 +95,7 @@ def read_copies(capture: Capture, period: Period, task: Task) -> Copies:
 
 
 def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) -> Pairs:
-    """Read the requests that the production variant answered, and pair each with its copy, which leaves `copies`.
+    """Read the requests that the production variant answered; pair each with its copy, and remove that from `copies`.
 
     Raises:
         DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.

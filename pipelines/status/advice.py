@@ -63,8 +63,8 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
     saving_usd = sum(row["cost_usd"] for row in on_demand_rows) * saving_share
     if saving_usd >= MIN_USD:
         yield (
-            f"{len(on_demand_rows)} job(s) of {subject} in the last {DAYS} days ran on demand; spot would have cost "
-            f"about {format_usd(saving_usd)} less, at the {saving_share:.0%} that its spot jobs saved."
+            f"{len(on_demand_rows)} job(s) of {subject} in the last {DAYS} days ran on demand; on spot they would have "
+            f"cost about {format_usd(saving_usd)} less, if they saved {saving_share:.0%} as its spot jobs did."
         )
     failed_rows = [row for row in rows if row["status"] == "Failed"]
     if (failed_usd := sum(row["cost_usd"] for row in failed_rows)) >= MIN_USD:
@@ -77,24 +77,24 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
     if waiting_s >= MIN_WAIT_S and waiting_s >= MIN_WAIT_SHARE * (waiting_s + training_s):
         yield (
             f"Waits for instances took {waiting_s / (waiting_s + training_s):.0%} of the time of the jobs of {subject} "
-            f"in the last {DAYS} days, {waiting_s / HOUR_S:.1f} h: other instance types may come sooner."
+            f"in the last {DAYS} days, {waiting_s / HOUR_S:.1f} h: other instance types may be available sooner."
         )
     if training_s and lost_s >= MIN_LOST_SHARE * training_s:
         yield (
             f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
-            f"{_advise_on_saves([row for row in rows if row['spot']], lost_s)}"
+            f"{_advise_on_checkpoints([row for row in rows if row['spot']], lost_s)}"
         )
 
 
-def _advise_on_saves(rows: Sequence[Row], lost_s: float) -> str:
-    """Return when it pays to save more often: only jobs on spot are interrupted."""
+def _advise_on_checkpoints(rows: Sequence[Row], lost_s: float) -> str:
+    """Return when more frequent checkpoints are worthwhile. Only jobs on spot are interrupted, so `rows` has those."""
     training_s, interruptions = (sum(row[name] or 0 for row in rows) for name in ("training_s", "interruptions"))
     if not training_s or not interruptions:
         return "more frequent checkpoints would lose less."
     save_s = compute_worthwhile_save_s(lost_s / interruptions, training_s / interruptions)
     return (
         f"one came every {training_s / interruptions / HOUR_S:.1f} h, and undid {lost_s / interruptions / 60:.0f} min "
-        f"on average. More frequent checkpoints would lose less, if a save takes less than {save_s:.0f} s."
+        f"on average. More frequent checkpoints would lose less, if one takes less than {save_s:.0f} s."
     )
 
 

@@ -9,11 +9,12 @@ from typing import Literal
 from pipelines.dataset import Dataset
 from pipelines.partitions import Partition, get_date
 from pipelines.settings import settings
+from pipelines.status.documents import data as documents
 from pipelines.status.documents.data import DatasetDetails, ExpectationFailures, PartitionState
 from pipelines.status.model_status import find_newest_partition, find_publication_time
 from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
-from pipelines.status.validations import Failure, Validation, read_validations
+from pipelines.status.validations import EarlierValidation, Failure, Validation, read_validations
 
 HISTORY_DAYS = 3 * 365 + 1
 """Days of data in the document: three years."""
@@ -21,6 +22,10 @@ MAX_PARTITIONS = 3_000
 """Largest number of partitions in the document. For partitions by hour, these are the last four months."""
 MAX_FAILURES = 20
 """Largest number of failures that a partition lists."""
+MAX_EARLIER_VALIDATIONS = 5
+"""Largest number of validations before the last one that a partition lists."""
+MAX_EARLIER_FAILURES = 3
+"""Largest number of failures that each of these lists."""
 State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 
 
@@ -100,7 +105,27 @@ def _describe_partition(
         failures=[shorten(str(failure)) for failure in failures],
         validated_at=validation.at if validation else None,
         url=settings().build_docs_url(table, str(partition)) if validation else "",
+        earlier_validations=_describe_earlier(validation.earlier) if validation else [],
     )
+
+
+def _describe_earlier(validations: Sequence[EarlierValidation]) -> list[documents.EarlierValidation]:
+    """Describe the validations that changed what was known, oldest first."""
+    changes = [
+        validation
+        for before, validation in zip([None, *validations], validations, strict=False)
+        if before is None or before.failed_expectations != validation.failed_expectations
+    ]
+    return [
+        documents.EarlierValidation(at=item.at, outcome=item.outcome, failures=_shorten_failures(item.failures))
+        for item in changes[:MAX_EARLIER_VALIDATIONS]
+    ]
+
+
+def _shorten_failures(failures: Sequence[Failure]) -> list[str]:
+    others_count = len(failures) - MAX_EARLIER_FAILURES
+    others = [f"and {others_count} more"] if others_count > 0 else []
+    return [*(shorten(str(failure)) for failure in failures[:MAX_EARLIER_FAILURES]), *others]
 
 
 def _sum_failures(validations: Iterable[Validation]) -> list[ExpectationFailures]:

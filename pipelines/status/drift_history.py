@@ -11,7 +11,7 @@ from pipelines.monitoring import results_table
 from pipelines.settings import settings
 from pipelines.status.documents.model import DriftWeek
 from pipelines.status.documents.models import DriftDecision
-from pipelines.status.performance import get_week
+from pipelines.status.performance import get_week_start
 from pipelines.status.texts import shorten
 
 WEEKS = 53
@@ -49,7 +49,7 @@ class DriftHistory:
         weeks: dict[dt.date, list[Record]] = {}
         for row in self.decisions:
             if row["day"] > newest_day - dt.timedelta(weeks=WEEKS):
-                weeks.setdefault(get_week(row["day"]), []).append(row)
+                weeks.setdefault(get_week_start(row["day"]), []).append(row)
         return [
             DriftWeek(
                 week=week,

@@ -43,9 +43,9 @@ class ModelStatus:
     model: str
     """Registered model."""
     health: Health
-    """What a person should know first."""
+    """The most serious finding, in a word."""
     reason: str
-    """Why, in a sentence; empty for `ok`."""
+    """Details of the finding; empty for `ok`."""
     champion: str
     """Version that is champion; empty if there is none."""
     champion_since: dt.datetime | None
@@ -117,7 +117,7 @@ def read_status(
         published_at=find_publication_time(lake, dataset),
         last_training=f"{last_training.as_of} {last_training.outcome or 'running'}" if last_training else "",
         last_training_at=last_training.at if last_training else None,
-        endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served.items())},
+        endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served_versions.items())},
         month_usd=_sum_cost_usd(lake, model),
         project_month_usd=read_spending(find_paying_project("", model), get_current_month(), (), lake).spent_usd,
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),

@@ -48,7 +48,7 @@ class LabelledDay:
         return sum(self.counts)
 
 
-def get_week(day: dt.date) -> dt.date:
+def get_week_start(day: dt.date) -> dt.date:
     """Return the Monday of the week of a day."""
     return day - dt.timedelta(day.weekday())
 
@@ -121,7 +121,7 @@ def _measure_weeks(
     days_by_week: dict[dt.date, list[LabelledDay]] = {}
     for date, day_by_version in days_by_date.items():
         version = choose_version(date, day_by_version, state, as_of_by_version)
-        days_by_week.setdefault(get_week(date), []).append(day_by_version[version])
+        days_by_week.setdefault(get_week_start(date), []).append(day_by_version[version])
     weeks = [_measure_week(week, week_days, task) for week, week_days in days_by_week.items()]
     known_weeks = [week for week in weeks if week]
     metric = PRIMARY_METRICS[task]

@@ -1,4 +1,4 @@
-"""Shorten free text, such as reasons and error messages, for the documents."""
+"""Shorten free text, such as reasons and error messages, for the documents of Leeway's page."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Read the last validation of each partition of all datasets."""
+"""Read the validations of each partition of all datasets."""
 
 from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.lake import DATE_COLUMN
 from pipelines.lake.cached import CachedLake, FileQuery, Record
@@ -46,6 +46,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class EarlierValidation:
+    """A validation of a partition that was validated again later."""
+
+    at: dt.datetime
+    failures: list[Failure]
+
+    @property
+    def outcome(self) -> Literal["passed", "warned", "refused"]:
+        """The most serious result; `EarlierValidation.outcome` of the documents explains the outcomes."""
+        severities = {failure.severity for failure in self.failures}
+        return "refused" if "critical" in severities else "warned" if "warning" in severities else "passed"
+
+    @property
+    def failed_expectations(self) -> set[tuple[str, str, str]]:
+        """The expectations that failed, without what was observed."""
+        return {(failure.expectation, failure.column, failure.severity) for failure in self.failures}
+
+
+@dataclass(frozen=True)
 class Validation:
     """The last validation of a partition."""
 
@@ -55,6 +74,8 @@ class Validation:
     """Identifier of the validation."""
     at: dt.datetime
     failures: list[Failure] = field(default_factory=list)
+    earlier: list[EarlierValidation] = field(default_factory=list)
+    """Validations of the partition before this one, oldest first."""
 
     @property
     def is_refused(self) -> bool:
@@ -71,7 +92,7 @@ class Validation:
 
 
 def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date) -> dict[Partition, Validation]:
-    """Read the last validation of each partition of a dataset.
+    """Read the last validation of each partition of a dataset, with those before it.
 
     The lake's table is read once for all datasets.
 
@@ -81,23 +102,27 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
         unit: unit of its partitions.
         first: first day that is read; the same for all datasets.
     """
-    newest_records = lake.get_or_read(TABLE, ("newest", first), lambda: _find_newest_validations(lake, first))
+    all_histories = lake.get_or_read(TABLE, ("histories", first), lambda: _group_by_partition(lake, first))
     validations: dict[Partition, Validation] = {}
-    for record in newest_records.get(dataset, ()):
-        partition = make_partition({DATE_COLUMN: record["date"], HOUR_COLUMN: record["hour"]}, unit)
-        failures = [Failure(**{name: text or "" for name, text in item.items()}) for item in record["failures"] or ()]
-        validations[partition] = Validation(dataset, partition, record["run"], record["validated_at"], failures)
+    for *earlier_records, last in all_histories.get(dataset, ()):
+        partition = make_partition({DATE_COLUMN: last["date"], HOUR_COLUMN: last["hour"]}, unit)
+        earlier = [EarlierValidation(record["validated_at"], _list_failures(record)) for record in earlier_records]
+        failures = _list_failures(last)
+        validations[partition] = Validation(dataset, partition, last["run"], last["validated_at"], failures, earlier)
     return validations
 
 
-def _find_newest_validations(lake: CachedLake, first: dt.date) -> dict[str, list[Record]]:
-    """Find the last validation of each partition; return them by dataset."""
-    newest_records: dict[tuple[Any, ...], Record] = {}
+def _list_failures(record: Record) -> list[Failure]:
+    return [Failure(**{name: text or "" for name, text in item.items()}) for item in record["failures"] or ()]
+
+
+def _group_by_partition(lake: CachedLake, first: dt.date) -> dict[str, list[list[Record]]]:
+    """Return the validations of each partition, oldest first, by dataset."""
+    histories: dict[tuple[Any, ...], list[Record]] = {}
     for record in lake.read_file_records(TABLE, QUERY, first):
-        key = record["dataset"], record["date"], record["hour"]
-        if key not in newest_records or newest_records[key]["validated_at"] <= record["validated_at"]:
-            newest_records[key] = record
-    records: dict[str, list[Record]] = {}
-    for record in newest_records.values():
-        records.setdefault(record["dataset"], []).append(record)
-    return records
+        histories.setdefault((record["dataset"], record["date"], record["hour"]), []).append(record)
+    histories_by_dataset: dict[str, list[list[Record]]] = {}
+    for (dataset, *_), records in histories.items():
+        sorted_records = sorted(records, key=lambda record: record["validated_at"])
+        histories_by_dataset.setdefault(dataset, []).append(sorted_records)
+    return histories_by_dataset

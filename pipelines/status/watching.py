@@ -24,8 +24,8 @@ RETRY_S = 60.0
 VISIT_S = 300.0
 """Changes are written until this number of seconds after the page's last request."""
 MAX_PAUSE_S = 30.0
-"""Longest pause between two checks, seconds; the interval may be longer."""
-WATCHED_FILE, REQUESTED_FILE = "watched", "requested"
+"""Longest pause, seconds, that a slow write causes. A longer `interval_s` is not shortened."""
+LAST_CHECK_FILE, LAST_REQUEST_FILE = "watched", "requested"
 """Empty files beside the documents. This process touches the first each time it has checked the lake. Airflow's API
 server touches the second each time the page requests a document."""
 BUSY_FACTOR = 3
@@ -99,7 +99,7 @@ class Watcher:
             return False
         is_current = versions == self._versions and time.monotonic() < self._retry_at
         if is_current or (self._versions is not None and not _is_requested()):
-            _touch_watched_file()
+            _touch_last_check_file()
             return False
         self._versions = versions
         try:
@@ -114,7 +114,7 @@ class Watcher:
             if self._problems.get(name) != reason:
                 log.error("status: %s cannot be written: %s", name, reason)
         self._problems = problems
-        _touch_watched_file()
+        _touch_last_check_file()
         return True
 
     def _report_outage(self, error: Exception) -> None:
@@ -135,16 +135,16 @@ def _read_versions(lake: CachedLake) -> tuple[Any, ...]:
 def _is_requested() -> bool:
     """Return whether the page requested a document in the last `VISIT_S` seconds."""
     try:
-        return time.time() - (settings().home / FOLDER / REQUESTED_FILE).stat().st_mtime < VISIT_S
+        return time.time() - (settings().home / FOLDER / LAST_REQUEST_FILE).stat().st_mtime < VISIT_S
     except FileNotFoundError:
         return False
 
 
-def _touch_watched_file() -> None:
+def _touch_last_check_file() -> None:
     """Record that the lake was checked now."""
     with suppress(OSError):  # a full disk is reported where the documents are written
         (settings().home / FOLDER).mkdir(parents=True, exist_ok=True)
-        (settings().home / FOLDER / WATCHED_FILE).touch()
+        (settings().home / FOLDER / LAST_CHECK_FILE).touch()
 
 
 def _exit(*_: object) -> None:

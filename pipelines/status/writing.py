@@ -14,7 +14,7 @@ from pipelines.lake.cached import CachedLake
 from pipelines.settings import settings
 from pipelines.status.cost_document import build_cost_document
 from pipelines.status.data_documents import build_dataset_details
-from pipelines.status.documents.message import Document
+from pipelines.status.documents.json_object import Document
 from pipelines.status.documents.models import ModelList, ModelSummary
 from pipelines.status.model_documents import build_details, shorten_performance
 from pipelines.status.pass_data import PassData

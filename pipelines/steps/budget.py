@@ -21,6 +21,7 @@ def run(spec: BudgetSpec) -> BudgetResult:
     """Check the training against its budgets.
 
     Raises:
+        SpecError: an instance type is retired. A retry cannot help.
         DataError: an instance type, or that of an endpoint that runs, has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """

@@ -37,6 +37,9 @@ class ChooseInstanceSpec(Spec):
     """Latest end of the training: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Highest cost, USD; none: no limit. With `max_run_s`, it limits the cost of a job that runs for `max_run_s`."""
+    project: str = ""
+    """Project that pays; empty: the project in section `budget` of params.yaml. What is left of the
+    `month_usd` of that section limits the cost of a job that runs for `max_run_s`, too."""
     model: str = ""
     """Model that is trained. Its past jobs give the size of the training."""
     dag_id: str = ""
@@ -76,9 +79,12 @@ def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:
         DataError: no allowed type fits the limits; the error says what would. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
+    from pipelines.costs.budgets import compute_month_left_usd
     from pipelines.costs.ledger import Ledger
     from pipelines.planning.recommendation.choice.choose import choose
+    from pipelines.serving.metering.running import list_running_fleets
 
-    choice = choose(spec, Ledger.open().read_rows(), dt.datetime.now(dt.UTC))
+    month_left_usd = compute_month_left_usd(spec.project, spec.model, list_running_fleets())
+    choice = choose(spec, Ledger.open().read_rows(), dt.datetime.now(dt.UTC), month_left_usd)
     log.info("instance type: %s", choice.instance_choice)
     return ChooseInstanceResult(**choice.to_record())

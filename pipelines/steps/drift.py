@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from pipelines.contract import Result, Spec
 from pipelines.monitoring.drift import Policy
 from pipelines.monitoring.drift.finding import PERFORMANCE
-from pipelines.partitions import refuse_months
+from pipelines.partitions import refuse_monthly_partitions
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.window import Days
@@ -115,7 +115,7 @@ def run(spec: DriftSpec) -> DriftResult:
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
 
-    refuse_months(load_dataset(spec.dataset), "drift")
+    refuse_monthly_partitions(load_dataset(spec.dataset), "drift")
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model, spec.version, spec.partition)
     if version is None:

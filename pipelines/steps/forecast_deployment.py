@@ -21,7 +21,7 @@ def run(spec: ForecastDeploymentSpec) -> ForecastDeploymentResult:
     """Forecast the deployment. The project's other endpoints are read from the lake.
 
     Raises:
-        SpecError: the parameters are not valid. A retry cannot help.
+        SpecError: the parameters are not valid, or the instance type is retired. A retry cannot help.
         DataError: an instance type has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """

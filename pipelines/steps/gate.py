@@ -1,7 +1,8 @@
-"""Judge a candidate by the policy, and against the champion if there is one. A "no" is a result, not an error.
+"""Judge a candidate by the policy, and against the champion if there is one. A failed verdict is not an error.
 
-In a backfill the candidate is compared with the champion of its own as_of, because today's champion was trained on
-later data. The step writes the verdict to a file and, for a registered version, to the version's tags. Idempotent.
+In a backfill the candidate is compared with the version that was champion at its as_of, because today's champion was
+trained on later data. The step writes the verdict to a file and, for a registered version, to the version's tags.
+Idempotent.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class GateSpec(Spec):
     approval_default: Literal["approve", "reject"] = "reject"
     """Decision when nobody answers in that time."""
     backfill: bool = False
-    """Whether a backfill runs the step. If so, the candidate is compared with the champion of its own as_of."""
+    """Whether a backfill runs the step. If so, the candidate is compared with the version that was champion at its
+    as_of."""
     verdict: Path = Path("data/verdict.json")
     """File to write: the verdict as JSON."""
     report: Path = Path("data/report")
@@ -60,7 +62,7 @@ class GateSpec(Spec):
 
 
 class GateResult(Result):
-    """A verdict, as in its file."""
+    """The verdict, its evidence, and the files and version that it belongs to."""
 
     passed: bool
     """Whether the outcome is `passed`. If `needs_approval` is true, a person must also approve the promotion."""
@@ -194,7 +196,10 @@ def _describe_candidate(candidate: RegisteredCandidate | None, holdout: Holdout)
 
 
 def _describe_tuning(spec: GateSpec) -> dict[str, str]:
-    """Describe the tuning of the hyperparameters, beside the losses of this training; empty if there was none."""
+    """Describe the tuning that found the hyperparameters, and compare its losses with those of this training.
+
+    Return an empty mapping if there was no tuning.
+    """
     from pipelines.tuning.refit import read_refit_text
 
     text = read_refit_text(spec.evaluation)
@@ -217,9 +222,9 @@ def _get_report_address(spec: GateSpec) -> str:
 
 
 def _list_links(spec: GateSpec, dataset: str) -> dict[str, str]:
-    """Return what the report links to: title to address.
+    """Return the address of each link of the report, by title.
 
-    Without a registry there are no links: the report is an output of DVC then, which must be the same on each machine.
+    Without a registry there are no links: then DVC stores the report, which must be the same on each machine.
     """
     if not spec.model:
         return {}
@@ -235,7 +240,7 @@ def _list_links(spec: GateSpec, dataset: str) -> dict[str, str]:
 def _write_verdict(
     spec: GateSpec, result: GateResult, holdout: Holdout, judgement: Judgement, links: Mapping[str, str]
 ) -> None:
-    """Write the report, then the verdict's file."""
+    """Write the report to `spec.report`, then the verdict to `spec.verdict`."""
     from pipelines.evaluation.gates import REPORTED
     from pipelines.evaluation.report.report import write_report
     from pipelines.evaluation.tables import read_importance

@@ -88,7 +88,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     for lookup in lookups:
         for partition in partitions_by_lookup[lookup.name]:
             count = materialize(lake, store, dataset, lookup, partition, spec.ttl_days)
-            records, written_records = records + count.records, written_records + count.written
+            records, written_records = records + count.records, written_records + count.written_records
             log.info("%s %s, lookup %s: %d keys, %d written", dataset.name, partition, lookup.name, *count)
     partitions = sorted(set().union(*partitions_by_lookup.values()), reverse=True)
     groups = {lookup.name: name_group(dataset, lookup) for lookup in lookups}

@@ -88,7 +88,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
-    from pipelines.features.label_column import write_label_query
+    from pipelines.features.label_column import build_label_query
     from pipelines.lake import connect
     from pipelines.scored_rows import list_stored_scores
     from pipelines.scoring.predictions import MODEL, VERSION
@@ -106,7 +106,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
         lake.create_view(connection, "predictions", scores_table, day, day),
         lake.create_view(connection, "published", dataset.table, day, day),
     ):
-        names["labels"] = write_label_query(dataset, connection, "published")
+        names["labels"] = build_label_query(dataset, connection, "published")
         ((prediction_count, outcome_count),) = connection.sql(
             _COUNT_SQL.format(**names), params=[spec.model]
         ).fetchall()

@@ -171,8 +171,8 @@ class _Promotion:
         judgement = state.judgements.get(spec.version)
         if judgement and judgement.kind is Kind.REJECTED:
             yield f"{judgement.who} rejected it: {judgement.why}"
-        if spec.version in state.blocked:
-            yield f"{state.blocked[spec.version]} (to promote it nevertheless, give --force and --why)"
+        if spec.version in state.blocked_versions:
+            yield f"{state.blocked_versions[spec.version]} (to promote it nevertheless, give --force and --why)"
 
 
 def _name_champion(version: str) -> str:

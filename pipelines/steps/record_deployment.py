@@ -80,7 +80,7 @@ def run(spec: RecordDeploymentSpec) -> RecordDeploymentResult:
     from pipelines.registry.lifecycle.deployments import has_deployment_since, record_deployment
 
     state = Journal.open().read_state(spec.model)
-    versions = state.served.get(spec.endpoint, ())
+    versions = state.served_versions.get(spec.endpoint, ())
     is_new = spec.created is not None and not has_deployment_since(state, spec.endpoint, spec.created)
     why, evidence = NEW_ENDPOINT if is_new else spec.why, spec.model_dump(include=EVIDENCE)
     event = record_deployment(Kind(spec.outcome), spec.model, spec.version, spec.endpoint, why, evidence)

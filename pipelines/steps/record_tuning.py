@@ -57,9 +57,19 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     from pipelines.system.log import log
     from pipelines.tuning.trial_runs import nest_runs
 
+    record = _build_record(spec)
+    best_values = {f"best.{name}": value for name, value in record.hyperparameters.items()}
+    params = {"strategy": spec.plan.strategy, **best_values}
+    run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec))
+    values = (spec.tuning_job, record.trials, record.metric, record.objective, spec.best)
+    log.info("%s: %d trials, best %s %.5f (%s)", *values)
+    return RecordTuningResult(record=record, run_id=run_id)
+
+
+def _build_record(spec: RecordTuningSpec) -> TuningRecord:
     winner = next(trial for trial in spec.trials if trial.name == spec.best)
     assert winner.objective is not None  # _check_best_trial refuses any other
-    record = TuningRecord(
+    return TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
         strategy=spec.plan.strategy,
@@ -68,18 +78,13 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
         fold_losses=spec.fold_losses,
         hyperparameters=winner.hyperparameters,
     )
-    best_values = {f"best.{name}": value for name, value in winner.hyperparameters.items()}
-    params = {"strategy": spec.plan.strategy, **best_values}
-    run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec))
-    values = (spec.tuning_job, record.trials, record.metric, record.objective, winner.name)
-    log.info("%s: %d trials, best %s %.5f (%s)", *values)
-    return RecordTuningResult(record=record, run_id=run_id)
 
 
 def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
-    """Write the table of the trials, and the report with its charts, to a folder."""
+    """Write the table of the trials, the winner, and the report with its charts, to a folder."""
+    from pipelines.system.files import write_json
     from pipelines.tuning.report.page import write_report
-    from pipelines.tuning.report.results import TrialResult, TuningResult, write_results
+    from pipelines.tuning.report.results import BEST_FILE, TrialResult, TuningResult, build_best, write_results
 
     trials = [
         TrialResult(
@@ -99,4 +104,5 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
     winner = next(result for result, trial in zip(trials, spec.trials, strict=True) if trial.name == spec.best)
     result = TuningResult(spec.tuning_job, spec.plan, trials, winner)
     write_results(folder, result)
+    write_json(folder / BEST_FILE, {**build_best(result), **_build_record(spec).model_dump()})  # trials lack the folds
     write_report(folder, result)

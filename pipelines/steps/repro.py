@@ -97,7 +97,7 @@ def run(spec: ReproSpec) -> ReproResult:
             A retry cannot help.
         ConflictError: another process uses the workspace. A retry can help.
         ServiceError: the remote does not answer. A retry can help.
-        InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
+        InvalidError, RetryableError: a stage failed; its exit code says whether a retry can help.
     """
     from pipelines.system.files import sha256
     from pipelines.versioning import cached_outputs, dvc_calls, runcache, stages

@@ -154,7 +154,9 @@ class _Rollback:
 
     def _check_target(self, state: State) -> None:
         target = self.spec.to
-        reason = state.blocked.get(target) or ("" if target in state.earlier_champions else "it was never champion")
+        reason = state.blocked_versions.get(target) or (
+            "" if target in state.earlier_champions else "it was never champion"
+        )
         if reason and not self.spec.force:
             raise PromotionError(
                 f"{self.spec.model} is not rolled back to version {target}: {reason}.",

@@ -134,7 +134,7 @@ def _find_previous_version(spec: ServingSpec, state: State) -> str:
 
     if event := find_deployment_of_run(state, spec.endpoint):
         return event.version
-    versions = state.served.get(spec.endpoint, ())
+    versions = state.served_versions.get(spec.endpoint, ())
     if len(versions) < 2:
         served_text = f"only version {versions[0]}" if versions else "no version"
         raise DataError(

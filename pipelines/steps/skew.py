@@ -202,10 +202,10 @@ def _decide(spec: SkewSpec, comparisons: Mapping[str, Comparison]) -> tuple[Outc
 
 def _find_largest_shares(skews: Iterable[Skew]) -> dict[str, float]:
     """Return the name of each feature, or `score`, that ever differs, to its largest share."""
-    from pipelines.serving.skew.results_table import name_row
+    from pipelines.serving.skew.results_table import get_row_name
 
     shares: dict[str, float] = {}
     for skew in skews:
         for name, share in skew.different_shares.items():
-            shares[name_row(name)] = max(share, shares.get(name_row(name), 0.0))
+            shares[get_row_name(name)] = max(share, shares.get(get_row_name(name), 0.0))
     return {name: share for name, share in shares.items() if share}

@@ -46,6 +46,8 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
 
     endpoints = Endpoints()
     stop: tuple[KindName, ...] = ("endpoint",) if spec.delete else ()
+    if stop:
+        endpoints.finish_deletions()
     findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), stop, endpoints.region)
     idle_names, exempt_names, stopped_names = (
         [finding.name for finding in findings if finding.outcome == outcome]

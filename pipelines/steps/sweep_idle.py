@@ -80,6 +80,8 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
             f"stop has {', '.join(other_names)}, and kinds does not.", "Add it to kinds, or remove it from stop."
         )
     endpoints = Endpoints()
+    if "endpoint" in spec.stop:
+        endpoints.finish_deletions()
     kinds = build_kinds(endpoints, spec.kinds, spec.cpu_percent)
     findings = sweep(kinds, dt.timedelta(minutes=spec.idle_minutes), spec.stop, endpoints.region)
     result = _build_result(findings)

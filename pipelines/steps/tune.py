@@ -19,6 +19,7 @@ from pipelines.tuning.plan import PlanSpec
 if TYPE_CHECKING:
     from pipelines.tuning.report.results import TuningResult
     from pipelines.tuning.request import Request
+    from pipelines.tuning.trials.mlflow_runs import TuningRuns
 
 
 class TuneSpec(PlanSpec):
@@ -61,7 +62,8 @@ def run(spec: TuneSpec) -> TuneResult:
     Raises:
         SpecError: the features were built from another dataset, the training script refuses a value of the space, the
             budget does not pay for a trial, or no trial of `warm_start` is inside the space. A retry cannot help.
-        DataError: the features do not exist, or cannot be read. A retry cannot help.
+        DataError: the features do not exist or cannot be read, or the state of the search is damaged. A retry cannot
+            help.
         TrainingError: no trial has an objective; the message has the reason of the first. A retry cannot help.
         ConflictError: another process runs the same search. A retry can help.
         StorageError: the disk is full. A retry can help, and resumes.
@@ -70,21 +72,23 @@ def run(spec: TuneSpec) -> TuneResult:
     from pipelines.system.log import log
     from pipelines.tuning.budget import check_budget
     from pipelines.tuning.request import build_request
+    from pipelines.tuning.warm_start import check_warm_start
 
     check_budget(spec)
+    check_warm_start(spec, spec.tuning)
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     request = build_request(spec, dataset, spec.features, spec.hyperparameters or _load_hyperparameters())
     result = _tune(request, spec.tuning)
     winner, counts = result.best, result.counts
     report = spec.tuning / "report.html"
-    summary = f"{counts['tried']} trials, best {winner.metric} {result.objective:.5f} (trial {winner.number})"
+    summary = f"{counts['trials']} trials, best {winner.metric} {result.objective:.5f} (trial {winner.number})"
     log.info("%s: %s; report: %s", request.name, summary, report)
     return TuneResult(
         tuning=spec.tuning,
         name=request.name,
         objective=result.objective,
         hyperparameters=winner.parameters,
-        trials=counts["tried"],
+        trials=counts["trials"],
         pruned=counts["pruned"],
         failed=counts["failed"],
         report=str(report),
@@ -107,10 +111,8 @@ def _tune(request: Request, target: Path) -> TuningResult:
     from pipelines.system.locks import hold_lock
     from pipelines.tuning.report.page import write_report
     from pipelines.tuning.report.results import collect_results, write_results
-    from pipelines.tuning.request import IDENTITY_FIELDS
     from pipelines.tuning.strategies import build_pruner
     from pipelines.tuning.trials.journal import open_study
-    from pipelines.tuning.trials.mlflow_runs import TuningRuns
     from pipelines.tuning.trials.study import Tuning
     from pipelines.tuning.warm_start import add_warm_trials
 
@@ -118,11 +120,11 @@ def _tune(request: Request, target: Path) -> TuningResult:
     with hold_lock(request.folder.with_suffix(".lock"), busy_message):
         study = open_study(request.folder, request.name, build_pruner(request.plan, request.num_round))
         add_warm_trials(study, request.plan)
-        identity = request.plan.model_dump(include=set(IDENTITY_FIELDS))
-        limits = request.plan.model_dump(include=set(PlanSpec.model_fields) - set(IDENTITY_FIELDS))
-        runs = TuningRuns(request.name, request.script.dataset, identity, limits)
+        runs = _open_runs(request)
         Tuning(request, study, runs).run()
         result = collect_results(request, study)
+        runs = runs if runs.is_connected else _open_runs(request)  # MLflow may answer again
+        _record_missing_trials(runs, result)
         with replace_folder(target) as folder:
             write_results(folder, result)
             write_report(folder, result)
@@ -130,3 +132,25 @@ def _tune(request: Request, target: Path) -> TuningResult:
         best_trial = {"leeway.best_trial": str(result.best.number)}
         runs.finish({"objective": result.objective, **result.counts}, best_trial)
     return result
+
+
+def _open_runs(request: Request) -> TuningRuns:
+    """Create or find the MLflow run of a tuning."""
+    from pipelines.tuning.request import IDENTITY_FIELDS
+    from pipelines.tuning.trials.mlflow_runs import TuningRuns
+
+    identity = request.plan.model_dump(include=set(IDENTITY_FIELDS))
+    limits = request.plan.model_dump(include=set(PlanSpec.model_fields) - set(IDENTITY_FIELDS))
+    return TuningRuns(request.name, request.script.dataset, identity, limits)
+
+
+def _record_missing_trials(runs: TuningRuns, result: TuningResult) -> None:
+    """Record the trials that ended while MLflow did not answer."""
+    from pipelines.tuning.trials.mlflow_runs import STATE_NAMES
+
+    states = {name: state for state, name in STATE_NAMES.items()}
+    for number in runs.find_missing_trials(len(result.trials)):
+        trial = result.trials[number]
+        runs.start_trial(number, trial.parameters)
+        state = states[trial.state]
+        runs.finish_trial(number, state, trial.reason, trial.rounds, trial.objective, trial.seconds)

@@ -32,7 +32,7 @@ class UndeployResult(Result):
 def run(spec: UndeploySpec) -> UndeployResult:
     """Delete the endpoint and what belongs to it, and wait for the end. Its log stays.
 
-    An endpoint of the model that does not exist any more is not an error: a retry finds it deleted.
+    It is no error if the endpoint does not exist any more: a retry finds it deleted.
 
     Raises:
         DataError: Leeway did not make the endpoint, or it serves another model; or there is no such model, or it was

@@ -24,7 +24,7 @@ def explain_damage(file: object, remedy: str) -> Iterator[None]:
 
     Raises:
         DataError: the file does not exist, or its content is damaged. A retry cannot help.
-        TryAgainError: the disk or a service failed. A retry can help.
+        RetryableError: the disk or a service failed. A retry can help.
     """
     try:
         yield

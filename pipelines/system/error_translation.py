@@ -20,10 +20,10 @@ from pipelines.errors import (
     DataError,
     InvalidError,
     LeewayError,
+    RetryableError,
     ServiceError,
     SpecError,
     StorageError,
-    TryAgainError,
 )
 from pipelines.system.lake_errors import LAKE_DATA_FILE, RESTORE_DAY, translate_lake_error
 
@@ -95,7 +95,7 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
             f"DuckDB needs more memory than it may use: {reason}.", "Set LEEWAY_MEMORY_MIB higher (MiB; default: 768)."
         )
     translation = next(filter(None, _translate_by_table(error)), None)
-    if isinstance(translation, TryAgainError):
+    if isinstance(translation, RetryableError):
         return translation
     is_content_error = isinstance(translation, DataError)
     return translate_lake_error(error, describe_reason(error), is_content_error=is_content_error) or translation

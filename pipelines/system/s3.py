@@ -84,7 +84,9 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
     for member in members:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or not (member.isfile() or member.isdir()):
-            raise tarfile.TarError(f"{member.name} is neither a file nor a folder below it (links need Python 3.11.4)")
+            raise tarfile.TarError(
+                f"{member.name} is not a file or a folder inside the archive (links need Python 3.11.4)"
+            )
         member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
         member.mode = 0o755 if member.isdir() else 0o644
     tar.extractall(folder, members)  # noqa: S202 -- each member was checked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.costs.charges import compute_worst_case_usd, format_usd
-from pipelines.costs.prices import find_price
+from pipelines.costs.prices import find_launch_price
 from pipelines.errors import SpecError
 from pipelines.tuning.plan import PlanSpec
 
@@ -12,10 +12,10 @@ def forecast_trial_usd(plan: PlanSpec, instance_count: int = 1) -> float:
     """Return the highest cost of a trial on the plan's instance type, on demand, USD.
 
     Raises:
-        InvalidError: the instance type has no known price. A retry cannot help.
+        InvalidError: the instance type is retired, or has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
-    price = find_price(plan.instance_type, plan.region)
+    price = find_launch_price(plan.instance_type, plan.region)
     return compute_worst_case_usd(price.usd_h, instance_count, plan.max_trial_s)
 
 
@@ -24,7 +24,7 @@ def check_budget(plan: PlanSpec) -> None:
 
     Raises:
         SpecError: the budget is less than the cost of one trial. A retry cannot help.
-        InvalidError: the instance type has no known price. A retry cannot help.
+        InvalidError: the instance type is retired, or has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     if plan.budget_usd is None:

@@ -52,8 +52,9 @@ class PlanSpec(Spec):
     region: str = "us-east-1"
     """Region of AWS, for the price."""
     warm_start: str = ""
-    """Folder that an earlier search wrote, or the id of its MLflow run. The strategy learns from its finished
-    trials inside the space. They count neither as trials nor as candidates for the winner."""
+    """Name of an earlier search on this machine, a folder with its trials.csv, or the id of its MLflow run. The
+    strategy learns from its finished trials inside the space. They count neither as trials nor as candidates for the
+    winner."""
 
     @field_validator("*", mode="before")
     @classmethod

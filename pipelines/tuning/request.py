@@ -17,9 +17,9 @@ from pipelines.feature_files import FILE_NAME
 from pipelines.settings import settings
 from pipelines.system.files import sha256
 from pipelines.tuning.plan import PlanSpec
-from pipelines.tuning.rungs import DEFAULT_ROUNDS
+from pipelines.tuning.rungs import get_num_round
 from pipelines.tuning.sagemaker_job import CHANNELS
-from pipelines.tuning.space import Range
+from pipelines.tuning.space import Range, count_points
 from pipelines.versioning.git import describe_commit
 
 IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", "seed", "warm_start")
@@ -57,7 +57,8 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
 
     Raises:
         DataError: a channel does not exist. A retry cannot help.
-        SpecError: the training script refuses a value of the space. A retry cannot help.
+        SpecError: the training script refuses a value of the space, num_round is no number, or the space has fewer
+            points than the plan has trials. A retry cannot help.
     """
     channels = {name: (features / name).absolute() for name in CHANNELS}
     for name, folder in channels.items():
@@ -67,15 +68,29 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
     script = Script(dataset.name, path, dataset.locate_bundle(), describe_commit(settings().project))
     fixed_values = {name: value for name, value in hyperparameters.items() if name not in plan.space}
     fixed_values |= {"folds": plan.folds, "fold_days": plan.fold_days}
-    if path.parent.name == "defaults":
-        num_round = _check_values(plan, fixed_values)
-    else:  # the script of a dataset has its own arguments: its first trial fails if it does not know one
-        num_round = int(fixed_values.get("num_round", DEFAULT_ROUNDS))
+    # The script of a dataset has its own arguments: its first trial fails if it does not know one.
+    is_default = path.parent.name == "defaults"
+    num_round = _check_values(plan, fixed_values) if is_default else get_num_round(fixed_values)
+    _check_points(plan)
     digests = [sha256(path) for path in (*channels.values(), *script.list_code())]
     values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed_values}
     inputs = " ".join([*digests, json.dumps(values, sort_keys=True, default=str)])
     name = f"tune-{dataset.name}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}"
     return Request(name, script, channels, plan, fixed_values, num_round)
+
+
+def _check_points(plan: PlanSpec) -> None:
+    """Check that no point must be tried twice. SageMaker refuses such a space, too.
+
+    Raises:
+        SpecError: the space has too few points. A retry cannot help.
+    """
+    count = count_points(plan.space)
+    if count < plan.count_trials():
+        raise SpecError(
+            f"the space has {count:,} points, and trials is {plan.trials}: some would be tried twice.",
+            "Lower trials, extend the space, or set strategy to grid, which tries each point once.",
+        )
 
 
 def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:

@@ -5,6 +5,11 @@ The module is light, because Airflow's operators import it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.errors import SpecError
+
 DEFAULT_ROUNDS = 400
 """Number of rounds from which the rungs are computed if no hyperparameter `num_round` is set."""
 REDUCTION = 3
@@ -12,6 +17,26 @@ REDUCTION = 3
 RUNGS = 3
 """Hyperband: number of rungs with the last one, which is the full number of rounds: 400 rounds give 44, 132 and 400.
 With a lower first rung, boosting with a low learning rate would be stopped before its loss has fallen."""
+
+
+def get_num_round(hyperparameters: Mapping[str, Any]) -> int:
+    """Return the largest number of rounds of a trial: the hyperparameter `num_round`.
+
+    Raises:
+        SpecError: it is not a whole number of at least 1. A retry cannot help.
+    """
+    value = hyperparameters.get("num_round", DEFAULT_ROUNDS)
+    try:
+        num_round = int(str(value))
+    except ValueError:
+        num_round = 0
+    if num_round < 1:
+        raise SpecError(
+            f"num_round is {str(value)[:60]!r}: it must be a whole number of at least 1, because it decides after "
+            "which rounds a trial is judged.",
+            "Correct train.hyperparameters.",
+        )
+    return num_round
 
 
 def compute_first_rung(num_round: int) -> int:

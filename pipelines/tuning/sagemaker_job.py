@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.errors import SpecError
 from pipelines.tuning.plan import PlanSpec, Strategy
-from pipelines.tuning.rungs import DEFAULT_ROUNDS, compute_first_rung
+from pipelines.tuning.rungs import compute_first_rung, get_num_round
 from pipelines.tuning.space import CheckedSpace, Range, Value
 
 CHANNELS = ("train", "validation")
@@ -40,7 +40,7 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
         seed: seed of the proposals.
 
     Raises:
-        SpecError: a range has a step, and the strategy is not grid. A retry cannot help.
+        SpecError: a range has a step, and the strategy is not grid; or num_round is no number. A retry cannot help.
     """
     limits: dict[str, int] = {"MaxParallelTrainingJobs": min(plan.parallel, trials)}
     if plan.strategy != "grid":  # SageMaker counts the points of a grid itself
@@ -56,7 +56,7 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
         "RandomSeed": seed,
     }
     if plan.strategy == "hyperband":
-        rounds = int(hyperparameters.get("num_round", DEFAULT_ROUNDS))
+        rounds = get_num_round(hyperparameters)
         # The script logs the objective once after each round, and once at its end.
         bounds = {"MinResource": compute_first_rung(rounds), "MaxResource": rounds + 1}
         config["StrategyConfig"] = {"HyperbandStrategyConfig": bounds}

@@ -19,10 +19,10 @@ Value = int | float | str
 MAX_GRID_POINTS = 10_000
 """Largest number of points of a grid."""
 MAX_INT = 2**53
-"""Largest value of an int: beyond it, a range's bounds, which are read as float, are not exact."""
+"""Largest value of an int. The bounds of a range are read as float, which is not exact for larger values."""
 MAX_STEPS = 1_000_000_000
-"""Largest number of steps of a range; a finer one is continuous for every purpose."""
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,255}")
+"""Largest number of steps of a range. A range with more steps should be a continuous one."""
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,255}")
 """Allowed names of hyperparameters: SageMaker, MLflow and a command line accept them."""
 RESERVED_NAMES = ("folds", "fold_days")
 """Arguments of the training script that the search itself sets."""
@@ -40,7 +40,7 @@ class Range(Parameters):
     log: bool = False
     """Whether values are chosen on a logarithmic scale: as many between 0.01 and 0.1 as between 0.1 and 1."""
     step: Annotated[float, Field(gt=0)] | None = None
-    """Distance between two values; without it, an int has a step of 1, and a float any value."""
+    """Distance between two values; without it, the step of an int is 1, and a float can have any value."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -72,13 +72,18 @@ class Range(Parameters):
         if max(map(abs, bounds)) > MAX_INT:
             raise ValueError(f"an int is at most {MAX_INT:,}")
 
+    def count_values(self) -> float:
+        """Return the number of values; infinity if the range is continuous."""
+        if self.type == "float" and self.step is None:
+            return math.inf
+        return math.floor((self.high - self.low) / (self.step or 1.0) + 1e-9) + 1
+
     def list_values(self) -> list[Value]:
         """List the values in ascending order; empty if the range is continuous."""
-        if self.type == "float" and self.step is None:
+        count, step = self.count_values(), self.step or 1.0
+        if count == math.inf:
             return []
-        step = self.step or 1.0
-        count = math.floor((self.high - self.low) / step + 1e-9) + 1
-        values = [self.low + number * step for number in range(min(count, MAX_GRID_POINTS + 1))]
+        values = [self.low + number * step for number in range(int(min(count, MAX_GRID_POINTS + 1)))]
         return [int(value) for value in values] if self.type == "int" else [float(f"{value:.12g}") for value in values]
 
     def contains(self, value: object) -> bool:
@@ -112,21 +117,21 @@ def _parse_number(value: Value) -> Value:
         return value
 
 
-def _find_kind(item: object) -> str:
-    """Return which form an entry of the space has, so that an error names the problems of this form only."""
-    return "values" if isinstance(item, list) else "range"
+def _find_tag(choices: object) -> str:
+    """Return whether the choices are `values` or a `range`, so that pydantic reports only the errors of this form."""
+    return "values" if isinstance(choices, list) else "range"
 
 
 Values = Annotated[list[Value], BeforeValidator(_refuse_booleans), AfterValidator(_check_values)]
-"""The choices of a categorical hyperparameter: a trial gets one of them."""
-Item = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_find_kind)]
-"""The range or the choices of one hyperparameter."""
+"""The values of a categorical hyperparameter: a trial gets one of them."""
+Choices = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_find_tag)]
+"""The range or the values of one hyperparameter."""
 
 
-def _check_space(space: dict[str, Item]) -> dict[str, Item]:
+def _check_space(space: dict[str, Choices]) -> dict[str, Choices]:
     if not space:
         raise ValueError("the space is empty, so there is nothing to search: name a hyperparameter and its range")
-    wrong_names = [name for name in space if not NAME.fullmatch(name)]
+    wrong_names = [name for name in space if not NAME_PATTERN.fullmatch(name)]
     if wrong_names:
         raise ValueError(
             f"{wrong_names[0][:60]!r} is not a name of a hyperparameter: use letters, digits, _, - and ., at most 256"
@@ -137,10 +142,17 @@ def _check_space(space: dict[str, Item]) -> dict[str, Item]:
     return space
 
 
-Space = Annotated[dict[str, Item], AfterValidator(_check_space)]
+Space = Annotated[dict[str, Choices], AfterValidator(_check_space)]
 """Maps each hyperparameter to its range or its values."""
 CheckedSpace = Mapping[str, Range | list[Value]]
 """The type of a space after pydantic has parsed it: `Space` also has the validators."""
+
+
+def count_points(space: CheckedSpace) -> float:
+    """Return the number of points of a space; infinity if a range is continuous."""
+    return math.prod(
+        choices.count_values() if isinstance(choices, Range) else len(choices) for choices in space.values()
+    )
 
 
 def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:
@@ -149,8 +161,8 @@ def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:
     Raises:
         ValueError: a range is continuous, or the grid has more than `MAX_GRID_POINTS` points.
     """
-    values = {name: item.list_values() if isinstance(item, Range) else item for name, item in space.items()}
-    continuous_names = [name for name, items in values.items() if not items]
+    values = {name: choices.list_values() if isinstance(choices, Range) else choices for name, choices in space.items()}
+    continuous_names = [name for name, own_values in values.items() if not own_values]
     if continuous_names:
         raise ValueError(f"a grid needs a step, or a list of values, for {', '.join(continuous_names)}")
     points = math.prod(map(len, values.values()))
@@ -162,6 +174,6 @@ def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:
 def contains(space: CheckedSpace, values: Mapping[str, object]) -> bool:
     """Return whether `values` has a value of each hyperparameter, and each is inside the space."""
     return all(
-        name in values and (item.contains(values[name]) if isinstance(item, Range) else values[name] in item)
-        for name, item in space.items()
+        name in values and (choices.contains(values[name]) if isinstance(choices, Range) else values[name] in choices)
+        for name, choices in space.items()
     )

@@ -149,7 +149,7 @@ def _complete_parent(
     client: Any, run_id: str, trials: Sequence[TrainedTrial], params: Mapping[str, Any], winner: str
 ) -> None:
     """Record the parameters and the results of a tuning in its run."""
-    results = {"tried": float(len(trials)), "cost_usd": sum(trial.cost_usd for trial in trials)}
+    results = {"trials": float(len(trials)), "cost_usd": sum(trial.cost_usd for trial in trials)}
     results |= {str(state): float(sum(trial.state == state for trial in trials)) for state in STATUSES}
     objective = next(trial.objective for trial in trials if trial.name == winner)
     _log_metrics(client, run_id, results if objective is None else {**results, "objective": objective})

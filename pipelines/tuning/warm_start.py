@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,14 @@ from pipelines.system.log import log
 from pipelines.tuning.distributions import build_distributions
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.space import contains
-from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM, list_trials, open_study
+from pipelines.tuning.trials import journal
+from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM, list_trials
+from pipelines.tuning.trials.mlflow_runs import RUN_ID, require_client
 
 TRIALS_FILE = "trials.csv"
 """Table of the trials, in the folder that a tuning writes."""
 PARAMETER_PREFIX = "param_"
 """Prefix of the columns with the values of a trial, in that table."""
-RUN_ID = re.compile(r"[0-9a-f]{32}")
 Trial = tuple[dict[str, Any], float]
 """The values of a trial, and its objective."""
 
@@ -63,22 +63,36 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
     log.info("warm start: %d of %d finished trials are inside the space", len(trials), len(all_trials))
 
 
+def check_warm_start(plan: PlanSpec, target: Path) -> None:
+    """Check that a tuning does not start from the folder that it replaces with its own results.
+
+    Raises:
+        SpecError: it does. A retry cannot help.
+    """
+    if plan.warm_start and Path(plan.warm_start).resolve() == target.resolve():
+        raise SpecError(
+            f"warm_start {plan.warm_start} is the folder that this search replaces with its own results.",
+            "Give the name of the earlier search, which the last lines of `tune report` show.",
+        )
+
+
 def read_trials(origin: str) -> Iterator[Trial]:
     """Yield the finished trials of an earlier tuning.
 
     Args:
-        origin: its folder with trials.csv, its name (a tuning on this machine), or the id of its MLflow run.
+        origin: its folder with trials.csv, its name or its folder in LEEWAY_HOME/tuning (a tuning on this machine), or
+            the id of its MLflow run.
 
     Raises:
         SpecError: there is no such tuning. A retry cannot help.
-        DataError: the table of the tuning cannot be read. A retry cannot help.
+        DataError: the table or the journal of the tuning cannot be read. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     folder, state = Path(origin), settings().home / "tuning" / origin
     if (folder / TRIALS_FILE).is_file():
         yield from _read_table(folder / TRIALS_FILE)
     elif (state / JOURNAL_FILE).is_file():
-        trials = list_trials(open_study(state, origin))
+        trials = journal.read_trials(state)
         yield from ((trial.params, trial.value) for trial in trials if trial.state == TrialState.COMPLETE)  # type: ignore[misc]
     elif RUN_ID.fullmatch(origin):
         yield from _read_runs(origin)
@@ -106,10 +120,9 @@ def _read_table(path: Path) -> Iterator[Trial]:
 
 def _read_runs(run_id: str) -> Iterator[Trial]:
     """Yield the trials of an MLflow run: its nested runs."""
-    from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    client = MlflowClient(settings().mlflow_tracking_uri or None)
+    client = require_client()
     try:
         run = client.get_run(run_id)
         query = f"tags.`mlflow.parentRunId` = '{run_id}' and tags.`leeway.trial_state` = 'complete'"
@@ -117,7 +130,7 @@ def _read_runs(run_id: str) -> Iterator[Trial]:
     except MlflowException as error:
         if error.get_http_status_code() == 404:
             raise SpecError(f"warm_start {run_id}: MLflow has no such run.", "Correct the id.") from None
-        raise ServiceError(f"MLflow failed: {error}.") from None
+        raise ServiceError(f"MLflow failed: {' '.join(str(error).split())}.") from None
     for trial_run in runs:
         values = {name: _parse(text) for name, text in trial_run.data.params.items()}
         yield values, trial_run.data.metrics["objective"]

@@ -22,7 +22,7 @@ def read_winner(folder: Path) -> TuningRecord:
     Raises:
         DataError: the folder has no best.json that can be read. A retry cannot help.
     """
-    content = read_json(folder / BEST_FILE, "the step `tune` writes it")
+    content = read_json(folder / BEST_FILE, "the step `tune` writes it when its trials have ended")
     try:
         return TuningRecord.model_validate({name: content[name] for name in TuningRecord.model_fields})
     except (KeyError, TypeError, ValueError):
@@ -42,17 +42,10 @@ def apply_winner(params_file: Path, winner: TuningRecord) -> dict[str, tuple[Any
         Maps each changed hyperparameter to its old value (None if it had none) and its new value.
 
     Raises:
-        SpecError: the file does not exist, or its section `train` is not a mapping. A retry cannot help.
+        SpecError: the file does not exist or is not YAML, or its section `train` is not a mapping. A retry cannot help.
     """
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.preserve_quotes, yaml.width = True, 4_096
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    try:
-        content = yaml.load(params_file.read_text(encoding="utf-8")) or {}
-    except FileNotFoundError:
-        raise SpecError(f"{params_file} does not exist.", "Name a model of the project.") from None
+    yaml = _make_yaml()
+    content = _read_params(params_file, yaml)
     section = _get_mapping(content, "train", params_file)
     hyperparameters = _get_mapping(section, "hyperparameters", params_file)
     changes = {
@@ -70,9 +63,46 @@ def apply_winner(params_file: Path, winner: TuningRecord) -> dict[str, tuple[Any
     return changes
 
 
+def _make_yaml() -> Any:
+    """Make a reader and writer of YAML that keeps comments and quotes."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):
+        """Write each float so that YAML 1.1, which DVC reads, has it as a float, too: 1.0e-05, and not 1e-05."""
+
+    def represent_float(representer: Any, value: float) -> Any:
+        mantissa, sign, exponent = repr(value).partition("e")
+        text = f"{mantissa}.0e{exponent}" if sign and "." not in mantissa else repr(value)
+        return representer.represent_scalar("tag:yaml.org,2002:float", text)
+
+    Representer.add_representer(float, represent_float)
+    yaml = YAML()
+    yaml.Representer, yaml.preserve_quotes, yaml.width = Representer, True, 4_096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml
+
+
+def _read_params(params_file: Path, yaml: Any) -> Any:
+    """Read the mapping in a file of parameters, with its comments."""
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        content = yaml.load(params_file.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise SpecError(f"{params_file} does not exist.", "Name a model of the project.") from None
+    except (YAMLError, ValueError) as error:
+        raise SpecError(f"{params_file} is not YAML: {' '.join(str(error).split())}.", "Correct the file.") from None
+    if not isinstance(content, Mapping):
+        raise SpecError(f"{params_file} is not a mapping of sections.", "Correct the file.")
+    return content
+
+
 def _get_mapping(content: Any, name: str, origin: Path) -> Any:
-    """Return a mapping inside a mapping; create it if it is missing."""
-    value = content.setdefault(name, {})
+    """Return a mapping inside a mapping; create it if it is missing or empty."""
+    if content.get(name) is None:
+        content[name] = {}
+    value = content[name]
     if not isinstance(value, Mapping):
         raise SpecError(f"{origin}: {name} is not a mapping.", "Correct the file.")
     return value

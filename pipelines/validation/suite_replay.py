@@ -124,7 +124,7 @@ def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
 
 
 def _load_dataset(name: str) -> Dataset:
-    """Load the dataset. If no such dataset is known, return one without a key and a time."""
+    """Load the dataset. If no such dataset is known, return one without key columns and without a time column."""
     try:
         return load_dataset(name)
     except SpecError:

@@ -18,10 +18,10 @@ from pipelines.errors import (
     DataError,
     InvalidError,
     LeewayError,
+    RetryableError,
     ServiceError,
     SpecError,
     StorageError,
-    TryAgainError,
 )
 from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
@@ -47,7 +47,7 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
         The stages whose command ran.
 
     Raises:
-        InvalidError, TryAgainError: a stage failed; its exit code, 2 or 75, says whether a retry can help.
+        InvalidError, RetryableError: a stage failed; its exit code, 2 or 75, says whether a retry can help.
         LeewayError: a stage ended with another exit code: it has a bug.
     """
     options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
@@ -70,7 +70,7 @@ def pull(workspace: Workspace, stages: Sequence[str]) -> None:
 
     Raises:
         InvalidError: the data are neither in the cache nor at the remote. A retry cannot help.
-        TryAgainError: the remote failed `ATTEMPTS` times. A retry can help.
+        RetryableError: the remote failed `ATTEMPTS` times. A retry can help.
     """
     if settings().dvc_remote:
         _retry_transfer(workspace, "pull", "--force", *stages)
@@ -88,7 +88,7 @@ def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str)
         variables: environment variables, in addition to those of this process.
 
     Raises:
-        InvalidError, TryAgainError: the step failed; its exit code, 2 or 75, says whether a retry can help.
+        InvalidError, RetryableError: the step failed; its exit code, 2 or 75, says whether a retry can help.
         LeewayError: the step ended with another exit code: it has a bug.
     """
     paths = [str(workspace.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -106,7 +106,7 @@ def _run_module(
     """Run `python -m MODULE ARGUMENTS` in the folder, pass its output on to stderr, and return the lines.
 
     Raises:
-        InvalidError, TryAgainError: the module failed, or a stage that it ran; the exit code, 2 or 75, says whether a
+        InvalidError, RetryableError: the module failed, or a stage that it ran; the exit code, 2 or 75, says whether a
             retry can help.
         LeewayError: the module ended with another exit code: it has a bug.
     """
@@ -152,7 +152,7 @@ def _retry_transfer(workspace: Workspace, *arguments: str) -> None:
     retryer = Retrying(
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=1, max=10),
-        retry=retry_if_exception_type(TryAgainError),
+        retry=retry_if_exception_type(RetryableError),
         reraise=True,
     )
     retryer(_run_dvc, workspace, *arguments)
@@ -181,7 +181,7 @@ def _explain_failure(lines: Sequence[str], exit_code: int) -> LeewayError:
         return ServiceError(
             f"a process was stopped by signal {-failed_exit_code}: {text}", "Run it again: finished work is kept."
         )
-    if stage_exit_codes or (errors and exit_code in (InvalidError.exit_code, TryAgainError.exit_code)):
+    if stage_exit_codes or (errors and exit_code in (InvalidError.exit_code, RetryableError.exit_code)):
         return {2: DataError, 75: ServiceError}.get(failed_exit_code, LeewayError)(text)
     return _explain_dvc_failure(text)
 

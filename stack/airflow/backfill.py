@@ -50,7 +50,7 @@ class Backfill:
         """Wait until each day has a successful run. Days that have one are not run again. Idempotent.
 
         Args:
-            show_progress: called with the number of successful days, the number of days, and the days that are running.
+            show_progress: called with the number of successful days, the number of all days, and the days in progress.
 
         Raises:
             TaskFailedError: a run failed. The error names the task and has the end of its log.
@@ -79,7 +79,7 @@ class Backfill:
     def _restart_old_runs(self, runs: dict[str, Json]) -> None:
         """Clear the runs that failed before this backfill, and the runs that ended when an earlier stack was killed.
 
-        All tasks of a run are repeated. They find their earlier work, such as a training job by its name.
+        All tasks of a run are repeated. They find what they started before, such as a training job by its name.
         """
         for run in runs.values():
             is_abandoned = run["state"] == "running" and self._is_abandoned(run)

@@ -1,4 +1,4 @@
-"""The commands of the stack's services, in the order in which they start, and Airflow's secrets."""
+"""Build the commands of the stack's services, and write Airflow's keys and password."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from stack.layout import PROGRAM, Layout
 from stack.services.record import Stack
 
 USER = "admin"
+"""Name of Airflow's user."""
 API_SERVER, SCHEDULER, STATUS = "airflow-api-server", "airflow-scheduler", "status"
 _KEYS = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
 """Section and option of each of Airflow's keys in airflow.cfg."""
@@ -60,10 +61,10 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
 
 
 def write_secrets(layout: Layout) -> None:
-    """Generate Airflow's keys and the admin password, in files of mode 0600. Existing files stay. Idempotent.
+    """Generate Airflow's keys and the admin password, in files of mode 0600. Existing files are kept. Idempotent.
 
-    A damaged file of the password is replaced. Damaged keys are not: with new keys, Airflow could not read its
-    connections.
+    A damaged file with the password is replaced. A file with damaged keys is not replaced: with new keys, Airflow could
+    not read the connections that it has stored.
 
     Raises:
         RequestError: a key in airflow.cfg is missing or damaged. A retry cannot help.
@@ -84,7 +85,7 @@ def read_password(layout: Layout) -> str:
     """Return the password of Airflow's user `admin`.
 
     Raises:
-        RequestError: the file of the password is gone or damaged. A retry cannot help.
+        RequestError: the file with the password is missing or damaged. A retry cannot help.
     """
     password = _find_password(layout)
     if not password:
@@ -94,7 +95,7 @@ def read_password(layout: Layout) -> str:
 
 
 def _find_password(layout: Layout) -> str:
-    """Return the password of Airflow's user `admin`; empty if its file is gone or damaged."""
+    """Return the password of Airflow's user `admin`; empty if its file is missing or damaged."""
     try:
         password = json.loads((layout.airflow / "passwords.json").read_text())[USER]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -113,7 +114,7 @@ def _check_keys(config: Path) -> None:
     if not is_complete:
         raise RequestError(
             f"{config} is damaged: it lacks one of Airflow's keys. Restore a backup (`{PROGRAM} restore`), or remove "
-            "the file: then you get new keys, with which Airflow cannot read the connections that it has stored."
+            "the file. In the second case you get new keys, and Airflow cannot read the connections that it has stored."
         )
 
 

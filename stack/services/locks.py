@@ -1,4 +1,7 @@
-"""Locks between commands. The kernel releases a lock when its holder ends, even after kill -9."""
+"""Lock a file, so that only one command at a time changes the stack.
+
+The kernel releases the lock when the process that holds it ends, even after kill -9.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ class LockedError(UnavailableError):
 
 @contextmanager
 def hold_lock(path: Path, command: str) -> Iterator[None]:
-    """Hold the lock `path` while the block runs; `command` is the name that other commands show for the holder.
+    """Hold a lock while the `with` block runs.
+
+    Args:
+        path: file of the lock.
+        command: name of this command, which other commands show if they cannot get the lock.
 
     Raises:
         LockedError: another process holds the lock. A retry can help.
@@ -49,7 +56,7 @@ def hold_lock(path: Path, command: str) -> Iterator[None]:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return the last holder of the lock, or None if its process has ended."""
+    """Return the command that holds the lock, or held it last. Return None if its process has ended."""
     try:
         holder = Holder.model_validate_json(path.read_text())
     except (OSError, ValueError):  # not UTF-8, or not a holder

@@ -38,8 +38,8 @@ LOCK = "stack"
 INTERRUPT_TIMEOUT_S = 60.0
 """Longest time that `stop_stack` waits until a command that is starting the stack has ended."""
 MAX_PORT_CHOICES = 3
-"""Number of times that a start chooses ports: another program can take a port after it was chosen, before the service
-starts."""
+"""How often a start chooses ports. Another program can take a port before the service takes it; then the start chooses
+again."""
 
 SERVICE_PACKAGES = ("airflow", "mlflow", "moto")
 """Packages that the services need. Without the extra `local`, an environment lacks some of them."""
@@ -64,8 +64,8 @@ def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progres
     Raises:
         RequestError: the project has no dags folder, or the running stack belongs to another project. A retry cannot
             help.
-        UnavailableError: a service ended too often or did not answer (all services are stopped again), another
-            command is changing the stack, or the disk is full. A retry can help.
+        UnavailableError: a service ended too often or did not answer, another command is changing the stack, or the
+            disk is full. Services that this call started are stopped. A retry can help.
     """
     _check_packages()
     layout.create_folders()
@@ -86,8 +86,8 @@ def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progres
 def _check_packages() -> None:
     missing_packages = [name for name in SERVICE_PACKAGES if find_spec(name) is None]
     if missing_packages:
-        hint = 'run `pip install "leeway[local]"`, in a checkout `make setup`'
-        raise RequestError(f"The services need {', '.join(missing_packages)}, which {sys.executable} lacks: {hint}.")
+        command = 'run `pip install "leeway[local]"`, in a checkout `make setup`'
+        raise RequestError(f"The services need {', '.join(missing_packages)}, which {sys.executable} lacks: {command}.")
 
 
 def stop_stack(layout: Layout) -> int:
@@ -112,8 +112,8 @@ def stop_stack(layout: Layout) -> int:
         except LockedError:
             if time.monotonic() > deadline:
                 raise
-        # On SIGTERM, `up` stops what it has started, and releases the lock.
-        _interrupt_start(read_holder(layout.lock_file(LOCK)))
+        # On SIGTERM, the command `up` stops what it has started, and releases the lock.
+        _interrupt_up(read_holder(layout.lock_file(LOCK)))
         time.sleep(0.2)
 
 
@@ -203,7 +203,7 @@ def _stop(layout: Layout) -> int:
     return count
 
 
-def _interrupt_start(holder: Holder | None) -> None:
+def _interrupt_up(holder: Holder | None) -> None:
     if holder is not None and holder.command == "stack up":
         with suppress(psutil.Error):
             psutil.Process(holder.process.pid).terminate()
@@ -211,7 +211,7 @@ def _interrupt_start(holder: Holder | None) -> None:
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM while the block runs, so that a clean-up is completed."""
+    """Ignore Ctrl-C and SIGTERM inside the `with` block, so that a clean-up is completed."""
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

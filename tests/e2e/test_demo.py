@@ -20,15 +20,17 @@ import psutil
 import pytest
 import requests
 
+from pipelines.system.files import sha256
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 from tests.tools import forking
-from tests.tools.browser import start_browser
+from tests.tools.browser import open_context, start_browser
 from tests.tools.doc_pages import list_commands
 from tests.tools.parameters import read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 from tests.tools.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(1_200)  # the demo runs in the set-up of the first test, also on a loaded machine
 ROOT = Path(__file__).parents[2]
 PROJECT_FILES = (
     "dags",
@@ -63,7 +65,7 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, folder / ".leeway"
 
-    def run(self, *command: str, timeout_s: float = 580, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, timeout_s: float = 1_150, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the clone, without variables of this test run, and with these environment variables."""
         base_env = {name: value for name, value in os.environ.items() if not name.startswith(REMOVED_PREFIXES)}
         programs = f"{Path(sys.executable).parent}{os.pathsep}{base_env.get('PATH', '')}"
@@ -209,24 +211,22 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
     before = checkout.list_outputs()
     process = checkout.run("dvc", "repro", "gate@flights")
     assert process.returncode == 0, process.stdout + process.stderr
-    digest_process = checkout.run_python(
-        "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('models/flights/data/model')))"
-    )
     (version,) = checkout.list_versions()
-    assert digest_process.stdout.strip() == version["tags"]["leeway.model_digest"]
+    assert sha256(checkout.folder / "models/flights/data/model") == version["tags"]["leeway.model_digest"]
     assert checkout.list_outputs() == before
     assert "Data and pipelines are up to date." in checkout.run("dvc", "repro", "gate@flights").stdout
 
 
+@pytest.mark.soak
 def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, demo):
     hyperparameters = read_hyperparameters(checkout.folder)
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "eta": 0.3}})
     process = checkout.run("dvc", "repro", "train@flights")
     assert process.returncode == 0, process.stdout + process.stderr
-    digest_process = checkout.run_python(
-        "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('models/flights/data/model')))"
+    assert (
+        sha256(checkout.folder / "models/flights/data/model")
+        != checkout.list_versions()[0]["tags"]["leeway.model_digest"]
     )
-    assert digest_process.stdout.strip() != checkout.list_versions()[0]["tags"]["leeway.model_digest"]
 
 
 @pytest.fixture(scope="module")
@@ -245,12 +245,12 @@ def password(demo: Any) -> str:
 
 def test_the_page_shows_the_champion_of_the_demo(airflow, password):
     address = f"{airflow.url}/leeway/documents"
-    assert requests.get(f"{address}/models", timeout=30).status_code == 401
-    login = requests.post(f"{airflow.url}/auth/token", json={"username": "admin", "password": password}, timeout=30)
+    assert requests.get(f"{address}/models", timeout=120).status_code == 401
+    login = requests.post(f"{airflow.url}/auth/token", json={"username": "admin", "password": password}, timeout=120)
     headers = {"Authorization": f"Bearer {login.json()['access_token']}"}
 
     def read(path: str) -> Any:
-        return requests.get(f"{address}/{path}", headers=headers, timeout=30).json()
+        return requests.get(f"{address}/{path}", headers=headers, timeout=120).json()
 
     def find_champion() -> str:
         return {model["model"]: model["champion"] for model in read("models").get("models", [])}.get("flights", "")
@@ -267,7 +267,7 @@ def test_the_page_shows_the_champion_of_the_demo(airflow, password):
 def open_model(airflow: AirflowClient, password: str) -> Iterator[Any]:
     """Log in and yield the page of the model in a browser; check at the end that no script of it failed."""
     with start_browser() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = open_context(browser, viewport={"width": 1280, "height": 900}).new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(f"{airflow.url}/plugin/leeway/models/flights")
@@ -298,6 +298,7 @@ def roll_back_in_browser(airflow: AirflowClient, password: str, why: str) -> Non
     assert (run["state"], run["triggering_user_name"], run["conf"]["champion"]) == ("success", "admin", "2")
 
 
+@pytest.mark.soak
 def test_a_person_logs_in_and_sees_the_model_in_a_browser(airflow, password):
     with open_model(airflow, password) as page:
         assert page.get_by_text("version 1").first.is_visible()
@@ -350,6 +351,7 @@ def read_states(airflow: AirflowClient, run: str) -> dict[str, str]:
     return {task["task_id"]: task["state"] for task in airflow.request("GET", f"{run}/taskInstances")["task_instances"]}
 
 
+@pytest.mark.soak
 def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, password, require_approval):
     run = start_run(airflow, "flights_train", as_of="2013-02-01")
     wait_for(lambda: read_states(airflow, run)["approve"] in ("awaiting_input", *FINAL_STATES))
@@ -362,7 +364,7 @@ def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, pass
     report = airflow.request("GET", f"{run}/taskInstances/gate/links")["extra_links"]["Report"]
     assert f"[The report]({report})" in request["body"]
     for page in (report, report.replace("report.html", "curves.png")):
-        assert requests.get(page, timeout=30).status_code == 200
+        assert requests.get(page, timeout=120).status_code == 200
     assert checkout.list_versions()[0]["aliases"] == ["champion"]
     wait_for(lambda: approve_when_ready(airflow, run) and airflow.request("GET", run)["state"] in FINAL_STATES)
     assert airflow.request("GET", run)["state"] == "success", read_states(airflow, run)
@@ -436,7 +438,7 @@ def test_the_tutorial_of_a_release_rolls_back_by_an_alarm_and_then_by_the_regist
 def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
     """Without the file that `--keep` created, the demo stops the stack that it finds."""
     before = checkout.list_outputs()
-    assert len(before["jobs"]) == len(before["versions"]) == 2
+    assert len(before["jobs"]) == len(before["versions"]) in (1, 2), "a second one after an approval (`make soak`)"
     assert before["snapshots"]
     (checkout.home / "stack.keep").unlink()
     process = checkout.run_python(*DEMO_COMMAND)

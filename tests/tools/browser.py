@@ -10,6 +10,20 @@ from typing import Any
 
 import pytest
 
+TIMEOUT_MS = 120_000
+"""Longest time that a page waits for an element or an address. Only a test that fails waits so long."""
+
+
+def open_context(browser: Any, **options: Any) -> Any:
+    """Return a new context of the browser, which has cookies and a cache of its own.
+
+    Args:
+        options: arguments of Playwright's `new_context`, such as `viewport`.
+    """
+    context = browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT_MS)
+    return context
+
 
 @contextmanager
 def start_browser() -> Iterator[Any]:

@@ -12,4 +12,4 @@ ONE_ATTEMPT = {"retries": {"total_max_attempts": 1}}
 
 def post_to_drydock(drydock: Any, endpoint: str, **body: Any) -> None:
     """Send a request to one of drydock's own endpoints, which simulate failures."""
-    requests.post(f"{drydock.url}/drydock/{endpoint}", json=body, timeout=30).raise_for_status()
+    requests.post(f"{drydock.url}/drydock/{endpoint}", json=body, timeout=120).raise_for_status()

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
 from pipelines.status.documents.jobs import RunningJobs
-from pipelines.status.documents.message import Document
+from pipelines.status.documents.json_object import Document
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 

@@ -23,6 +23,7 @@ _BATCH_ACTIONS = {
     "describeschedulingpolicies": "DescribeSchedulingPolicies",
     "describeservicejob": "DescribeServiceJob",
     "listservicejobs": "ListServiceJobs",
+    "getjobqueuesnapshot": "GetJobQueueSnapshot",
     "submitservicejob": "SubmitServiceJob",
     "tags": "TagResource",
     "terminateservicejob": "TerminateServiceJob",
@@ -30,6 +31,7 @@ _BATCH_ACTIONS = {
 """Actions of AWS Batch, by the first part of their path. The only request of tags is TagResource."""
 _BATCH_RESOURCES = {
     "DescribeSchedulingPolicies": "scheduling-policy",
+    "GetJobQueueSnapshot": "job-queue",
     "SubmitServiceJob": "job-queue",
     "TagResource": "service-job",
     "TerminateServiceJob": "service-job",

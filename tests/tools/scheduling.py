@@ -1,10 +1,15 @@
-"""Balance the test files between xdist's workers by their known durations: the longest file first."""
+"""Balance the test files between xdist's workers by their known durations.
+
+At most half of the workers run a long file, the longest first. A long file starts servers and browsers. If all workers
+did so at once, as at the start of a run, each would be several times slower, and would exceed the limits of its tests.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import defaultdict
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,8 @@ DURATIONS = ROOT / "tests" / "durations.json"
 SHARED_FOLDERS = ("tests/integration/leeway/processes/",)
 """Folders whose tests run on one worker, since they share a server that is started once."""
 DEFAULT_DURATIONS_S = {"tests/integration": 10.0, "tests/e2e": 100.0}
+LONG_S = 60.0
+"""A file of this duration or more is long."""
 MIN_DURATION_S = 1.0
 """The duration of a file that takes less is not stored, and the file is not ordered."""
 
@@ -41,11 +48,38 @@ def estimate_duration(scope: str, durations: dict[str, float]) -> float:
     return durations.get(scope, default)
 
 
-class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
-    """Give each free worker the next scope in the order of the collection, which begins with the longest."""
+def choose_scope(queue: Sequence[str], long_scopes: Set[str], long_workers: int, workers: int) -> str:
+    """Return the scope that a free worker gets next: the longest, or the shortest if enough workers run a long one.
+
+    Args:
+        queue: the scopes that no worker has yet, the longest first.
+        long_scopes: the scopes that are long.
+        long_workers: number of workers that have a long scope.
+        workers: number of all workers.
+    """
+    if long_workers < max(workers // 2, 1):
+        return queue[0]
+    return next((scope for scope in reversed(queue) if scope not in long_scopes), queue[0])
+
+
+class MixedScheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Give each free worker the next scope by `choose_scope`. The order of the collection begins with the longest."""
+
+    def __init__(self, config: pytest.Config, log: Any, long_scopes: Set[str]) -> None:
+        super().__init__(config, log)
+        self.long_scopes = long_scopes
 
     def _split_scope(self, nodeid: str) -> str:
         return find_scope(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        long_workers = sum(self._has_long_scope(work) for work in self.assigned_work.values())
+        scope = choose_scope(list(self.workqueue), self.long_scopes, long_workers, len(self.nodes))
+        self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+    def _has_long_scope(self, work: dict[str, dict[str, bool]]) -> bool:
+        return any(scope in self.long_scopes and not all(tests.values()) for scope, tests in work.items())
 
 
 class BalancePlugin:
@@ -71,9 +105,10 @@ class BalancePlugin:
         )  # stable: equal scopes stay in the folders' order
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LongestFirst:
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> MixedScheduling:
         config.option.loadscopereorder = False  # keep the order of the collection
-        return LongestFirst(config, log)
+        long_scopes = {scope for scope, duration in load_durations().items() if duration >= LONG_S}
+        return MixedScheduling(config, log, long_scopes)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid.partition("::")[0]] += report.duration

@@ -99,8 +99,10 @@ def _run(script: str, arguments: list[str], env: dict[str, str], log: str) -> No
     os.environ.update(env)
     torch.set_num_threads(1)
     root = Path(__file__).parents[2]
-    others = [path for path in sys.path if path and not Path(path).is_relative_to(root)]
-    sys.path[:] = [str(Path(script).parent), *others]
+    libraries = [
+        path for path in sys.path if path and ("site-packages" in path or not Path(path).is_relative_to(root))
+    ]  # the environment may be in the repository
+    sys.path[:] = [str(Path(script).parent), *libraries]
     for name in [name for name in sys.modules if name.split(".")[0] == "pipelines"]:
         del sys.modules[name]
     sys.argv = [script, *arguments]

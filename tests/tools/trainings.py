@@ -37,7 +37,7 @@ def start_suspended_training(
         if len(commands.list_members(child.pid)) == 2:  # the step and the script
             return child
         signal_group(child, signal.SIGCONT)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=180)
         assert child.returncode == 0, err[-2_000:]
         shutil.rmtree(commands.cwd / "data/model")
     raise AssertionError("five trainings ended before they could be suspended")

@@ -44,7 +44,9 @@ for number in range(begin, rounds):
         loss = float("nan")
     if mode != "silent":
         print(f"[{number}]\\ttuning-objective:{loss!r}", flush=True)
-    checkpoint.write_text(str(number + 1))
+    new = checkpoint.with_name("new")
+    new.write_text(str(number + 1))
+    new.replace(checkpoint)  # a signal may come between the creation of a file and the writing
 if mode != "silent":
     print(f"tuning-objective:{(x - 0.3) ** 2 + 1 / rounds!r}", flush=True)
 note("end")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Value = TypeVar("Value")
+SLOW_MACHINE_FACTOR = 3
+"""How much slower than a quiet machine a machine may be. Only a test that fails waits longer for that."""
 
 
 def wait_until(
@@ -19,13 +21,14 @@ def wait_until(
 
     Args:
         condition: called repeatedly. An error that it raises ends the wait.
-        timeout_s: longest wait, in seconds. Only a failing test waits so long. Be generous: the machine may be loaded.
+        timeout_s: longest wait on a quiet machine, in seconds; SLOW_MACHINE_FACTOR times that on any machine.
         max_pause_s: longest pause between two calls, in seconds. The first pauses are short.
         reason: the condition in words, for the error message.
 
     Raises:
         AssertionError: the condition did not become true in that time.
     """
+    timeout_s *= SLOW_MACHINE_FACTOR
     deadline, pause_s = time.monotonic() + timeout_s, 0.01
     while not (value := condition()):
         assert time.monotonic() < deadline, f"timed out after {timeout_s:g} s of waiting until {reason}"

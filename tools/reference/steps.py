@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, NoDefault
+from pydantic_core.core_schema import WithDefaultSchema
 
 import pipelines.steps
 from pipelines.contract import Result, Spec
@@ -76,8 +78,19 @@ def _find_model(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
     return model
 
 
+class SchemaWithDefaults(GenerateJsonSchema):
+    """Generate a JSON Schema that also has the defaults that a function makes, such as an empty list."""
+
+    def get_default_value(self, schema: WithDefaultSchema) -> Any:
+        """Return the default of a field, or what its function makes."""
+        factory = schema.get("default_factory")
+        if factory is None or schema.get("default_factory_takes_data"):
+            return schema.get("default", NoDefault)
+        return factory()  # type: ignore[call-arg]
+
+
 def _render_model(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator[str]:
-    schema = model.model_json_schema(mode="validation")
+    schema = model.model_json_schema(mode="validation", schema_generator=SchemaWithDefaults)
     types = schema.get("$defs", {})
     yield f"## {title}\n\n{format_prose(schema.get('description', ''))}\n"
     yield _format_fields(schema, types, is_input=is_input) or "No fields.\n"
@@ -121,7 +134,7 @@ def _describe_bare_type(schema_part: dict[str, Any]) -> str:
 
 
 def _describe_container(schema_part: dict[str, Any]) -> str:
-    """Return the type of a list or a mapping; an empty text for all other types."""
+    """Return the type of a list or a mapping; an empty string for all other types."""
     if schema_part.get("type") == "array":
         return f"list of {_describe_type(schema_part['items'])}" if schema_part.get("items") else "list"
     if schema_part.get("type") == "object":
@@ -134,7 +147,7 @@ def _format_default(name: str, schema_part: dict[str, Any], required: set[str]) 
     if name in required:
         return "required"
     text = json.dumps(schema_part["default"]) if "default" in schema_part else ""
-    return format_code(text) if 0 < len(text) <= MAX_DEFAULT_LENGTH else "see below" if text else "its own defaults"
+    return format_code(text) if 0 < len(text) <= MAX_DEFAULT_LENGTH else "see below" if text else "those of its fields"
 
 
 def _render_errors(module: ModuleType) -> Iterator[str]:

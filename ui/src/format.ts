@@ -59,6 +59,13 @@ export const formatName = (name: string): string => name.replaceAll("_", " ");
 export const formatNumber = (count: number, noun: string): string =>
   `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 
+/** Count equal words, such as `5 published, 2 refused`. */
+export function countWords(words: string[]): string {
+  const counts = new Map<string, number>();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].map(([word, count]) => `${formatCount(count)} ${word}`).join(", ");
+}
+
 /** Format a budget in US dollars without the unit: without decimals if it is a whole number. */
 export const formatBudget = (usd: number): string => (Number.isInteger(usd) ? formatCount(usd) : formatUsd(usd));
 

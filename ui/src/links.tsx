@@ -15,6 +15,11 @@ export function ExternalLink({ address, children }: { address: string; children:
   );
 }
 
+/** Show a text, and link it to an address from a document, if there is one that a link may open. */
+export function LinkedText({ address, children }: { address: string; children: string }) {
+  return checkAddress(address) === null ? <>{children}</> : <ExternalLink address={address}>{children}</ExternalLink>;
+}
+
 /** Return the path of the page inside Airflow's UI. */
 export const usePagePath = (): string => `/plugin/${useParams().page ?? "leeway"}`;
 

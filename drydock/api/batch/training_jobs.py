@@ -1,4 +1,4 @@
-"""The training jobs of service jobs: created and stopped as those of clients."""
+"""Create and stop the training jobs of service jobs, in the same way as the requests of clients do."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ class ServiceTrainingJobs:
     """Creates, finds and stops the training jobs of service jobs.
 
     Args:
-        queue: Runs the jobs.
+        queue: The queue of jobs.
     """
 
     def __init__(self, queue: JobQueue) -> None:
@@ -26,7 +26,7 @@ class ServiceTrainingJobs:
         return self._training_jobs.find(owner, name)
 
     def start(self, owner: Owner, request: dict[str, Any]) -> None:
-        """Create a training job and add it to the queue. Raises the same errors as CreateTrainingJob."""
+        """Create a training job and add it to the queue. The errors are those of the request CreateTrainingJob."""
         self._training_jobs.start(owner, validate_request("CreateTrainingJob", request), None)
 
     def stop(self, job: TrainingJob) -> None:

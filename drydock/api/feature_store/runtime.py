@@ -14,15 +14,15 @@ from drydock.feature_store.group import FeatureGroup, compute_seconds
 from drydock.feature_store.records import StoredRecord
 from drydock.feature_store.registry import FeatureGroups
 from drydock.feature_store.values import (
-    MICROSECONDS,
     InvalidRecord,
     check_feature_names,
+    compute_expiry,
     format_time,
     parse_event_time,
     parse_record,
 )
 from drydock.resources import Owner
-from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_region, read_signed_service
+from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error, read_signed_region, read_signed_service
 
 SERVICE = "sagemaker-featurestore-runtime"
 RECORD_OPERATIONS = ("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord")
@@ -39,9 +39,9 @@ Request = Mapping[str, Any]
 class RefusedRecord(Exception):
     """A request about a record is refused: the response is an error. A retry cannot help."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    def __init__(self, error_response: ErrorResponse) -> None:
+        super().__init__(error_response.message)
+        self.error_response = error_response
 
 
 class FeatureStoreRuntime:
@@ -74,9 +74,9 @@ class FeatureStoreRuntime:
             request = validate_request(operation, _read_request(environ, match[1]), SERVICE)
             content = self._handlers[operation](owner, request)
         except (AWSValidationException, InvalidRecord) as error:
-            return answer_error(environ, start_response, Refusal(400, "ValidationError", str(error)), SERVICE)
+            return answer_error(environ, start_response, ErrorResponse(400, "ValidationError", str(error)), SERVICE)
         except RefusedRecord as error:
-            return answer_error(environ, start_response, error.refusal, SERVICE)
+            return answer_error(environ, start_response, error.error_response, SERVICE)
         body = json.dumps(content).encode()
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
@@ -85,7 +85,7 @@ class FeatureStoreRuntime:
         group = self._find(owner, request)
         identifier, event_time, values = parse_record(group, request["Record"])
         ttl = request.get("TtlDuration") or group.ttl
-        expires_at = event_time + compute_seconds(ttl) * MICROSECONDS if ttl else None
+        expires_at = compute_expiry(event_time, compute_seconds(ttl)) if ttl else None
         self._groups.records.put(owner, group.name, identifier, event_time, values, expires_at)
         return {}
 
@@ -179,4 +179,4 @@ def _describe_missing_group(name: str) -> str:
 
 
 def _refuse(status: int, code: str, message: str) -> NoReturn:
-    raise RefusedRecord(Refusal(status, code, message))
+    raise RefusedRecord(ErrorResponse(status, code, message))

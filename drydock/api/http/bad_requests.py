@@ -1,7 +1,8 @@
 """Find AWS's error for a request that moto cannot answer.
 
-moto does not validate most requests: a malformed request can raise any exception in moto's code. `find_refusal` returns
-the error for a request that must not reach moto. `explain_failure` finds the error after moto has raised an exception.
+moto does not validate most requests: a malformed request can raise any exception in moto's code. `find_error_response`
+returns the error for a request that must not reach moto. `explain_failure` finds the error after moto has raised an
+exception.
 """
 
 import gzip
@@ -22,22 +23,22 @@ from werkzeug.datastructures import MultiDict
 
 from drydock.errors import truncate
 from drydock.regions import list_regions
-from drydock.wsgi import Refusal, find_service_model, read_signed_region, read_signed_service
+from drydock.wsgi import ErrorResponse, find_service_model, read_signed_region, read_signed_service
 
 JSON_MAX_DEPTH = 128
 MESSAGE_MAX_CHARS = 2000
 # Services with several host names. moto chooses one of them by other parts of the request.
 _MULTI_HOST_SERVICES = ("sagemaker", "dynamodb", "mediastore", "timestream", "bedrock", "s3")
-MALFORMED_XML = Refusal(
+MALFORMED_XML = ErrorResponse(
     400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema."
 )
 
 
-def find_refusal(environ: dict[str, Any]) -> Refusal | None:
+def find_error_response(environ: dict[str, Any]) -> ErrorResponse | None:
     """Return the error for a request that must not reach moto; None for any other request."""
     length, target = environ.get("CONTENT_LENGTH") or "0", environ.get("HTTP_X_AMZ_TARGET")
     if not re.fullmatch("[0-9]{1,18}", length):
-        return Refusal(400, "InvalidArgument", f"Content-Length is not a number: {length[:20]}")
+        return ErrorResponse(400, "InvalidArgument", f"Content-Length is not a number: {length[:20]}")
     if environ.get("PATH_INFO", "/") in ("", "/"):
         _buffer_body(environ)  # for all other paths, the S3 middleware buffers the body
     if target is None:
@@ -46,11 +47,13 @@ def find_refusal(environ: dict[str, Any]) -> Refusal | None:
     if "HTTP_AUTHORIZATION" not in environ and target.partition(".")[0] not in UNSIGNED_REQUESTS:
         return _refuse_operation(target)
     if _is_too_deep(_get_body(environ)):
-        return Refusal(400, "SerializationException", f"The JSON is nested more than {JSON_MAX_DEPTH} levels deep.")
+        return ErrorResponse(
+            400, "SerializationException", f"The JSON is nested more than {JSON_MAX_DEPTH} levels deep."
+        )
     return None
 
 
-def explain_failure(environ: dict[str, Any], error: Exception) -> Refusal:
+def explain_failure(environ: dict[str, Any], error: Exception) -> ErrorResponse:
     """Return the error for a request that moto failed to answer.
 
     Args:
@@ -66,19 +69,19 @@ def explain_failure(environ: dict[str, Any], error: Exception) -> Refusal:
         or _check_encoding(environ, error)
         or _check_body(environ, model, operation)
         or _check_parameters(model, error)
-        or Refusal(500, "InternalFailure", f"moto failed to answer the request: {type(error).__name__}")
+        or ErrorResponse(500, "InternalFailure", f"moto failed to answer the request: {type(error).__name__}")
     )
 
 
-def _check_signature(environ: dict[str, Any], service: str) -> Refusal | None:
+def _check_signature(environ: dict[str, Any], service: str) -> ErrorResponse | None:
     authorization, region = environ.get("HTTP_AUTHORIZATION", ""), read_signed_region(environ)
     if authorization and not service and not authorization.startswith("AWS "):
-        return Refusal(403, "IncompleteSignature", "The Authorization header has no AWS credential scope.")
+        return ErrorResponse(403, "IncompleteSignature", "The Authorization header has no AWS credential scope.")
     if service and not _has_service(service):
-        return Refusal(400, "UnknownService", f"drydock has no service {truncate(service, 60)!r}.")
+        return ErrorResponse(400, "UnknownService", f"drydock has no service {truncate(service, 60)!r}.")
     if service and service != "s3" and region not in {"aws-global", *list_regions()}:
         message = f"Credential should be scoped to a valid region, not {truncate(region, 60)!r}."
-        return Refusal(403, "SignatureDoesNotMatch", message)
+        return ErrorResponse(403, "SignatureDoesNotMatch", message)
     return None
 
 
@@ -98,7 +101,7 @@ def _read_operation(environ: dict[str, Any]) -> str | None:
     return parameters.get("Action")
 
 
-def _check_operation(model: ServiceModel | None, operation: str | None, error: Exception) -> Refusal | None:
+def _check_operation(model: ServiceModel | None, operation: str | None, error: Exception) -> ErrorResponse | None:
     """Return the error for an operation that AWS or moto does not have; None for any other operation."""
     is_unimplemented = isinstance(error, NotImplementedError)
     protocol = model.metadata["protocol"] if model else ""
@@ -106,36 +109,40 @@ def _check_operation(model: ServiceModel | None, operation: str | None, error: E
     # Without a named operation, the path and the method decided it, and moto or drydock does not implement it.
     if is_unimplemented and (operation is None or not is_unknown):
         # AWS's clients retry after status 500, but not after 501.
-        return Refusal(501, "NotImplemented", str(error) or "moto does not implement this operation")
+        return ErrorResponse(501, "NotImplemented", str(error) or "moto does not implement this operation")
     if not is_unknown:
         return None
     if protocol == "json":
         return _refuse_operation(operation or "")
     if operation is None:
-        return Refusal(400, "MissingAction", "The request names no Action.")
-    return Refusal(400, "InvalidAction", f"The action {truncate(operation, 100)} is not valid for this web service.")
+        return ErrorResponse(400, "MissingAction", "The request names no Action.")
+    return ErrorResponse(
+        400, "InvalidAction", f"The action {truncate(operation, 100)} is not valid for this web service."
+    )
 
 
-def _refuse_operation(target: str) -> Refusal:
+def _refuse_operation(target: str) -> ErrorResponse:
     message = f"There is no operation {truncate(target, 100)!r}." if target else "The request names no operation."
-    return Refusal(400, "UnknownOperationException", message)
+    return ErrorResponse(400, "UnknownOperationException", message)
 
 
-def _check_encoding(environ: dict[str, Any], error: Exception) -> Refusal | None:
+def _check_encoding(environ: dict[str, Any], error: Exception) -> ErrorResponse | None:
     if isinstance(error, RecursionError):
-        return Refusal(400, "SerializationException", "The request is nested too deeply.")
+        return ErrorResponse(400, "SerializationException", "The request is nested too deeply.")
     if isinstance(error, (gzip.BadGzipFile, EOFError, zlib.error)) and "HTTP_CONTENT_ENCODING" in environ:
-        return Refusal(400, "SerializationException", "The body is not compressed as Content-Encoding says.")
+        return ErrorResponse(400, "SerializationException", "The body is not compressed as Content-Encoding says.")
     return None
 
 
-def _check_parameters(model: ServiceModel | None, error: Exception) -> Refusal | None:
+def _check_parameters(model: ServiceModel | None, error: Exception) -> ErrorResponse | None:
     if isinstance(error, ValueError) and model and model.metadata["protocol"] == "rest-xml":
-        return Refusal(400, "InvalidArgument", f"A parameter or a header is malformed: {truncate(str(error), 200)}")
+        return ErrorResponse(
+            400, "InvalidArgument", f"A parameter or a header is malformed: {truncate(str(error), 200)}"
+        )
     return None
 
 
-def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: str | None) -> Refusal | None:
+def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: str | None) -> ErrorResponse | None:
     """Return the error for a body that is malformed or lacks what the operation requires; None for any other body."""
     if model is None:
         return None
@@ -147,28 +154,30 @@ def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: 
         try:
             request = json.loads(body)
         except (ValueError, RecursionError) as error:
-            return Refusal(400, "SerializationException", f"The body is not JSON: {truncate(str(error), 200)}")
+            return ErrorResponse(400, "SerializationException", f"The body is not JSON: {truncate(str(error), 200)}")
         if not isinstance(request, Mapping):
-            return Refusal(400, "SerializationException", "The body is not a JSON object.")
+            return ErrorResponse(400, "SerializationException", "The body is not a JSON object.")
     operation_model = model.operation_model(operation) if operation else None
     is_query = protocol in ("query", "ec2")
     return _check_query(environ, operation_model, protocol) if is_query else _check_members(request, operation_model)
 
 
-def _check_query(environ: dict[str, Any], operation: OperationModel | None, protocol: str) -> Refusal | None:
+def _check_query(environ: dict[str, Any], operation: OperationModel | None, protocol: str) -> ErrorResponse | None:
     try:
         return _check_members(_parse_query(environ, operation, protocol), operation) if operation else None
     except (ValueError, OverflowError, RuntimeError) as error:  # a text that is not a number or a time
-        return Refusal(400, "InvalidParameterValue", f"A parameter has an invalid value: {truncate(str(error), 200)}")
+        return ErrorResponse(
+            400, "InvalidParameterValue", f"A parameter has an invalid value: {truncate(str(error), 200)}"
+        )
 
 
-def _check_xml(environ: dict[str, Any], body: bytes) -> Refusal | None:
+def _check_xml(environ: dict[str, Any], body: bytes) -> ErrorResponse | None:
     """Return the error for a request that configures a bucket or an object; None for one that stores an object."""
     is_bucket = "/" not in str(environ.get("PATH_INFO", "")).strip("/")
     if environ["REQUEST_METHOD"] not in ("PUT", "POST") or not (is_bucket or environ.get("QUERY_STRING")):
         return None
     if not body:
-        return Refusal(400, "MissingRequestBodyError", "Request Body is empty")
+        return ErrorResponse(400, "MissingRequestBodyError", "Request Body is empty")
     # The body is not well-formed, or lacks an element that moto needs. S3 has the same error for both cases.
     return MALFORMED_XML
 
@@ -179,14 +188,14 @@ def _parse_query(environ: dict[str, Any], operation: OperationModel, protocol: s
     return parser.parse({"values": MultiDict(pairs), "headers": {}, "body": b"", "method": "POST", "url_path": "/"})
 
 
-def _check_members(request: Any, operation: OperationModel | None) -> Refusal | None:
+def _check_members(request: Any, operation: OperationModel | None) -> ErrorResponse | None:
     if not isinstance(request, Mapping) or operation is None or operation.input_shape is None:
         return None
     members = {name: value for name, value in request.items() if value is not None}
     report = ParamValidator().validate(members, operation.input_shape)
     if not report.has_errors():
         return None
-    return Refusal(400, "ValidationException", truncate(report.generate_report(), MESSAGE_MAX_CHARS))
+    return ErrorResponse(400, "ValidationException", truncate(report.generate_report(), MESSAGE_MAX_CHARS))
 
 
 def _is_too_deep(body: bytes) -> bool:

@@ -38,8 +38,8 @@ class ModelsBackend(RefusingBackend):
         """Create a model.
 
         Raises:
-            AWSValidationException: A model of this name exists; moto would replace it. Or its containers are not valid.
-                A retry cannot help.
+            AWSValidationException: A model of this name exists (moto would replace it), or the containers are not
+                valid. A retry cannot help.
         """
         _check_containers(kwargs.get("primary_container"), kwargs.get("containers") or [])
         with self._model_lock:

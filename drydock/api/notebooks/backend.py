@@ -1,4 +1,4 @@
-"""The notebook instances and Studio apps of one account and region."""
+"""Create, find, change and delete the notebook instances and Studio apps of one account and region."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,7 +12,9 @@ from drydock.jobs.rules import check_owner
 from drydock.notebooks.registry import Notebooks
 from drydock.notebooks.workspace import APP, NOTEBOOK, Workspace, build_app_key
 
-STARTABLE, DELETABLE = ("Stopped", "Failed"), ("Stopped", "Failed")
+_STATES_BEFORE = {"start": ("Stopped", "Failed"), "stop": ("InService",), "delete": ("Stopped", "Failed")}
+"""The states in which a notebook instance can be started, stopped or deleted."""
+_STATES_DURING = {"start": "Pending", "stop": "Stopping", "delete": "Deleting"}
 
 
 class NotebooksBackend(TuningBackend):
@@ -33,7 +35,7 @@ class NotebooksBackend(TuningBackend):
         super().delete_stored_resources()
 
     def create_notebook_instance(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse a notebook instance of a CloudFormation stack.
+        """Refuse a notebook instance of a CloudFormation stack. Only moto's CloudFormation calls this method.
 
         Raises:
             NotImplementedError: Always. A retry cannot help.
@@ -43,11 +45,11 @@ class NotebooksBackend(TuningBackend):
         )
 
     def list_workspaces(self, kind: str) -> list[Workspace]:
-        """Return all notebook instances or apps."""
+        """Return all notebook instances (if `kind` is NOTEBOOK) or all Studio apps (APP)."""
         return list(self._notebooks.get_items(self._owner, kind).values())
 
     def create_notebook(self, request: Mapping[str, Any]) -> str:
-        """Begin to start a new notebook instance, and return its ARN.
+        """Create a notebook instance, begin to start it, and return its ARN.
 
         Raises:
             AWSValidationException: The name is in use. A retry cannot help.
@@ -59,10 +61,10 @@ class NotebooksBackend(TuningBackend):
         return arn
 
     def create_app(self, request: Mapping[str, Any]) -> str:
-        """Begin to start a new Studio app, and return its ARN. Its domain need not exist.
+        """Create a Studio app, begin to start it, and return its ARN. Whether its domain exists is not checked.
 
         Raises:
-            AWSValidationException: It has neither a user profile nor a space, or both. A retry cannot help.
+            AWSValidationException: The request has neither a user profile nor a space, or both. A retry cannot help.
             ResourceInUseException: An app of this name exists. A retry cannot help.
         """
         if ("UserProfileName" in request) == ("SpaceName" in request):
@@ -74,7 +76,7 @@ class NotebooksBackend(TuningBackend):
         return arn
 
     def find_notebook(self, name: str) -> Workspace:
-        """Return a notebook instance.
+        """Return a notebook instance by its name.
 
         Raises:
             AWSValidationException: It does not exist. A retry cannot help.
@@ -84,7 +86,7 @@ class NotebooksBackend(TuningBackend):
         raise AWSValidationException("RecordNotFound")
 
     def find_app(self, request: Mapping[str, Any]) -> Workspace:
-        """Return a Studio app.
+        """Return the Studio app that a request names by domain, user profile or space, type and name.
 
         Raises:
             ResourceNotFound: It does not exist. A retry cannot help.
@@ -93,25 +95,29 @@ class NotebooksBackend(TuningBackend):
             return app
         raise ResourceNotFound(f"App [{build_app_key(dict(request))}] does not exist.")
 
-    def change_notebook(self, name: str, request: str) -> None:
+    def change_notebook(self, name: str, action: str) -> None:
         """Begin to start, stop or delete a notebook instance.
 
+        Args:
+            name: Name of the notebook instance.
+            action: start, stop or delete.
+
         Raises:
-            AWSValidationException: It does not exist, or is in another state. A retry cannot help.
+            AWSValidationException: The notebook instance does not exist, or its state does not allow the action. A
+                retry can help after its state has changed.
         """
-        allowed_states = {"start": STARTABLE, "stop": ("InService",), "delete": DELETABLE}[request]
-        target = {"start": "Pending", "stop": "Stopping", "delete": "Deleting"}[request]
+        allowed_states = _STATES_BEFORE[action]
         notebook = self.find_notebook(name)
         if (status := notebook.status) not in allowed_states:
-            transition = f"Unable to transition to ({target}) for Notebook Instance ({notebook.arn})."
+            transition = f"Unable to transition to ({_STATES_DURING[action]}) for Notebook Instance ({notebook.arn})."
             raise AWSValidationException(f"Status ({status}) not in ([{', '.join(allowed_states)}]). {transition}")
-        self._notebooks.change(self._owner, notebook, request)
+        self._notebooks.change(self._owner, notebook, action)
 
     def delete_app(self, request: Mapping[str, Any]) -> None:
         """Begin to delete a Studio app.
 
         Raises:
-            ResourceNotFound: It does not exist, or was deleted. A retry cannot help.
+            ResourceNotFound: The app does not exist, was deleted or is being deleted. A retry cannot help.
         """
         app = self.find_app(request)
         if app.last_request == "delete":
@@ -126,15 +132,15 @@ class NotebooksBackend(TuningBackend):
         check_owner(self.account_id, self.region_name)
         now = datetime.now(UTC)
         stored_request = {key: value for key, value in request.items() if key != "Tags"}
-        item = Workspace(kind, name, arn, stored_request, now, now, now, tags=list(request.get("Tags", [])))
-        return self._notebooks.add(self._owner, item)
+        workspace = Workspace(kind, name, arn, stored_request, now, now, now, tags=list(request.get("Tags", [])))
+        return self._notebooks.add(self._owner, workspace)
 
     def _get_resource_from_arn(self, arn: str) -> Any:
-        """Return the resource of an ARN, for moto's tagging."""
+        """Return the resource that has an ARN. moto calls this method to read and change tags."""
         kind = arn.rpartition(":")[2].partition("/")[0]
         if kind not in (NOTEBOOK, APP):
             return super()._get_resource_from_arn(arn)
-        for item in self.list_workspaces(kind):
-            if item.arn == arn:
-                return item
+        for workspace in self.list_workspaces(kind):
+            if workspace.arn == arn:
+                return workspace
         raise AWSValidationException("RecordNotFound")

@@ -5,16 +5,16 @@ from typing import Any, cast
 from moto.sagemaker.models import sagemaker_backends
 
 from drydock.execution.queue import JobQueue
-from drydock.jobs.record import TrialOf
+from drydock.jobs.record import ParentTuning
 from drydock.jobs.training.job import TrainingJob
 from drydock.resources import Owner
 
 
 class BackendTrainingJobs:
-    """Creates, finds and stops training jobs through moto's SageMaker backends, which `api.sagemaker.install` replaces.
+    """Creates, finds and stops training jobs, by the SageMaker backends that `api.sagemaker.install` gives moto.
 
     Args:
-        queue: Runs the jobs.
+        queue: The queue of jobs.
     """
 
     def __init__(self, queue: JobQueue) -> None:
@@ -25,8 +25,14 @@ class BackendTrainingJobs:
         job = self._get_backend(owner).find_job(TrainingJob, name)
         return cast("TrainingJob | None", job)
 
-    def start(self, owner: Owner, request: dict[str, Any], tuning: TrialOf | None) -> None:
-        """Create a training job and add it to the queue. Raises the same errors as CreateTrainingJob."""
+    def start(self, owner: Owner, request: dict[str, Any], tuning: ParentTuning | None) -> None:
+        """Create a training job and add it to the queue. The errors are those of the request CreateTrainingJob.
+
+        Args:
+            owner: The account and region of the job.
+            request: A valid request to CreateTrainingJob.
+            tuning: The tuning job that the job belongs to; None without one.
+        """
         self._get_backend(owner).create_training(request, tuning)
 
     def stop(self, job: TrainingJob) -> None:
@@ -34,5 +40,5 @@ class BackendTrainingJobs:
         self._queue.stop(job)
 
     def _get_backend(self, owner: Owner) -> Any:
-        # Looked up each time, since a reset of moto creates a new backend.
+        # A reset of moto creates a new backend, so the backend is not stored here.
         return sagemaker_backends[owner.account_id][owner.region]

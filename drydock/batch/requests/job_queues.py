@@ -9,7 +9,7 @@ from drydock.batch.records import DELETING, DISABLED, ENABLED, Queue
 from drydock.batch.requests.environments import SAGEMAKER_TRAINING
 from drydock.batch.requests.policies import find_policy
 from drydock.batch.requests.rules import build_arn, build_page, check_name, check_range, check_state
-from drydock.batch.scheduling.work import NUM_INSTANCES
+from drydock.batch.scheduling.plans import NUM_INSTANCES
 from drydock.resources import Owner
 
 MAX_PRIORITY = 1_000
@@ -19,7 +19,7 @@ MISCONFIGURATION = "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE"
 
 
 def create_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer CreateJobQueue of a queue of service jobs. It is VALID at once."""
+    """Answer CreateJobQueue: create a queue of service jobs. Its status is VALID at once."""
     name = request["jobQueueName"]
     check_name(name, "jobQueueName")
     if request.get("computeEnvironmentOrder"):
@@ -39,13 +39,13 @@ def create_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
     if policy_arn := request.get("schedulingPolicyArn"):
         queue.policy_arn = find_policy(batch, owner, policy_arn).arn
     _check_units(batch, owner, queue)
-    _set_common(queue, request)
+    _set_priority_and_time_limits(queue, request)
     batch.tables.queues.save(owner, queue)
     return {"jobQueueName": queue.name, "jobQueueArn": queue.arn}
 
 
 def describe_job_queues(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DescribeJobQueues: all queues, or those of the names and ARNs. Unknown ones are left out."""
+    """Answer DescribeJobQueues: describe all queues, or those that the request names. Unknown names are ignored."""
     names = request.get("jobQueues") or []
     queues = [item for item in batch.tables.queues.list_all(owner) if not names or {item.name, item.arn} & set(names)]
     page, token = build_page(queues, request)
@@ -65,7 +65,7 @@ def update_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
         order = _read_order(batch, owner, request["serviceEnvironmentOrder"])
     state = check_state(request.get("state", queue.state))
     _check_units(batch, owner, replace(queue, policy_arn=policy_arn, order=order))
-    _set_common(queue, request)
+    _set_priority_and_time_limits(queue, request)
     queue.policy_arn, queue.order, queue.state = policy_arn, order, state
     batch.tables.queues.save(owner, queue)
     batch.change_event.set()
@@ -73,7 +73,7 @@ def update_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
 
 
 def delete_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DeleteJobQueue. The scheduler terminates the jobs, and then deletes the queue and its quota shares."""
+    """Answer DeleteJobQueue: mark a queue. The scheduler terminates its jobs, then deletes it and its quota shares."""
     queue = batch.find_queue(owner, request["jobQueue"])
     if queue.state != DISABLED:
         refuse("Cannot delete, job queue must be disabled first: set its state to DISABLED by UpdateJobQueue.")
@@ -88,14 +88,17 @@ def _choose_policy(batch: BatchQueues, owner: Owner, queue: Queue, arn: str | No
         return queue.policy_arn
     if queue.policy_arn is None:
         refuse("A job queue without a scheduling policy is a FIFO job queue and can't have a scheduling policy added.")
-    policy, present = find_policy(batch, owner, arn), find_policy(batch, owner, queue.policy_arn)
-    if (policy.quota_share is None) != (present.quota_share is None):
+    policy, current_policy = find_policy(batch, owner, arn), find_policy(batch, owner, queue.policy_arn)
+    if (policy.quota_share is None) != (current_policy.quota_share is None):
         refuse("The scheduling policy of a job queue can only be replaced by a policy of the same kind.")
     return policy.arn
 
 
 def _check_units(batch: BatchQueues, owner: Owner, queue: Queue) -> None:
-    """Check that the service environments count what the queue's policy shares: instance types, or all instances."""
+    """Check the units in which the queue's service environments limit their capacity.
+
+    If the queue has quota shares, the units must be instance types; otherwise, the number of instances.
+    """
     policy = batch.tables.find_policy(owner, queue)
     is_quota = policy is not None and policy.quota_share is not None
     for arn in queue.environments:
@@ -106,7 +109,7 @@ def _check_units(batch: BatchQueues, owner: Owner, queue: Queue) -> None:
             refuse(f"The capacityUnit of {arn} must be {expected} in a job queue with this scheduling policy.")
 
 
-def _set_common(queue: Queue, request: dict[str, Any]) -> None:
+def _set_priority_and_time_limits(queue: Queue, request: dict[str, Any]) -> None:
     check_range(request.get("priority", queue.priority), 0, MAX_PRIORITY, "priority")
     for action in request.get("jobStateTimeLimitActions", []):
         check_range(action["maxTimeSeconds"], MIN_LIMIT_S, MAX_LIMIT_S, "maxTimeSeconds")

@@ -25,7 +25,7 @@ def create_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]
         refuse("Object already exists")
     if len(shares) >= MAX_SHARES_OF_QUEUE:
         refuse(f"A job queue can have at most {MAX_SHARES_OF_QUEUE} quota shares.")
-    _check(request)
+    _check_request(request)
     share = QuotaShare(
         name,
         f"{queue.arn}/quota-share/{name}",
@@ -60,7 +60,7 @@ def update_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]
     share = _find(batch, owner, request)
     if share.status == DELETING:
         refuse("Cannot update, resource is being deleted.")
-    _check(request)
+    _check_request(request)
     state = check_state(request.get("state", share.state))
     share.limits = request.get("capacityLimits", share.limits)
     share.sharing = request.get("resourceSharingConfiguration", share.sharing)
@@ -82,7 +82,7 @@ def delete_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]
     return {}
 
 
-def _check(request: dict[str, Any]) -> None:
+def _check_request(request: dict[str, Any]) -> None:
     if "capacityLimits" in request:
         check_capacity_limits(request["capacityLimits"], is_quota_share=True)
     sharing = request.get("resourceSharingConfiguration")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drydock.batch.errors import ClientException, refuse
-from drydock.batch.jobs import RUNNING, WAITING, Attempt, ServiceJob
+from drydock.batch.jobs import RUNNING, WAITING_STATUSES, Attempt, ServiceJob
 from drydock.batch.lifecycle import terminate
 from drydock.batch.queues import BatchQueues
 from drydock.batch.requests.rules import build_page
@@ -95,7 +95,7 @@ def summarize(job: ServiceJob) -> dict[str, Any]:
         "statusReason": job.status_reason or None,
         "capacityUsage": [{"capacityUnit": job.instance_type, "quantity": float(job.instances)}],
         "createdAt": job.created_ms,
-        "scheduledAt": job.last and job.last.scheduled_ms if job.status not in WAITING else None,
+        "scheduledAt": job.last and job.last.scheduled_ms if job.status not in WAITING_STATUSES else None,
         "startedAt": job.started_ms,
         "stoppedAt": job.stopped_ms,
         "latestAttempt": job.last and {"serviceResourceId": _identify_attempt(job.last)},

@@ -6,10 +6,9 @@ from typing import Any
 
 from drydock.batch.jobs import ServiceJob
 from drydock.batch.planner import QueuePlanner
-from drydock.batch.queues import BatchQueues
+from drydock.batch.queues import FRONT_JOBS, BatchQueues
 from drydock.resources import Owner
 
-FRONT = 100
 TOP_SHARES = 20
 
 
@@ -17,14 +16,14 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
     """Answer GetJobQueueSnapshot."""
     queue, now_ms = batch.find_queue(owner, request["jobQueue"]), batch.now_ms
     jobs = {job.id: job for job in batch.tables.list_jobs(owner, queue)}
-    order = [jobs[work.id] for work in QueuePlanner(batch, owner, queue, list(jobs.values())).sort_waiting()]
+    order = [jobs[queue_job.id] for queue_job in QueuePlanner(batch, owner, queue, list(jobs.values())).sort_waiting()]
     positions = batch.positions.get(queue.arn, {})
     fronts = [
         {"jobArn": job.arn, "earliestTimeAtPosition": positions.get(job.id, (0, job.created_ms))[1]} for job in order
     ]
     running = [job for job in jobs.values() if job.current is not None]
     snapshot: dict[str, Any] = {
-        "frontOfQueue": {"jobs": fronts[:FRONT], "lastUpdatedAt": now_ms},
+        "frontOfQueue": {"jobs": fronts[:FRONT_JOBS], "lastUpdatedAt": now_ms},
         "queueUtilization": {"totalCapacityUsage": _measure(running), "lastUpdatedAt": now_ms},
     }
     policy = batch.tables.find_policy(owner, queue)
@@ -40,10 +39,10 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
     snapshot["queueUtilization"]["quotaShareUtilization"] = {
         "topCapacityUtilization": _measure_shares(running, "quotaShareName")
     }
-    heads: dict[str, Any] = {}
+    first_jobs: dict[str, Any] = {}
     for job, front in zip(order, fronts, strict=True):
-        heads.setdefault(job.share, [front])
-    snapshot["frontOfQuotaShares"] = {"quotaShares": heads, "lastUpdatedAt": now_ms}
+        first_jobs.setdefault(job.share, [front])
+    snapshot["frontOfQuotaShares"] = {"quotaShares": first_jobs, "lastUpdatedAt": now_ms}
     return snapshot
 
 

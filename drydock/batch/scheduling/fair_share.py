@@ -10,11 +10,11 @@ AWS documents the parameters, but not its formula. This one follows what is docu
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drydock.batch.scheduling.work import Capacity, Plan, Start, Work, find_environment, sort_by_priority
+from drydock.batch.scheduling.plans import Capacity, Plan, QueueJob, Start, find_environment, sort_by_priority
 
 MIN_DECAY_S = 600
 """The time that a shareDecaySeconds of 0 stands for, as AWS documents it."""
@@ -87,7 +87,9 @@ class ShareUse:
         now_s: The current time, in seconds since 1970.
     """
 
-    def __init__(self, rules: FairShareRules, running: Iterable[Work], past: Iterable[PastUse], now_s: float) -> None:
+    def __init__(
+        self, rules: FairShareRules, running: Iterable[QueueJob], past: Iterable[PastUse], now_s: float
+    ) -> None:
         self._rules = rules
         self._uses: defaultdict[str, float] = defaultdict(float)
         for use in past:
@@ -100,7 +102,7 @@ class ShareUse:
         """The shares that use instances, or used them within the window."""
         return {share for share, use in self._uses.items() if use > 0}
 
-    def add(self, job: Work) -> None:
+    def add(self, job: QueueJob) -> None:
         """Count a job that runs, or that starts now."""
         self._uses[job.share] += job.instances * self._rules.window_s / 2
 
@@ -109,12 +111,12 @@ class ShareUse:
         return self._uses[share] * self._rules.get_weight(share)
 
 
-def iterate_fairly(waiting: Iterable[Work], use: ShareUse) -> Iterator[Work]:
+def iterate_by_fair_share(waiting: Iterable[QueueJob], use: ShareUse) -> Iterator[QueueJob]:
     """Yield the waiting jobs in the order in which they start, if there is room. `use` counts each job that is yielded.
 
     The share with the least weighted use is next; of equal shares, the one whose first job was submitted first.
     """
-    queues: defaultdict[str, list[Work]] = defaultdict(list)
+    queues: defaultdict[str, list[QueueJob]] = defaultdict(list)
     for job in sort_by_priority(waiting):
         queues[job.share].append(job)
     while queues:
@@ -127,8 +129,8 @@ def iterate_fairly(waiting: Iterable[Work], use: ShareUse) -> Iterator[Work]:
 
 
 def plan_fair_share(
-    waiting: Sequence[Work],
-    running: Sequence[Work],
+    waiting: Sequence[QueueJob],
+    running: Sequence[QueueJob],
     past: Iterable[PastUse],
     rules: FairShareRules,
     capacities: Sequence[Capacity],
@@ -146,16 +148,12 @@ def plan_fair_share(
     """
     use, plan = ShareUse(rules, running, past, now_s), Plan()
     active_count = len(use.active_shares | {job.share for job in waiting})
-    used = Counter[str]()
-    for job in running:
-        used[job.instance_type] += job.instances
-    for job in iterate_fairly(waiting, use):
+    for job in iterate_by_fair_share(waiting, use):
         limit = sum(item.get_limit(job.instance_type) for item in capacities if item.is_enabled)
-        room = limit - rules.compute_reserved(limit, active_count)
+        free = sum(item.get_free_instances(job.instance_type) for item in capacities)
         environment = find_environment(job, capacities)
-        if environment is None or used.total() + job.instances > room:
+        if environment is None or job.instances > free - rules.compute_reserved(limit, active_count):
             break
-        environment.take(job)
-        used[job.instance_type] += job.instances
+        environment.reserve(job)
         plan.starts.append(Start(job, environment.name))
     return plan

@@ -2,26 +2,26 @@
 
 from collections.abc import Iterable, Sequence
 
-from drydock.batch.scheduling.work import Capacity, Plan, Start, Work, find_environment
+from drydock.batch.scheduling.plans import Capacity, Plan, QueueJob, Start, find_environment
 
 
-def sort_fifo(waiting: Iterable[Work]) -> list[Work]:
+def sort_fifo(waiting_jobs: Iterable[QueueJob]) -> list[QueueJob]:
     """Return the waiting jobs in the order in which they start."""
-    return sorted(waiting, key=lambda job: job.number)
+    return sorted(waiting_jobs, key=lambda job: job.number)
 
 
-def plan_fifo(waiting: Iterable[Work], capacities: Sequence[Capacity]) -> Plan:
+def plan_fifo(waiting_jobs: Iterable[QueueJob], capacities: Sequence[Capacity]) -> Plan:
     """Return which jobs start now. A job without room blocks the jobs behind it.
 
     Args:
-        waiting: The waiting jobs.
+        waiting_jobs: The waiting jobs.
         capacities: The queue's service environments, in its order. The jobs that start take their instances there.
     """
     plan = Plan()
-    for job in sort_fifo(waiting):
+    for job in sort_fifo(waiting_jobs):
         environment = find_environment(job, capacities)
         if environment is None:
             break
-        environment.take(job)
+        environment.reserve(job)
         plan.starts.append(Start(job, environment.name))
     return plan

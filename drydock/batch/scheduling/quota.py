@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drydock.batch.scheduling.work import (
+from drydock.batch.scheduling.plans import (
     Capacity,
     Plan,
     Preemption,
+    QueueJob,
     Start,
-    Work,
     can_ever_run,
     find_environment,
     sort_by_priority,
@@ -66,20 +66,20 @@ class QuotaPlanner:
 
     def __init__(
         self,
-        waiting: Sequence[Work],
-        running: Sequence[Work],
+        waiting: Sequence[QueueJob],
+        running: Sequence[QueueJob],
         shares: Mapping[str, QuotaRules],
         capacities: Sequence[Capacity],
     ) -> None:
         self._shares, self._capacities, self._plan = shares, capacities, Plan()
         self._running = [job for job in running if job.share in shares]
-        self._used: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._used_instances: defaultdict[tuple[str, str], int] = defaultdict(int)
         for job in self._running:
-            self._used[job.share, job.instance_type] += job.instances
+            self._used_instances[job.share, job.instance_type] += job.instances
         self._queues = {name: sort_by_priority(job for job in waiting if job.share == name) for name in shares}
         self._preempted: set[str] = {job.id for job in self._running if job.is_stopping}
         # Instances of each type that wait for a job of a share that lent them.
-        self._held: defaultdict[str, int] = defaultdict(int)
+        self._held_instances: defaultdict[str, int] = defaultdict(int)
 
     def plan(self) -> Plan:
         """Return which jobs start, and which are preempted."""
@@ -100,58 +100,60 @@ class QuotaPlanner:
                 return
             queue.pop(0)
 
-    def _is_within_limit(self, job: Work) -> bool:
+    def _is_within_limit(self, job: QueueJob) -> bool:
         limit = self._shares[job.share].get_limit(job.instance_type)
-        return self._used[job.share, job.instance_type] + job.instances <= limit
+        return self._used_instances[job.share, job.instance_type] + job.instances <= limit
 
     def _start_borrowers(self) -> None:
         """Start jobs that borrow idle instances: those that were submitted first go first (idle assignment FIFO)."""
         blocked: set[str] = set()
-        while heads := [queue[0] for name, queue in self._queues.items() if queue and name not in blocked]:
-            job = min(heads, key=lambda item: item.number)
+        while first_jobs := [queue[0] for name, queue in self._queues.items() if queue and name not in blocked]:
+            job = min(first_jobs, key=lambda item: item.number)
             if self._can_borrow(job) and self._start(job):
                 self._queues[job.share].pop(0)
             else:
                 blocked.add(job.share)
 
-    def _can_borrow(self, job: Work) -> bool:
-        total = self._used[job.share, job.instance_type] + job.instances
-        idle = self._get_free(job.instance_type) - self._held[job.instance_type] - self._count_reserved(job)
+    def _can_borrow(self, job: QueueJob) -> bool:
+        total = self._used_instances[job.share, job.instance_type] + job.instances
+        idle = self._count_free(job.instance_type) - self._held_instances[job.instance_type] - self._count_reserved(job)
         return self._shares[job.share].may_borrow(job.instance_type, total) and job.instances <= idle
 
-    def _count_reserved(self, job: Work) -> int:
+    def _count_reserved(self, job: QueueJob) -> int:
         """Return the idle instances that other shares keep for themselves (RESERVE)."""
         return sum(
-            max(rules.get_limit(job.instance_type) - self._used[name, job.instance_type], 0)
+            max(rules.get_limit(job.instance_type) - self._used_instances[name, job.instance_type], 0)
             for name, rules in self._shares.items()
             if rules.strategy == RESERVE and name != job.share
         )
 
-    def _start(self, job: Work) -> bool:
+    def _start(self, job: QueueJob) -> bool:
         environment = find_environment(job, self._capacities)
         if environment is None:
             return False
-        environment.take(job)
-        self._used[job.share, job.instance_type] += job.instances
+        environment.reserve(job)
+        self._used_instances[job.share, job.instance_type] += job.instances
         self._plan.starts.append(Start(job, environment.name))
         return True
 
-    def _get_free(self, instance_type: str) -> int:
-        return sum(item.get_free(instance_type) for item in self._capacities)
+    def _count_free(self, instance_type: str) -> int:
+        return sum(item.get_free_instances(instance_type) for item in self._capacities)
 
-    def _restore_capacity(self, job: Work) -> None:
+    def _restore_capacity(self, job: QueueJob) -> None:
         """Preempt jobs of shares above their limits, so that a share gets back what is its own."""
         instance_type = job.instance_type
-        self._held[instance_type] += job.instances
-        missing = self._held[instance_type] - self._get_free(instance_type) - self._count_stopping(instance_type)
+        self._held_instances[instance_type] += job.instances
+        missing = (
+            self._held_instances[instance_type] - self._count_free(instance_type) - self._count_stopping(instance_type)
+        )
         reason = CROSS_SHARE_REASON.format(share=job.share)
         while missing > 0 and (victim := self._choose_borrower(job)):
             missing -= victim.instances
             self._preempt(victim, reason)
 
-    def _choose_borrower(self, job: Work) -> Work | None:
+    def _choose_borrower(self, job: QueueJob) -> QueueJob | None:
         borrowed = {
-            name: self._used[name, job.instance_type]
+            name: self._used_instances[name, job.instance_type]
             - self._count_stopping(job.instance_type, name)
             - rules.get_limit(job.instance_type)
             for name, rules in self._shares.items()
@@ -161,11 +163,11 @@ class QuotaPlanner:
             candidates, key=lambda item: (item.instances > borrowed[item.share], *_rank_victim(item)), default=None
         )
 
-    def _preempt_in_share(self, job: Work) -> None:
+    def _preempt_in_share(self, job: QueueJob) -> None:
         """Preempt jobs of lower priority in the share of a job, if that gives the job its instances."""
         instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
         # Also what the share has borrowed: another share may want to borrow what becomes free.
-        missing = job.instances - (limit - self._used[job.share, instance_type])
+        missing = job.instances - (limit - self._used_instances[job.share, instance_type])
         missing -= self._count_stopping(instance_type, job.share)
         victims = sorted(
             (item for item in self._list_victims(job) if item.share == job.share and item.priority < job.priority),
@@ -179,7 +181,7 @@ class QuotaPlanner:
             missing -= victim.instances
             self._preempt(victim, IN_SHARE_REASON.format(share=job.share))
 
-    def _list_victims(self, job: Work) -> list[Work]:
+    def _list_victims(self, job: QueueJob) -> list[QueueJob]:
         return [
             item for item in self._running if item.instance_type == job.instance_type and item.id not in self._preempted
         ]
@@ -192,25 +194,25 @@ class QuotaPlanner:
             if item.id in self._preempted and item.instance_type == instance_type and share in (None, item.share)
         )
 
-    def _preempt(self, job: Work, reason: str) -> None:
+    def _preempt(self, job: QueueJob, reason: str) -> None:
         self._preempted.add(job.id)
         self._plan.preemptions.append(Preemption(job, reason))
 
 
-def _rank_victim(job: Work) -> tuple[int, float]:
+def _rank_victim(job: QueueJob) -> tuple[int, float]:
     return job.priority, -job.started_s
 
 
-def sort_quota(waiting: Sequence[Work]) -> list[Work]:
+def sort_quota(waiting: Sequence[QueueJob]) -> list[QueueJob]:
     """Return the waiting jobs of a queue with quota shares in the order of dispatch, if each share has room.
 
     Among the first jobs of all shares, the one that was submitted first is next.
     """
-    queues: defaultdict[str, list[Work]] = defaultdict(list)
+    queues: defaultdict[str, list[QueueJob]] = defaultdict(list)
     for job in sort_by_priority(waiting):
         queues[job.share].append(job)
-    jobs: list[Work] = []
-    while heads := [queue[0] for queue in queues.values() if queue]:
-        jobs.append(min(heads, key=lambda item: item.number))
+    jobs: list[QueueJob] = []
+    while first_jobs := [queue[0] for queue in queues.values() if queue]:
+        jobs.append(min(first_jobs, key=lambda item: item.number))
         queues[jobs[-1].share].pop(0)
     return jobs

@@ -31,6 +31,8 @@ from drydock.transfer.stable_read import open_regular_file
 START_TIMEOUT_S = 600.0
 """Seconds that a model may take to load: the largest default of SageMaker."""
 STOP_GRACE_S = 5.0
+TRACEBACK_WAIT_S = 1.0
+"""Seconds for which a process that did not answer in time may still write where its threads are to the log."""
 POLL_S = 0.02
 LOG_END_CHARS = 700
 STANDBY_NICENESS = 10
@@ -201,6 +203,7 @@ class Instance:
         """
         self.pool = None
         if self._host is not None:
+            _wait_for_exit(self._host, TRACEBACK_WAIT_S)
             self._host.finish()
         self.start()
 
@@ -219,9 +222,7 @@ class Instance:
     def _end_process(self, host: RunningHost) -> None:
         if not host.has_exited():
             host.terminate()
-        deadline = time.monotonic() + STOP_GRACE_S
-        while not host.has_exited() and time.monotonic() < deadline:
-            time.sleep(POLL_S)
+        _wait_for_exit(host, STOP_GRACE_S)
         host.finish()
 
     def _describe_failed_start(self) -> str:
@@ -230,3 +231,9 @@ class Instance:
         text = f"The primary container for production variant {self.variant.name} did not pass the ping health check."
         lines = list_last_lines(read_log_end(self._tree.log))
         return f"{text} The end of its log: {' | '.join(lines)[-LOG_END_CHARS:]}" if lines else text
+
+
+def _wait_for_exit(host: RunningHost, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not host.has_exited() and time.monotonic() < deadline:
+        time.sleep(POLL_S)

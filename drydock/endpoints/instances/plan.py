@@ -31,7 +31,7 @@ def plan_host(
         variant: The variant that it serves.
         tree: Its folder tree, which has the model.
         owner: The endpoint's account and region.
-        executor: Starts it.
+        executor: Starts the instance.
         settings: The server's settings.
         variables: More environment variables, for drydock's model server.
     """

@@ -8,7 +8,7 @@ from typing import Any
 from drydock.jobs.job import Job
 from drydock.jobs.metrics import FinalMetrics, parse_series
 from drydock.jobs.pattern_search import shared_search
-from drydock.jobs.record import TrialOf, add_default_runtime, create_record
+from drydock.jobs.record import ParentTuning, add_default_runtime, create_record
 from drydock.store import Store
 
 # Values that CreateTrainingJob fills in if the request leaves them out.
@@ -44,7 +44,7 @@ class TrainingJob(Job):
         region: str,
         arn: str,
         spot_fraction: float,
-        tuning: TrialOf | None = None,
+        tuning: ParentTuning | None = None,
     ) -> "TrainingJob":
         """Return a new job, which is not stored before the first `save`.
 

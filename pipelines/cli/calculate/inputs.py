@@ -1,4 +1,4 @@
-"""Read what the calculators share: sizes of models, GPUs and ranges."""
+"""Define the options that the commands of `calculate` share, and parse their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ModelOption = Annotated[
     str, typer.Option("--model", metavar="NAME|FILE", help=f"A config.json of transformers, or {', '.join(MODELS)}.")
 ]
 ParamsOption = Annotated[
-    float | None, typer.Option("--params", help="Number of parameters, as 7e9, in place of --model.")
+    float | None, typer.Option("--params", help="Number of parameters, such as 7e9, in place of --model.")
 ]
 SequenceOption = Annotated[int, typer.Option("--sequence", help="Tokens of a sequence.")]
 BatchOption = Annotated[int, typer.Option("--batch", help="Sequences that a GPU computes at once.")]
@@ -25,7 +25,8 @@ GpuMemoryOption = Annotated[
     float | None, typer.Option("--gpu-gb", help="Memory of a GPU, GB. With it, the output says whether the model fits.")
 ]
 ReserveOption = Annotated[
-    float, typer.Option("--reserve-gb", help="Part of --gpu-gb that CUDA and the allocator's gaps take, GB: a guess.")
+    float,
+    typer.Option("--reserve-gb", help="Estimate of the part of --gpu-gb lost to CUDA and memory fragmentation, GB."),
 ]
 
 RankOption = Annotated[int, typer.Option("--rank", help="Rank of LoRA on all linear layers; 0 to train all weights.")]
@@ -46,11 +47,11 @@ MonthShareOption = Annotated[
         "Instance Advisor: 0.05..0.1.",
     ),
 ]
-RestartOption = Annotated[float, typer.Option("--restart-s", help="Seconds of a restart, which are charged.")]
+RestartOption = Annotated[float, typer.Option("--restart-s", help="Billed duration of a restart, seconds.")]
 
 
 def choose_model(model: str, params: float | None) -> tuple[DecoderSize | None, float]:
-    """Return the size of the model, if it is known, and its number of parameters.
+    """Return the dimensions of the model's layers (None with --params), and its number of parameters.
 
     Raises:
         SpecError: neither or both are given, or the model is not known. A retry cannot help.
@@ -65,7 +66,7 @@ def choose_model(model: str, params: float | None) -> tuple[DecoderSize | None, 
 
 
 def choose_peak_flops(gpu: str, peak_tflops: float | None) -> float:
-    """Return the peak of a GPU, FLOP/s: by its name, or as given in TFLOP/s.
+    """Return the peak throughput of a GPU in FLOP/s, from its name or from a value in TFLOP/s.
 
     Raises:
         SpecError: neither or both are given, or the GPU is not known. A retry cannot help.
@@ -87,15 +88,15 @@ def parse_limits(option: str, text: str) -> Range:
     Raises:
         SpecError: the text is neither. A retry cannot help.
     """
-    low, dots, high = text.partition("..")
+    low, separator, high = text.partition("..")
     try:
-        return Range(float(low), float(high if dots else low))
+        return Range(float(low), float(high if separator else low))
     except ValueError:
         raise SpecError(f"{option} {text} is neither a number nor a range.", "Write 0.4, or 0.3..0.5.") from None
 
 
 def choose_interruptions(rate: str, month_share: str) -> Range:
-    """Return the interruptions of an instance in an hour, from the text of one of the two options.
+    """Return the number of interruptions of an instance per hour, from --interruptions-per-h or --month-share.
 
     Raises:
         SpecError: neither or both are given, or a number is out of its range. A retry cannot help.

@@ -44,8 +44,9 @@ from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compu
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
 BAND_NOTE = (
-    f"A band comes from {SAMPLES} samples with a fixed seed: each range is uniform and independent of the others. Its "
-    "extremes are those of all ends of the ranges. What the formulas leave out is in neither."
+    f"A band has 90 % of {SAMPLES} samples with a fixed seed, in which each range is uniform and independent of the "
+    "others. Its extremes are the smallest and largest values at the ends of the ranges. Neither shows the error of "
+    "the formulas themselves."
 )
 GRADIENT_BYTES = 2
 """Bytes of a gradient on the network: 16-bit values."""
@@ -60,10 +61,7 @@ class TimeRequest:
         "network_share": ("network_gbit",),
         "stage": ("instances",),
         "overlap": ("instances",),
-        "save_s": (
-            "interval_s",
-            "spot_usd_per_h",
-        ),
+        "save_s": ("interval_s", "spot_usd_per_h"),
         "restart_s": ("spot_usd_per_h",),
         "wait_s": ("spot_usd_per_h",),
     }
@@ -71,68 +69,76 @@ class TimeRequest:
     tokens: Annotated[float, typer.Option(help="Tokens of the whole training, all epochs.")]
     model: ModelOption = ""
     params: ParamsOption = None
-    sequence: Annotated[int, typer.Option(help="Tokens of a sequence, for the attention; 0 leaves it out.")] = 0
+    sequence: Annotated[int, typer.Option(help="Tokens of a sequence, to count attention; 0: not counted.")] = 0
     rank: RankOption = 0
     recompute: RecomputeOption = False
     instances: Annotated[int, typer.Option(help="Number of instances.")] = 1
     gpus: Annotated[int, typer.Option(help="GPUs of an instance.")] = 1
-    gpu: Annotated[str, typer.Option(help="Name of the GPU, as A100, for its 16-bit peak.")] = ""
+    gpu: Annotated[str, typer.Option(help="Name of the GPU, such as A100, whose 16-bit peak is used.")] = ""
     peak_tflops: Annotated[
         float | None, typer.Option(help="Peak in the precision of the training, TFLOP/s, in place of --gpu.")
     ] = None
     mfu: Annotated[
         str, typer.Option(metavar="RANGE", help="Model FLOPs utilization of one instance: 0.4, or 0.3..0.5.")
     ] = "0.3..0.5"
-    network_gbit: Annotated[float, typer.Option(help="Network of an instance, Gbit/s; 0: not counted.")] = 0
-    network_share: Annotated[float, typer.Option(help="Share of it that an all-reduce reaches: a guess.")] = 0.8
-    batch_tokens: Annotated[float, typer.Option(help="Tokens of a step on all GPUs.")] = 1e6
+    network_gbit: Annotated[float, typer.Option(help="Network bandwidth of an instance, Gbit/s; 0: not counted.")] = 0
+    network_share: Annotated[
+        float, typer.Option(help="Share of the bandwidth that an all-reduce reaches; a guess.")
+    ] = 0.8
+    batch_tokens: Annotated[float, typer.Option(help="Tokens of a step on all GPUs together.")] = 1e6
     stage: StageOption = 0
     overlap: Annotated[
-        float, typer.Option(help="Share of the computation in which the network sends: 0 adds both, 1: the longer.")
+        float,
+        typer.Option(help="Share of the computation during which the network sends. With 0, the two times add up."),
     ] = BACKWARD_SHARE
     usd_per_h: Annotated[float | None, typer.Option(help="Price of an instance on demand, USD an hour.")] = None
-    spot_usd_per_h: Annotated[float | None, typer.Option(help="The same on spot; needs a rate.")] = None
+    spot_usd_per_h: Annotated[
+        float | None, typer.Option(help="Price on spot, USD an hour. Needs --interruptions-per-h or --month-share.")
+    ] = None
     rate: RateOption = ""
     month_share: MonthShareOption = ""
     save_s: Annotated[float, typer.Option(help="Seconds that the training pauses for a save.")] = 60
     write_gb_s: Annotated[
-        float | None, typer.Option(help="In place of it the throughput of the saves, GB/s: weights and Adam's states.")
+        float | None, typer.Option(help="In place of --save-s: throughput of saving weights and Adam's states, GB/s.")
     ] = None
-    interval_s: Annotated[float | None, typer.Option(help="Work between two saves (default: Daly's optimum).")] = None
+    interval_s: Annotated[
+        float | None, typer.Option(help="Seconds of training between two saves (default: Daly's optimum).")
+    ] = None
     restart_s: RestartOption = 300
-    wait_s: Annotated[float, typer.Option(help="Seconds until there are new instances, not charged.")] = 600
+    wait_s: Annotated[float, typer.Option(help="Seconds from an interruption to new instances; not charged.")] = 600
     saving: Annotated[float | None, typer.Option(help="Saving of a savings plan: 0.3 is 30 %.")] = None
 
 
 @dataclass(frozen=True)
 class _Training:
-    """A training whose time is known for each utilization.
+    """A training. Its methods compute its time from the model FLOPs utilization (MFU).
 
     Attributes:
         steps: number of steps.
-        compute_step: function from the utilization to the time of a step.
-        save_s: seconds that it pauses for a save.
-        saves: share of its work that the saves of a fixed interval take; 0 if no interval is given.
+        compute_step: function that returns the time of a step, given the MFU.
+        save_s: seconds that the training pauses for a save.
+        save_share: duration of a save as a share of the interval between two saves; 0 if no interval is given.
     """
 
     steps: float
     compute_step: Callable[[float], StepTime]
     save_s: float
-    saves: float
+    save_share: float
 
-    def compute_h(self, mfu: float) -> float:
-        """Return the hours without checkpoints and interruptions."""
+    def compute_hours(self, mfu: float) -> float:
+        """Return the hours without saves and interruptions."""
         return self.steps * self.compute_step(mfu).total_s / 3600
 
-    def compute_saving_h(self, mfu: float) -> float:
-        """Return the hours with the saves of the fixed interval, without interruptions."""
-        return self.compute_h(mfu) * (1 + self.saves)
+    def compute_hours_with_saves(self, mfu: float) -> float:
+        """Return the hours with saves in the given interval, without interruptions."""
+        return self.compute_hours(mfu) * (1 + self.save_share)
 
 
 def calculate_time(request: TimeRequest) -> Report:
-    """Calculate time and cost of a training: operations, all-reduce, checkpoints, on demand, spot and savings plan.
+    """Calculate how long a training takes, and what it costs on demand, on spot and with a savings plan.
 
-    A figure has a band, from the ranges of --mfu and of the interruptions.
+    Operations, all-reduce, checkpoints and interruptions are counted. A figure that depends on the range of --mfu or of
+    the interruptions has a band.
 
     Example: python -m pipelines calculate time --params 7e9 --tokens 1e9 --instances 2 --gpus 8 --gpu A100
     --network-gbit 400 --usd-per-h 32.77 --spot-usd-per-h 12 --month-share 0.05..0.1
@@ -142,23 +148,24 @@ def calculate_time(request: TimeRequest) -> Report:
     for limit in (mfu.low, mfu.high):
         require_share("mfu", limit, is_zero_allowed=False)
     require_choice("stage", request.stage, PASSES)
-    training = _describe_steps(report, request, mfu)
-    hours = _add_band(report, "time without interruptions", "h", "work", training.compute_h, mfu=mfu)
-    if training.saves:
-        hours = _add_band(report, "time with saves", "h", "time_with_saves", training.compute_saving_h, mfu=mfu)
+    training = _build_training(report, request, mfu)
+    hours = _add_band(report, "time without interruptions", "h", "work", training.compute_hours, mfu=mfu)
+    if training.save_share:
+        hours = _add_band(report, "time with saves", "h", "time_with_saves", training.compute_hours_with_saves, mfu=mfu)
     on_demand_usd = None
     if request.usd_per_h is not None:
         on_demand_usd = costs.compute_cost_usd(hours, request.instances, request.usd_per_h)
-        factor = on_demand_usd / hours
-        compute_usd = _scale(training.compute_saving_h, factor)
+        compute_usd = _scale(training.compute_hours_with_saves, on_demand_usd / hours)
         _add_band(report, "cost on demand", "USD", "on_demand_usd", compute_usd, mfu=mfu)
     if request.saving is not None:
         if on_demand_usd is None:
             raise SpecError("--saving needs --usd-per-h, the price on demand.")
         plan_usd = costs.compute_savings_plan_usd(on_demand_usd, request.saving)
-        compute_usd = _scale(training.compute_saving_h, plan_usd / hours)
+        compute_usd = _scale(training.compute_hours_with_saves, plan_usd / hours)
         _add_band(report, "cost with the savings plan", "USD", "savings_plan_usd", compute_usd, mfu=mfu)
-        report.add("use at which it pays", costs.compute_break_even_use(request.saving), "share", "break_even_use")
+        break_even_use = costs.compute_break_even_use(request.saving)
+        name = "smallest utilization at which the savings plan is cheaper"
+        report.add(name, break_even_use, "share", "break_even_use")
     if request.spot_usd_per_h is not None:
         _add_spot(report, request, training, mfu, request.spot_usd_per_h, on_demand_usd)
     elif request.rate or request.month_share:
@@ -168,8 +175,8 @@ def calculate_time(request: TimeRequest) -> Report:
     return report
 
 
-def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Training:
-    """Add operations, and computation and communication of a step."""
+def _build_training(report: Report, request: TimeRequest, mfu: Range) -> _Training:
+    """Return the training. Add its operations, and the computation and communication of a step, to the report."""
     for name, value in {"tokens": request.tokens, "batch_tokens": request.batch_tokens}.items():
         require_at_least_one(name, value, 1e15)
     require_not_negative("network_gbit", request.network_gbit, 1e6)
@@ -195,14 +202,14 @@ def _describe_steps(report: Report, request: TimeRequest, mfu: Range) -> _Traini
 
     report.add("operations", token_flops * request.tokens, "FLOP", "flops")
     save_s = _choose_save_s(report, request, trained_parameters)
-    saves = save_s / request.interval_s if request.interval_s else 0.0
-    training = _Training(token_flops * request.tokens / step_flops, compute_step, save_s, saves)
+    save_share = save_s / request.interval_s if request.interval_s else 0.0
+    training = _Training(token_flops * request.tokens / step_flops, compute_step, save_s, save_share)
     _add_steps(report, request, training, mfu, GRADIENT_BYTES * trained_parameters)
     return training
 
 
 def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: float) -> float:
-    """Return the seconds of a save: as given, or from the size of a checkpoint, which is added to the report."""
+    """Return the seconds of a save, as given or computed. If they are computed, add them to the report."""
     if request.interval_s is not None:
         require_positive("interval_s", request.interval_s, MAX_S)
     if request.write_gb_s is None:
@@ -242,7 +249,7 @@ def _add_spot(
     spot_usd_per_h: float,
     on_demand_usd: float | None,
 ) -> None:
-    """Add time, loss and cost on spot."""
+    """Add the time and cost on spot, and the time lost to interruptions, to the report."""
     per_h = choose_interruptions(request.rate, request.month_share)
     mean_s = compute_mean_time_s(per_h.middle, request.instances)
     interval_s = request.interval_s
@@ -252,7 +259,7 @@ def _add_spot(
     middle = costs.Interruptions(per_h.middle, interval_s, training.save_s, request.restart_s, request.wait_s)
 
     def compute(mfu: float, per_h: float) -> costs.SpotCost:
-        work_s = training.compute_h(mfu) * 3600
+        work_s = training.compute_hours(mfu) * 3600
         return costs.estimate_spot_cost(work_s, request.instances, spot_usd_per_h, replace(middle, per_h=per_h))
 
     readers: dict[str, tuple[str, str, Callable[[costs.SpotCost], float]]] = {
@@ -273,7 +280,10 @@ def _add_spot(
 def _add_band(
     report: Report, name: str, unit: str, formula: str, compute: Callable[..., float], **ranges: Range
 ) -> float:
-    """Add a figure at the middle of its ranges, with its band if a range has two ends; return the figure."""
+    """Add a figure for the middle of its ranges to the report, with its band if a range has two ends.
+
+    Return the figure's value.
+    """
     value = compute(**{key: limits.middle for key, limits in ranges.items()})
     is_known = all(limits.low == limits.high for limits in ranges.values())
     report.add(name, value, unit, formula, None if is_known else estimate_band(compute, ranges))

@@ -103,12 +103,12 @@ def _update(request: Request, *, as_json: bool) -> None:
         raise SpecError(message, "Leave the others out, and edit the files instead.")
     result = update(request.name, settings().project)
     if as_json:
-        write_json({"old_version": result.old_version, "changed": result.changed, "conflicts": result.conflicts})
+        write_json({"old_version": result.old_version, "changed": result.changed_files, "conflicts": result.conflicts})
     else:
-        for path in result.changed:
+        for path in result.changed_files:
             write_line(f"{'conflict' if path in result.conflicts else 'updated'}: {path}")
         write_line(
-            f"{len(result.changed)} files were updated. Their templates were those of Leeway {result.old_version}."
+            f"{len(result.changed_files)} files were updated. Before, Leeway {result.old_version} had written them."
         )
     if result.conflicts:
         message = f"{', '.join(result.conflicts)}: you and the templates changed the same lines."

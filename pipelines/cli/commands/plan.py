@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 ParamsOption = Annotated[str, typer.Option(help="Parameters of a language model, such as 7e9.")]
-TokensOption = Annotated[str, typer.Option(help="Tokens of its training, all epochs together, such as 1e9.")]
+TokensOption = Annotated[str, typer.Option(help="Tokens of the training, all epochs together, such as 1e9.")]
 MethodOption = Annotated[str, typer.Option(help="full: all weights are trained (default); lora: low-rank matrices.")]
 PrecisionOption = Annotated[str, typer.Option(help="mixed (default), bf16, or fp32 without TF32.")]
 SequenceOption = Annotated[int | None, typer.Option(help="Tokens of a sequence (default: 2048).")]
@@ -28,7 +28,7 @@ OptimizerOption = Annotated[str, typer.Option(help="adam (default), adam8bit, mo
 LikeOption = Annotated[
     str,
     typer.Option(
-        metavar="MODEL[@VERSION]", help="In place of --params: a training as large as that of a model or a job."
+        metavar="MODEL[@VERSION]|JOB", help="In place of --params: use the size of past trainings of this model or job."
     ),
 ]
 PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
@@ -44,7 +44,7 @@ MaxInstancesOption = Annotated[int | None, typer.Option(help="Largest number of 
 PlanDayOption = Annotated[
     str,
     typer.Option(
-        "--as-of", metavar="YYYY-MM-DD", help="Plan as on that day: by prices until then, and jobs that had ended."
+        "--as-of", metavar="YYYY-MM-DD", help="Use only the prices and the ended jobs that were known on that day."
     ),
 ]
 PngOption = Annotated[str, typer.Option(metavar="FILE", help="Also draw the chart of time and cost.")]
@@ -91,10 +91,10 @@ def run_command(
 
 
 def _check_targets(png: str, html: str) -> None:
-    """Check the files that are to be written, before the work.
+    """Check the paths of the chart and the page, before the plan is made.
 
     Raises:
-        SpecError: one is something else than a file, or both are the same. A retry cannot help.
+        SpecError: a path cannot be a file, or both paths are the same. A retry cannot help.
     """
     paths = [require_target(option, name) for option, name in (("--png", png), ("--html", html)) if name]
     if len({path.absolute() for path in paths}) < len(paths):
@@ -112,10 +112,10 @@ def _plan(inputs: Mapping[str, Any], deadline: str, budget: str, now: dt.datetim
 
 
 def _write_outputs(recommendation: Recommendation, png: str, html: str, as_json: bool, today: dt.date) -> None:
-    """Write chart and page, then JSON, or the table and the sentences.
+    """Write the chart and the page, if they are requested. Then write JSON, or a table and sentences.
 
     Raises:
-        DataError: nothing is within the limits; the message says what would fit. A retry cannot help.
+        DataError: no option is within the limits. The message names the nearest options. A retry cannot help.
     """
     from pipelines.planning.recommendation import report
     from pipelines.planning.recommendation.recommend import require_option

@@ -10,7 +10,7 @@ import typer
 from pipelines import params
 from pipelines.cli.options import JsonOption
 from pipelines.cli.terminal import make_console, write_json
-from pipelines.errors import DataError, ServiceError, SpecError, TryAgainError
+from pipelines.errors import DataError, RetryableError, ServiceError, SpecError
 from pipelines.escaping import escape
 from pipelines.settings import settings
 
@@ -94,7 +94,7 @@ def _write_documents() -> None:
         upload_documents(uri)
     if problems:
         listing = "; ".join(f"{name}: {error.message}" for name, error in problems.items())
-        can_retry = all(isinstance(error, TryAgainError) for error in problems.values())
+        can_retry = all(isinstance(error, RetryableError) for error in problems.values())
         message = f"{len(problems)} document(s) could not be written; the others were. {listing}"
         raise (ServiceError if can_retry else DataError)(message, "Their old files are still there.")
 

@@ -53,11 +53,11 @@ def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_row
         DataError: a row of a ledger is damaged. A retry cannot help.
     """
     from pipelines.costs.row_checks import check_rows
-    from pipelines.costs.showback.allocation import name_endpoint_rows
+    from pipelines.costs.showback.allocation import add_job_columns
     from pipelines.costs.showback.summary import find_anomalies, summarize
 
     check_rows(all_rows)
-    reported_rows = [*rows, *name_endpoint_rows(endpoint_rows)]
+    reported_rows = [*rows, *add_job_columns(endpoint_rows)]
     projects = {row["project"] for row in reported_rows}
     project_rows = (row for row in all_rows if row["project"] in projects)
     anomalies = find_anomalies(project_rows, dt.datetime.now(dt.UTC), month)

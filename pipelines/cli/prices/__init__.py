@@ -85,13 +85,13 @@ def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
     Raises:
         DataError: there is none. A retry cannot help.
     """
-    from pipelines.costs.prices import find_region_prices
+    from pipelines.costs.prices import find_region_prices, suggest_prices
 
     prices = find_region_prices(region, day)
     if not prices.on_demand:
         raise DataError(
             f"no price is known in {region}{f' on {day}' if day else ''}.",
-            f"Run python -m pipelines prices refresh --region {region}",
+            suggest_prices([region], day),
         )
     plans = {f"plan_{term}_usd_h": by_type for term, by_type in prices.plans.items()}
     return [

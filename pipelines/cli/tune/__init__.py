@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +23,13 @@ ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model of the project (default: that of the working directory).")
 ]
 FolderOption = Annotated[
-    str, typer.Option("--tuning", metavar="FOLDER", help="What `tune` wrote (default: the model's data/tuning).")
+    str,
+    typer.Option(
+        "--tuning",
+        metavar="FOLDER|RUN",
+        help="Folder that `tune` wrote (default: the model's data/tuning), or the id of the search's MLflow run, such "
+        "as that of TuningOperator.",
+    ),
 ]
 SHOWN_TRIALS = 20
 """Number of trials that the report shows if --all is not given."""
@@ -35,16 +44,18 @@ def show_report(
 ) -> None:
     """Print the trials, the best first, and where the HTML report is."""
     from pipelines.cli.tune.table import build_table, read_rows
+    from pipelines.tuning.report.artifacts import is_run_id
     from pipelines.tuning.report.page import PAGE
     from pipelines.tuning.winner import read_winner
 
     if model and tuning:
-        raise SpecError("MODEL has no effect beside --tuning, which names the folder.", "Give one of them.")
-    folder = Path(tuning) if tuning else _find_model_folder(model) / "data" / "tuning"
-    winner, rows = read_winner(folder), read_rows(folder)
+        raise SpecError("MODEL has no effect beside --tuning, which names the search.", "Give one of them.")
+    with _open_results(model, tuning) as folder:
+        winner, rows = read_winner(folder), read_rows(folder)
+    page = f"{PAGE} among the artifacts of run {tuning}" if is_run_id(tuning) else str(folder / PAGE)
     shown_rows = rows if show_all else rows[:SHOWN_TRIALS]
     if as_json:
-        write_json({"winner": winner.model_dump(), "trials": shown_rows, "report": str(folder / PAGE)})
+        write_json({"winner": winner.model_dump(), "trials": shown_rows, "report": page})
         return
     make_console().print(build_table(shown_rows, winner.metric))
     if len(shown_rows) < len(rows):
@@ -52,7 +63,7 @@ def show_report(
     write_line(
         f"{winner.name}: {winner.trials} trials ({winner.strategy}), best {winner.metric} {winner.objective:.5f}"
     )
-    write_line(f"report: {folder / PAGE}")
+    write_line(f"report: {page}")
 
 
 @app.command("apply")
@@ -61,11 +72,24 @@ def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
     from pipelines.tuning import winner as winners
 
     model_folder = _find_model_folder(model)
-    winner = winners.read_winner(Path(tuning) if tuning else model_folder / "data" / "tuning")
+    with _open_results(model, tuning) as folder:
+        winner = winners.read_winner(folder)
     changes = winners.apply_winner(model_folder / PARAMS_FILE, winner)
     for name, (old_value, new_value) in changes.items():
         write_line(f"{name}: {'not set' if old_value is None else old_value} -> {new_value}")
     write_line(f"{model_folder / PARAMS_FILE}: {winner.name} is applied. `dvc repro` trains with it.")
+
+
+@contextlib.contextmanager
+def _open_results(model: str, tuning: str) -> Iterator[Path]:
+    """Give the folder with the results of a search. Those of an MLflow run are downloaded, and removed at the end."""
+    from pipelines.tuning.report.artifacts import download_results, is_run_id
+
+    if not is_run_id(tuning):
+        yield Path(tuning) if tuning else _find_model_folder(model) / "data" / "tuning"
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield download_results(tuning, Path(folder))
 
 
 def _find_model_folder(model: str) -> Path:

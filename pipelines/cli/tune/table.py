@@ -9,6 +9,9 @@ from typing import Any
 from pipelines.errors import DataError
 from pipelines.escaping import escape
 
+COLUMNS = frozenset({"number", "state", "objective", "rounds", "seconds", "reason"})
+"""Columns of the table that are shown, beside those of the hyperparameters."""
+
 
 def read_rows(folder: Path) -> list[dict[str, str]]:
     """Return the trials, those with the lowest objective first, then the pruned and the failed ones.
@@ -21,8 +24,10 @@ def read_rows(folder: Path) -> list[dict[str, str]]:
     try:
         with (folder / TRIALS_FILE).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
+        if any(not row.keys() >= COLUMNS or None in row or None in row.values() for row in rows):
+            raise ValueError("a row has too few or too many values")
         return sorted(rows, key=lambda row: (not row["objective"], float(row["objective"] or 0), int(row["number"])))
-    except (OSError, KeyError, ValueError):
+    except (OSError, ValueError, csv.Error):
         raise DataError(f"{folder / TRIALS_FILE} cannot be read.", "The step `tune` writes it.") from None
 
 

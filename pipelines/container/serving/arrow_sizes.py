@@ -14,15 +14,15 @@ import pyarrow as pa
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3
 """Types of messages with rows, or with the values of a dictionary."""
 TYPE, HEADER = 1, 2
-"""Fields of a message."""
+"""Numbers of the fields of a message."""
 DICTIONARY_DATA = 1
-"""Field of a dictionary batch with its record batch."""
+"""Number of the field of a dictionary batch that has the values, as a record batch."""
 BUFFERS, COMPRESSION = 2, 3
-"""Fields of a record batch."""
+"""Numbers of the fields of a record batch."""
 
 
 def sum_expanded_bytes(stream: bytes) -> int:
-    """Return the bytes of all buffers of an Arrow stream after decompression.
+    """Return the number of bytes that all buffers of an Arrow stream have after decompression.
 
     Raises:
         ValueError: the stream is not an Arrow stream.
@@ -47,11 +47,11 @@ def _sum_message_bytes(metadata: Any, body: Any) -> int:
     buffers = _resolve_offset(metadata, _find_field(metadata, batch, BUFFERS))
     (count,) = struct.unpack_from("<I", metadata, buffers)
     locations = struct.iter_unpack("<qq", bytes(metadata)[buffers + 4 : buffers + 4 + 16 * count])
-    return sum(_read_expanded_bytes(body, offset, length) for offset, length in locations)
+    return sum(_read_expanded_size(body, offset, length) for offset, length in locations)
 
 
-def _read_expanded_bytes(body: Any, offset: int, length: int) -> int:
-    """Return the size of a buffer after decompression. The buffer begins with it; -1: it is not compressed."""
+def _read_expanded_size(body: Any, offset: int, length: int) -> int:
+    """Return the size of a buffer after decompression. The first 8 bytes have this size; -1: it is not compressed."""
     if length == 0:
         return 0
     if offset < 0:
@@ -61,10 +61,10 @@ def _read_expanded_bytes(body: Any, offset: int, length: int) -> int:
 
 def _find_field(metadata: Any, table: int, number: int) -> int:
     """Return the position of a field of a flatbuffer's table; 0 if the table lacks it."""
-    layout = table - int(struct.unpack_from("<i", metadata, table)[0])
-    if layout < 0 or struct.unpack_from("<H", metadata, layout)[0] <= 4 + 2 * number:
+    vtable = table - int(struct.unpack_from("<i", metadata, table)[0])
+    if vtable < 0 or struct.unpack_from("<H", metadata, vtable)[0] <= 4 + 2 * number:
         return 0
-    (offset,) = struct.unpack_from("<H", metadata, layout + 4 + 2 * number)
+    (offset,) = struct.unpack_from("<H", metadata, vtable + 4 + 2 * number)
     return table + int(offset) if offset else 0
 
 

@@ -89,6 +89,8 @@ def _convert(value: Any, type_name: str, column: str, number: int, is_text: bool
 
 
 def _parse_text(text: str, type_name: str) -> Any:
+    if "_" in text and type_name not in ("string", "boolean"):  # Python accepts 1_000
+        raise ValueError("not a number")
     if type_name in ("double", "float"):
         return float(text)
     if type_name in ("long", "integer"):

@@ -1,8 +1,8 @@
-"""Divide what is left of an epoch among the processes of a training and their workers.
+"""Divide the remaining samples of an epoch among the processes of a training and their workers.
 
-Each reader (a worker of a process) gets parts of the order that follow each other, so that it reads few blocks that
-others read, too. After any number of steps, what is left is known on each process without asking the others: all have
-taken the same number of steps. So another number of processes can divide it anew, and no sample is lost or repeated.
+Each worker of a process gets spans of the epoch's order that follow each other. So it reads few blocks of the data that
+other workers read, too. All processes have finished the same number of steps. So each process can compute the remaining
+samples without a message from the others, and a restart with another number of processes loses and repeats no sample.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from itertools import pairwise
 from pipelines.errors import DataError
 
 Spans = tuple[tuple[int, int], ...]
-"""Parts of the order of an epoch: each from a position up to another one, in ascending order."""
+"""Spans of positions in the order of an epoch, in ascending order. Each has its first position, and the one after its
+last."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """The division of the rest of an epoch among readers.
+    """The division of the remaining samples of an epoch among the workers of all processes.
 
     All processes have the same number of steps. Their shares differ by at most one sample. The batches of a process
     come from its workers in turn.
 
     Attributes:
-        spans: what is left of the epoch.
+        spans: the remaining samples of the epoch.
         processes: number of processes of the training, at least 1.
         workers: number of workers of each process, at least 1.
         batch_size: samples in a batch of a process. Only the last batch has another number: at least 1, and at most
@@ -33,6 +34,7 @@ class Division:
 
     Raises:
         DataError: fewer samples are left than there are processes. A retry with fewer processes can help.
+        ValueError: processes, workers or batch_size is less than 1.
     """
 
     spans: Spans
@@ -41,7 +43,10 @@ class Division:
     batch_size: int
 
     def __post_init__(self) -> None:
-        """Check that each process gets a sample, or that none is left."""
+        """Check the numbers. Check that each process gets a sample, unless no sample is left."""
+        numbers = (self.processes, self.workers, self.batch_size)
+        if min(numbers) < 1:
+            raise ValueError(f"processes, workers and batch_size are at least 1, not {numbers}")
         if 0 < self.sample_count < self.processes:
             raise DataError(
                 f"{self.sample_count} sample(s) of the epoch are left for {self.processes} processes.",
@@ -50,7 +55,7 @@ class Division:
 
     @property
     def sample_count(self) -> int:
-        """Number of samples that are left, of all processes."""
+        """Number of remaining samples, of all processes together."""
         return count_samples(self.spans)
 
     @property
@@ -59,32 +64,34 @@ class Division:
         return -(-(self.sample_count // self.processes) // self.batch_size)
 
     def get_spans(self, rank: int, worker: int, finished_steps: int) -> Spans:
-        """Return the parts that a worker of a process reads after the first `finished_steps` steps."""
-        return _skip(self._cut()[rank * self.workers + worker], self._count_taken_samples(rank, worker, finished_steps))
+        """Return the spans that a worker of a process reads after the first `finished_steps` steps."""
+        all_spans = self._list_worker_spans()[rank * self.workers + worker]
+        return _drop_first(all_spans, self._count_taken_samples(rank, worker, finished_steps))
 
     def iterate_batch_sizes(self, rank: int, worker: int, finished_steps: int) -> Iterator[int]:
         """Yield the number of samples of each batch that a worker makes after the first `finished_steps` steps."""
-        first = finished_steps + (worker - finished_steps) % self.workers
-        for step in range(first, self.steps, self.workers):
+        first_step = finished_steps + (worker - finished_steps) % self.workers
+        for step in range(first_step, self.steps, self.workers):
             yield self._count_in_batch(rank, step)
 
-    def find_rest(self, finished_steps: int) -> Spans:
-        """Return what is left of the epoch when each process has taken `finished_steps` steps."""
-        readers = [(rank, worker) for rank in range(self.processes) for worker in range(self.workers)]
+    def find_remaining_spans(self, finished_steps: int) -> Spans:
+        """Return the samples of the epoch that remain after each process has finished `finished_steps` steps."""
+        workers = [(rank, worker) for rank in range(self.processes) for worker in range(self.workers)]
         return merge(
             span
-            for reader, spans in zip(readers, self._cut(), strict=True)
-            for span in _skip(spans, self._count_taken_samples(*reader, finished_steps))
+            for (rank, worker), spans in zip(workers, self._list_worker_spans(), strict=True)
+            for span in _drop_first(spans, self._count_taken_samples(rank, worker, finished_steps))
         )
 
-    def _cut(self) -> list[Spans]:
-        """Return the parts of each reader, by process and worker."""
-        spans, parts = self.spans, []
+    def _list_worker_spans(self) -> list[Spans]:
+        """Return the spans of each worker, ordered by process and worker."""
+        remaining_spans, worker_spans = self.spans, []
         for rank in range(self.processes):
             for worker in range(self.workers):
-                part, spans = _cut_at(spans, self._count_taken_samples(rank, worker, self.steps))
-                parts.append(part)
-        return parts
+                count = self._count_taken_samples(rank, worker, self.steps)
+                spans, remaining_spans = _split_after(remaining_spans, count)
+                worker_spans.append(spans)
+        return worker_spans
 
     def _count_taken_samples(self, rank: int, worker: int, finished_steps: int) -> int:
         """Return the number of samples in the batches of a worker among the first `finished_steps` steps."""
@@ -102,12 +109,12 @@ class Division:
 
 
 def count_samples(spans: Spans) -> int:
-    """Return the number of samples in the parts."""
+    """Return the number of samples in the spans."""
     return sum(stop - start for start, stop in spans)
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> Spans:
-    """Join parts that follow each other directly. The parts are in ascending order and do not overlap."""
+    """Join spans that follow each other directly. The spans are in ascending order and do not overlap."""
     merged_spans: list[tuple[int, int]] = []
     for start, stop in spans:
         if merged_spans and merged_spans[-1][1] == start:
@@ -118,24 +125,24 @@ def merge(spans: Iterable[tuple[int, int]]) -> Spans:
 
 
 def are_valid(spans: Spans, count: int) -> bool:
-    """Return whether the parts are in ascending order, do not overlap, are not empty, and end at most at `count`."""
+    """Return whether the spans are in ascending order, do not overlap, are not empty, and end at most at `count`."""
     bounds = [0, *(bound for span in spans for bound in span), count]
     return all(left <= next_bound for left, next_bound in pairwise(bounds)) and all(
         start < stop for start, stop in spans
     )
 
 
-def _cut_at(spans: Spans, count: int) -> tuple[Spans, Spans]:
-    """Return the first `count` samples, and the others."""
-    first: list[tuple[int, int]] = []
+def _split_after(spans: Spans, count: int) -> tuple[Spans, Spans]:
+    """Return the spans of the first `count` samples, and those of the other samples."""
+    first_spans: list[tuple[int, int]] = []
     for number, (start, stop) in enumerate(spans):
         if count < stop - start:
-            cut = start + count
-            return (*first, *([(start, cut)] if count else [])), ((cut, stop), *spans[number + 1 :])
-        first.append((start, stop))
+            middle = start + count
+            return (*first_spans, *([(start, middle)] if count else [])), ((middle, stop), *spans[number + 1 :])
+        first_spans.append((start, stop))
         count -= stop - start
-    return tuple(first), ()
+    return tuple(first_spans), ()
 
 
-def _skip(spans: Spans, count: int) -> Spans:
-    return _cut_at(spans, count)[1]
+def _drop_first(spans: Spans, count: int) -> Spans:
+    return _split_after(spans, count)[1]

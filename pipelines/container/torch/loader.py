@@ -20,11 +20,13 @@ import torch
 
 from pipelines.container.torch.division import Division, are_valid, count_samples
 from pipelines.container.torch.order import EpochOrder
-from pipelines.container.torch.readers import Reading, read_in_thread, read_in_workers
+from pipelines.container.torch.readers import EpochPart, read_in_thread, read_in_workers
 from pipelines.container.torch.sources import Batch, Source
-from pipelines.errors import DataError, TryAgainError
+from pipelines.errors import DataError, RetryableError
 
 STATE_VERSION = 1
+MAX_EPOCHS = 2**32
+"""Largest number of epochs: each of them has an order of its own."""
 _HINT = "Use another checkpoint folder, or the same data and arguments as before."
 
 
@@ -37,7 +39,8 @@ class Loader:
 
     Args:
         source: the channel: `ParquetRows` or `Shards`. It is the same on all hosts.
-        batch_size: samples in a batch of one process. The last batch of an epoch has another number of samples.
+        batch_size: samples in a batch of one process. The last batch of an epoch has 1 to
+            `batch_size` + 1 samples.
         seed: seed of the order.
         shuffle: whether the order is random; if not, it is that of the files.
         buffer: smallest number of samples that are shuffled together, in the memory of each reader; None: the default
@@ -100,14 +103,14 @@ class Loader:
 
         Raises:
             DataError: the data is damaged, or cannot be made into batches. A retry cannot help.
-            TryAgainError: a worker was killed. A retry with fewer workers can help.
+            RetryableError: a worker was killed. A retry with fewer workers can help.
         """
         with closing(self._read()) as batches:
             for batch in batches:
                 self._steps_done += 1
                 yield batch
         if self.steps_left:
-            raise TryAgainError(f"the loader's workers ended {self.steps_left} batches before the end of the epoch.")
+            raise RetryableError(f"the loader's workers ended {self.steps_left} batches before the end of the epoch.")
         self._begin_epoch(self._epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
@@ -121,7 +124,7 @@ class Loader:
             "version": STATE_VERSION,
             "order": self._digest,
             "epoch": self._epoch,
-            "taken": self._sample_count - count_samples(division.find_rest(self._steps_done)),
+            "samples_done": self._sample_count - count_samples(division.find_remaining_spans(self._steps_done)),
             "spans": [list(span) for span in division.spans],
             "division": [division.processes, division.workers, division.batch_size],
             "steps": self._steps_done,
@@ -137,18 +140,22 @@ class Loader:
         try:
             spans = tuple((int(start), int(stop)) for start, stop in state["spans"])
             division, finished_steps = Division(spans, *map(int, state["division"])), int(state["steps"])
-            is_known = state["version"] == STATE_VERSION and are_valid(spans, self._sample_count)
-            epoch, order = int(state["epoch"]), state["order"]
-        except (KeyError, TypeError, ValueError):
-            raise DataError("the checkpoint has no position of the loader that can be read.", _HINT) from None
-        if not is_known or order != self._digest:
-            difference = "other data, another seed or another buffer" if is_known else "another version"
+            epoch, order, version = int(state["epoch"]), state["order"], state["version"]
+            is_readable = 0 <= epoch < MAX_EPOCHS and 0 <= finished_steps <= division.steps
+        except (KeyError, TypeError, ValueError, OverflowError):
+            is_readable = False
+        if is_readable and (version != STATE_VERSION or order != self._digest):
+            is_other_version = version != STATE_VERSION
+            difference = "another version" if is_other_version else "other data, another seed or another buffer"
             raise DataError(f"the loader's position in the checkpoint is that of {difference}.", _HINT)
+        if not is_readable or not are_valid(spans, self._sample_count):
+            raise DataError("the checkpoint has no position of the loader that can be read.", _HINT)
         own_division = self._divide(spans)
         if division == own_division:
             self._epoch, self._division, self._steps_done = epoch, division, finished_steps
         else:
-            self._epoch, self._division, self._steps_done = epoch, self._divide(division.find_rest(finished_steps)), 0
+            self._division = self._divide(division.find_remaining_spans(finished_steps))
+            self._epoch, self._steps_done = epoch, 0
 
     @property
     def _digest(self) -> str:
@@ -163,11 +170,11 @@ class Loader:
 
     def _read(self) -> Any:
         order = EpochOrder(self._source.sizes, self._seed, self._epoch, self._buffer)
-        reading = Reading(self._source, order, self._division, self._rank, self._steps_done)
+        part = EpochPart(self._source, order, self._division, self._rank, self._steps_done)
         if not self._workers:
-            return read_in_thread(reading, self._prefetch, is_pinned=self._pin_memory)
+            return read_in_thread(part, self._prefetch, is_pinned=self._pin_memory)
         return read_in_workers(
-            reading, self._prefetch, is_pinned=self._pin_memory, seed=self._seed, start_method=self._start_method
+            part, self._prefetch, is_pinned=self._pin_memory, seed=self._seed, start_method=self._start_method
         )
 
 

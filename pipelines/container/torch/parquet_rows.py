@@ -24,12 +24,12 @@ MAX_OPEN_FILES = 64
 DEFAULT_BUFFER = 50_000
 """Number of rows that are shuffled together, unless the script sets it."""
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
-"""What pyarrow raises for a file that is damaged."""
+"""Errors that pyarrow raises for a damaged file."""
 
 
 @dataclass(frozen=True)
 class RowArrays:
-    """Rows in memory: name to an array whose first dimension is the row."""
+    """Rows in memory: `arrays` maps each name to an array with an entry for each row."""
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
 
@@ -41,14 +41,14 @@ class RowArrays:
 class ParquetRows:
     """The rows of all Parquet files of a channel.
 
-    A row group is the smallest part that is read, and at most a buffer of rows and one row group are in memory. All
-    files have the same columns and types.
+    Whole row groups are read. At most one buffer of shuffled rows and one row group are in memory. All files have the
+    same columns and types.
 
     Args:
         folder: folder of the channel.
-        columns: name in the batch to the column in the files, or to several columns. One column gives a tensor of its
-            type, with a row for each sample. Several columns give a float32 matrix, with a row for each sample and a
-            column for each of them. None: each column of the files, under its own name.
+        columns: maps each name in the batch to a column of the files, or to several. One column becomes a tensor of
+            its type, with a row for each sample. Several columns become a float32 matrix, with a row for each sample
+            and a column for each of them. None: each column of the files, under its own name.
 
     Raises:
         DataError: there is no file, a file is damaged or has other columns, or a column does not hold numbers. A retry
@@ -80,7 +80,7 @@ class ParquetRows:
 
     @contextmanager
     def open(self) -> Iterator[Callable[[Selection], RowArrays]]:
-        """Return the function that reads the rows of a selection."""
+        """Yield the function that reads the rows of a selection, and close its files at the end."""
         files = _OpenFiles()
         try:
             yield lambda selection: self._read(files, selection)
@@ -116,7 +116,7 @@ class ParquetRows:
                 table = files.get(path).read_row_group(group, columns=self._names, use_threads=False)
                 values = {name: self._convert(table, path, value) for name, value in self._columns.items()}
             except READ_ERRORS as error:
-                raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _HINT) from None
+                raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _REWRITE_HINT) from None
             _check_row_count(table, len(positions), path, group)
             is_selected = positions >= 0
             for name, array in values.items():
@@ -152,7 +152,7 @@ class _OpenFiles:
             file.close()
 
 
-_HINT = "Write the file again."
+_REWRITE_HINT = "Write the file again."
 
 
 def _read_footer(path: Path) -> pq.ParquetFile:
@@ -160,17 +160,19 @@ def _read_footer(path: Path) -> pq.ParquetFile:
         with _open_file(path) as file:
             return file
     except READ_ERRORS as error:
-        raise DataError(f"{path.name} cannot be read as a Parquet file: {error}.", _HINT) from None
+        raise DataError(f"{path.name} cannot be read as a Parquet file: {error}.", _REWRITE_HINT) from None
 
 
 def _open_file(path: Path) -> pq.ParquetFile:
-    # Without this argument, pyarrow returns other values for a page that is damaged but still can be decoded.
+    # Without this argument, pyarrow returns wrong values for a damaged page that can still be decoded.
     return pq.ParquetFile(path, page_checksum_verification=True)
 
 
 def _check_row_count(table: pa.Table, count: int, path: Path, group: int) -> None:
     if table.num_rows != count:
-        raise DataError(f"row group {group} of {path.name} has {table.num_rows} rows, and had {count} before.", _HINT)
+        raise DataError(
+            f"row group {group} of {path.name} has {table.num_rows} rows, and had {count} before.", _REWRITE_HINT
+        )
 
 
 def _list_names(value: str | Sequence[str]) -> Sequence[str]:
@@ -189,7 +191,7 @@ def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str
         if not (is_number or pa.types.is_boolean(value_kind)):
             raise DataError(
                 f"the column {name} of {path.name} is of type {kind}, which is not a number.",
-                "Name the columns to read, or write it as numbers, or as a list of fixed size.",
+                "Name the columns to read, or write this one as numbers or as lists of fixed size.",
             )
         types[name] = str(kind)
     return types

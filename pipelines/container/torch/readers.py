@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from pipelines.container.torch.division import Division
 from pipelines.container.torch.order import EpochOrder
 from pipelines.container.torch.sources import Batch, Source, iterate_batches
-from pipelines.errors import DataError, TryAgainError
+from pipelines.errors import DataError, RetryableError
 
 
 @dataclass(frozen=True)
-class Reading:
+class EpochPart:
     """The part of an epoch that a process reads.
 
     Attributes:
@@ -44,9 +44,9 @@ class Reading:
         return iterate_batches(self.source, self.order, spans, sizes)
 
 
-def read_in_thread(reading: Reading, prefetch: int, *, is_pinned: bool) -> Generator[Batch, None, None]:
+def read_in_thread(part: EpochPart, prefetch: int, *, is_pinned: bool) -> Generator[Batch, None, None]:
     """Yield batches that a thread reads, `prefetch` of them ahead."""
-    batches = reading.iterate(0)
+    batches = part.iterate(0)
 
     def read() -> Batch | None:
         batch = next(batches, None)
@@ -64,18 +64,18 @@ def read_in_thread(reading: Reading, prefetch: int, *, is_pinned: bool) -> Gener
 
 
 def read_in_workers(
-    reading: Reading, prefetch: int, *, is_pinned: bool, seed: int, start_method: str | None
+    part: EpochPart, prefetch: int, *, is_pinned: bool, seed: int, start_method: str | None
 ) -> Generator[Batch, None, None]:
     """Yield batches that the worker processes of a torch DataLoader read, each of them `prefetch` ahead.
 
     Raises:
         DataError: the data is damaged. A retry cannot help.
-        TryAgainError: a worker was killed. A retry with fewer workers can help.
+        RetryableError: a worker was killed. A retry with fewer workers can help.
     """
     batches = DataLoader(
-        _ReadingDataset(reading),
+        _EpochDataset(part),
         batch_size=None,
-        num_workers=reading.division.workers,
+        num_workers=part.division.workers,
         prefetch_factor=prefetch,
         pin_memory=is_pinned,
         collate_fn=_return_batch,
@@ -93,7 +93,7 @@ def read_in_workers(
         if "DataLoader worker" not in str(error):
             raise
         hint = "Perhaps the memory or /dev/shm is too small: use fewer workers, or a smaller buffer or prefetch."
-        raise TryAgainError(f"a worker of the loader was killed: {error}", hint) from None
+        raise RetryableError(f"a worker of the loader was killed: {error}", hint) from None
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,16 @@ class _Failure:
     hint: str
 
 
-class _ReadingDataset(IterableDataset[Any]):
+class _EpochDataset(IterableDataset[Any]):
     """The part that a process reads, for torch's workers: torch takes a batch of each worker in turn."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, part: EpochPart) -> None:
+        self._part = part
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         try:
-            yield from self._reading.iterate(info.id if info else 0)
+            yield from self._part.iterate(info.id if info else 0)
         except DataError as error:
             yield _Failure(error.message, error.hint)
 

@@ -12,7 +12,7 @@ from pipelines.container.torch.order import EpochOrder, Selection
 from pipelines.errors import DataError
 
 Batch = dict[str, Any]
-"""Name to a tensor whose first dimension is the sample, or to a list with a value for each sample."""
+"""Maps each name to a tensor or a list, with an entry for each sample."""
 
 
 class Samples(Protocol):
@@ -50,12 +50,12 @@ class Source(Protocol):
 
 
 def iterate_batches(source: Source, order: EpochOrder, spans: Spans, sizes: Iterator[int]) -> Iterator[Batch]:
-    """Yield batches of the samples in the parts `spans` of the order.
+    """Yield batches of the samples in some spans of the order.
 
     Args:
         source: the channel.
         order: order of the epoch.
-        spans: the parts to read.
+        spans: the spans to read.
         sizes: number of samples of each batch; together, those in `spans`.
 
     Raises:

@@ -2,8 +2,9 @@
 
 A day is compared with the same weekday of the twelve weeks before it: with the median of the logarithms of their costs.
 The spread is the median absolute deviation (MAD) of all days of these weeks from the median of their own weekday. One
-expensive day, or a holiday, hardly changes a median. Logarithms, because costs are skewed: a busy day costs a multiple,
-and no day costs less than 0. 1.4826 MAD is the standard deviation of normal errors (Rousseeuw & Croux 1993, JASA 88).
+expensive day, or a holiday, hardly changes a median. The logarithms are used because a busy day costs a multiple of
+the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation of normal errors (Rousseeuw &
+Croux 1993, JASA 88).
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ WEEKS = 12
 MIN_WEEKS = 4
 """Smallest number of weeks: without them a day is not judged."""
 FACTOR = 4.0
-"""Number of standard deviations from which on a day is an anomaly. `simulation.py` measures the false alarms."""
+"""A day is an anomaly if its cost is more than this number of standard deviations above the expected cost.
+`simulation.py` measures the false alarms."""
 MIN_SPREAD = 0.15
 """Smallest standard deviation of the logarithms. Endpoints cost the same each day, and 15 % more is not an alarm."""
 MIN_EXCESS_USD = 1.0
-"""Smallest difference between a day's cost and the expectation, USD."""
+"""Smallest difference between the cost of an anomaly and the expected cost, USD."""
 MIN_DAYS = 5
 """Smallest number of days with a cost: with fewer, it is not known what a day costs."""
 NORMAL = 1.4826
+"""Standard deviation of normal errors, as a multiple of their MAD."""
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectedCost:
     """What a day may cost.
 
     Attributes:
         usd: the expected cost, USD.
-        limit_usd: the cost from which on the day is an anomaly, USD.
+        limit_usd: a cost above this is an anomaly, USD.
     """
 
     usd: float
@@ -51,17 +54,17 @@ class JudgedDay:
     Attributes:
         day: the day, YYYY-MM-DD.
         usd: its cost, USD.
-        expectation: what was expected; None if too few days before it are known.
+        expected_cost: what was expected; None if too few days before it are known.
     """
 
     day: str
     usd: float
-    expectation: Expectation | None
+    expected_cost: ExpectedCost | None
 
     @property
     def is_anomaly(self) -> bool:
         """Whether the day cost more than it may."""
-        return self.expectation is not None and self.usd > self.expectation.limit_usd
+        return self.expected_cost is not None and self.usd > self.expected_cost.limit_usd
 
 
 def judge_days(costs: DailyCosts, count: int) -> list[JudgedDay]:
@@ -73,12 +76,12 @@ def judge_days(costs: DailyCosts, count: int) -> list[JudgedDay]:
     """
     begin = max(len(costs.usd) - count, 0)
     return [
-        JudgedDay(costs.days[index].isoformat(), costs.usd[index], expect(costs.usd[:index]))
+        JudgedDay(costs.days[index].isoformat(), costs.usd[index], estimate_cost(costs.usd[:index]))
         for index in range(begin, len(costs.usd))
     ]
 
 
-def expect(history: Sequence[float]) -> Expectation | None:
+def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
     """Return what the next day may cost; None if too little is known.
 
     Args:
@@ -100,7 +103,7 @@ def expect(history: Sequence[float]) -> Expectation | None:
     spread = max(NORMAL * median(deviations), MIN_SPREAD)
     expected_usd = math.exp(level)
     limit_usd = max(math.exp(level + FACTOR * spread), expected_usd + MIN_EXCESS_USD)
-    return Expectation(expected_usd, limit_usd)
+    return ExpectedCost(expected_usd, limit_usd)
 
 
 def _get_level(costs: Sequence[float]) -> float:

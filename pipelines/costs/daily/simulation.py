@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from pipelines.costs.daily.anomalies import WEEK, WEEKS, expect
+from pipelines.costs.daily.anomalies import WEEK, WEEKS, estimate_cost
 
 YEAR_DAYS = 365
 WARM_UP_DAYS = WEEK * WEEKS
@@ -87,5 +87,5 @@ def _draw_poisson(mean: float, generator: random.Random) -> int:
 
 
 def _is_anomaly(history: list[float], cost: float) -> bool:
-    expectation = expect(history)
-    return expectation is not None and cost > expectation.limit_usd
+    expected_cost = estimate_cost(history)
+    return expected_cost is not None and cost > expected_cost.limit_usd

@@ -13,21 +13,21 @@ from pipelines.costs.endpoints.ledger import get_fleet, get_key
 
 @dataclass(frozen=True)
 class RunningFleet:
-    """A fleet that runs, as far as Leeway knows."""
+    """A fleet that was running according to the last row of the ledger or, without a row, its deployment."""
 
     fleet: Fleet
     since: dt.datetime
-    """End of the fleet's last row in the ledger; begin of the fleet if it has no row yet."""
+    """End of the fleet's last row in the ledger; start of the fleet if it has no row yet."""
     usd_h: float
     """Cost of an hour of all instances, USD. For a serverless variant: its average cost of an hour so far or,
     before its first metering, the cost with its expected load."""
 
     def compute_cost_usd(self, month: str, until: dt.datetime | None = None) -> float:
-        """Compute the cost of the part of a month (YYYY-MM) that is not in the ledger, if nothing changes, USD.
+        """Compute the cost, USD, of the part of a month that is not in the ledger yet, if the fleet does not change.
 
         Args:
-            month: the month.
-            until: last moment that counts; None: the end of the month.
+            month: the month, YYYY-MM.
+            until: end of the part; None: the end of the month.
         """
         begin, end = get_month_bounds(month)
         hours = (min(end, until or end) - max(begin, self.since)).total_seconds() / HOUR_S
@@ -38,7 +38,7 @@ def list_metered_fleets(rows: Iterable[Mapping[str, Any]]) -> list[RunningFleet]
     """List the fleets that ran when they were last metered.
 
     Args:
-        rows: rows of the ledger, the last row of a fleet after its others.
+        rows: rows of the ledger; the last row of each fleet comes after its other rows.
     """
     rows_by_key: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -51,13 +51,13 @@ def list_metered_fleets(rows: Iterable[Mapping[str, Any]]) -> list[RunningFleet]
 
 
 def get_month_bounds(month: str) -> tuple[dt.datetime, dt.datetime]:
-    """Return the first moment of a month (YYYY-MM) in UTC, and that of the next month."""
+    """Return the start of a month (YYYY-MM) and the start of the month after it, UTC."""
     begin = dt.datetime.fromisoformat(f"{month}-01").replace(tzinfo=dt.UTC)
     return begin, (begin + dt.timedelta(days=32)).replace(day=1)
 
 
 def _estimate_usd_h(rows: list[Mapping[str, Any]]) -> float:
-    """Return the cost of an hour, USD: of the present instances, or the average of a serverless variant so far."""
+    """Return the cost of an hour, USD: that of all instances now or, for a serverless variant, the average so far."""
     last_row = rows[-1]
     if not last_row["memory_mb"]:
         return float(last_row["instances"] * last_row["price_usd_h"])

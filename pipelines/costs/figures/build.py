@@ -75,7 +75,7 @@ DEFINITIONS = (
     ),
     Definition(
         "result_time", "request to result", "seconds", "max_result_time_s", experiments.measure_result_time,
-        "median time from an experiment's first job to the end of its last one",
+        "median time from the request of an experiment's first job to the end of its last one",
     ),
 )  # fmt: skip
 """The key figures, in the order of the report."""

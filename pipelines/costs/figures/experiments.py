@@ -6,6 +6,7 @@ run started is an experiment of its own.
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import groupby
 from statistics import median
 
@@ -42,13 +43,19 @@ def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
 
 
 def measure_result_time(evidence: Evidence) -> Measurement:
-    """Measure the median time from the creation of an experiment's first job to the end of its last one, seconds."""
+    """Measure the median time from the request of an experiment's first job to the end of its last one, seconds."""
     times = [
-        (max(row["ended"] for row in rows) - min(row["created"] for row in rows)).total_seconds()
+        (max(row["ended"] for row in rows) - min(map(_find_request, rows))).total_seconds()
         for rows in list_completed_experiments(evidence)
         if all(row["ended"] for row in rows)
     ]
     return Measurement(median(times), len(times)) if times else Measurement(None, 0, NO_EXPERIMENT)
+
+
+def _find_request(row: Row) -> dt.datetime:
+    """Return when a job was requested: a job of a queue is created only after its wait there."""
+    created: dt.datetime = row["created"]
+    return created - dt.timedelta(seconds=row.get("queue_s") or 0.0)
 
 
 def _get_key(row: Row) -> tuple[str, str, str]:

@@ -1,6 +1,6 @@
 """Request prices from AWS's price list (pricing:GetProducts).
 
-It is written by AWS's documentation, and was tested with a stub of the server only, not with AWS.
+The requests follow AWS's documentation. They were tested only with a stub of the server, not with AWS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ API_REGION = "us-east-1"
 """Region in which AWS serves the prices of all regions."""
 SOURCE = "AWS Price List API"
 SERVERLESS_USAGE = re.compile(r"ServerlessInf:Mem-(\d+)GB$")
-"""Usage type of a serverless endpoint without provisioned concurrency; the group is its memory in GB."""
+"""Usage type of a serverless endpoint without provisioned concurrency; the regex group is its memory in GB."""
 
 
 def request_instance_price(instance_type: str, region: str, component: str, hint: str) -> Price:
@@ -46,15 +46,15 @@ def request_instance_price(instance_type: str, region: str, component: str, hint
 
 
 def request_serverless_price(region: str, hint: str) -> Price:
-    """Request today's price of serverless endpoints, USD per hour of work with 1 GB of memory.
+    """Request today's price of serverless endpoints, USD per hour in which they answer requests, for 1 GB of memory.
 
     The list has a price per second for each size of the memory. Arguments and errors: as `request_instance_price`.
     """
     prices = []
     for product in _list_products({"regionCode": region, "productFamily": "ML Serverless"}):
-        usage = SERVERLESS_USAGE.search(product.get("product", {}).get("attributes", {}).get("usagetype", ""))
-        if usage:
-            prices += [(usd_s / int(usage[1]), day) for usd_s, day in _list_prices(product, "S")]
+        match = SERVERLESS_USAGE.search(product.get("product", {}).get("attributes", {}).get("usagetype", ""))
+        if match:
+            prices += [(usd_s / int(match[1]), day) for usd_s, day in _list_prices(product, "S")]
     if not prices:
         raise DataError(f"AWS's price list has no price for serverless endpoints in {region}.", hint)
     usd_gb_s, day = max(prices)
@@ -76,7 +76,10 @@ def request_type_prices(region: str, component: str) -> dict[str, float]:
 
 
 def request_ec2_prices(region: str) -> dict[str, float]:
-    """Request today's on-demand prices of EC2's instance types with Linux in a region, USD per hour; see above."""
+    """Request today's on-demand prices of EC2's instance types with Linux in a region, USD per hour.
+
+    Errors: as `request_type_prices`.
+    """
     filters = {"regionCode": region, "operatingSystem": "Linux", "tenancy": "Shared"}
     filters |= {"preInstalledSw": "NA", "capacitystatus": "Used"}
     return _collect_prices(_list_products(filters, "AmazonEC2"), "instanceType")

@@ -1,7 +1,7 @@
 """Request today's prices of instance types from AWS, and write them as a dated table of the project.
 
 On-demand prices come from AWS's price list, the typical saving by spot from EC2's spot price history, and savings plans
-from their list of rates. It is written by AWS's documentation, and was tested with stubs only, not with AWS.
+from their list of rates. The requests follow AWS's documentation. They were tested only with stubs, not with AWS.
 """
 
 from __future__ import annotations

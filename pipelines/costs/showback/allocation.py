@@ -16,7 +16,7 @@ Row = dict[str, Any]
 def allocate_rows(rows: Iterable[Mapping[str, Any]], policy: ShowbackPolicy) -> list[Row]:
     """Return the rows of jobs or endpoints with team, environment, user and dataset; empty where nothing is known.
 
-    An endpoint has no person. Its dataset is that of its model, and so is the dataset of a job of an earlier version.
+    An endpoint has no user. A row without a dataset (of an endpoint, or of an older Leeway) gets that of its model.
     """
     find_dataset_once = lru_cache(maxsize=None)(find_dataset)
     return [
@@ -31,6 +31,6 @@ def allocate_rows(rows: Iterable[Mapping[str, Any]], policy: ShowbackPolicy) -> 
     ]
 
 
-def name_endpoint_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return rows of endpoints with the other columns by which jobs are grouped. An endpoint has no DAG."""
+def add_job_columns(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Add to rows of endpoints the columns by which jobs are grouped: the instance type, and an empty DAG."""
     return [{**row, "instance_type": get_fleet(row).machine, "dag_id": ""} for row in rows]

@@ -20,14 +20,14 @@ class Notice(BaseModel):
     subject: str
     """Month, YYYY-MM, or day of the anomaly, YYYY-MM-DD."""
     budget_usd: float | None = None
-    """Budget, USD; null of an anomaly. If it is changed, its thresholds begin anew."""
+    """Budget, USD; null for an anomaly. For a changed budget, people are notified of each threshold again."""
     threshold_percent: int = 0
-    """Threshold that was reached, percent; 0 of a forecast and of an anomaly."""
+    """Threshold that was reached, percent; 0 for a forecast or an anomaly."""
     text: str
     """The notice in a sentence."""
 
     def is_covered_by(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a stored notice says the same: of the same budget, the same or a higher threshold."""
+        """Return whether a stored notice is about the same subject and budget, and the same or a higher threshold."""
         names = ("kind", "project", "subject", "budget_usd")
         is_same = all(getattr(self, name) == row[name] for name in names)
         return bool(is_same and row["threshold_percent"] >= self.threshold_percent)

@@ -20,8 +20,8 @@ from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_n
 from pipelines.costs.showback.policy import ShowbackPolicy
 
 JUDGED_DAYS = 8
-"""Number of whole days that are judged. If the review does not run for a week, no anomaly is lost, and no threshold
-that the last days of a month reached."""
+"""Number of whole days that are judged. Thus a review that did not run for a week still finds all anomalies, and the
+thresholds that were reached in the last days of a month."""
 
 
 @dataclass(frozen=True)

@@ -105,11 +105,11 @@ def describe_anomalies(anomalies: Mapping[str, Sequence[JudgedDay]]) -> list[str
 
 def describe_anomaly(project: str, day: JudgedDay) -> str:
     """Describe a day that cost far more than usual."""
-    if day.expectation is None:
+    if day.expected_cost is None:
         raise ValueError("a day that was not judged is not an anomaly")
     return (
         f"{project or UNALLOCATED} cost {format_usd(day.usd)} on {day.day}; usual for this weekday is "
-        f"{format_usd(day.expectation.usd)}, and more than {format_usd(day.expectation.limit_usd)} is an anomaly"
+        f"{format_usd(day.expected_cost.usd)}, and more than {format_usd(day.expected_cost.limit_usd)} is an anomaly"
     )
 
 

@@ -39,7 +39,7 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def compute_mean(rows: Sequence[Row], name: str) -> float | None:
-    """Compute the mean of a column over the jobs that have a value, by their instance seconds; None if none has."""
+    """Compute the mean of a column over the jobs that have a value, weighted by instance-seconds; None without any."""
     known_rows = [row for row in rows if row[name] is not None]
     weights = [max(row["training_s"], 1) * row["instance_count"] for row in known_rows]
     products = (row[name] * weight for row, weight in zip(known_rows, weights, strict=True))
@@ -54,7 +54,7 @@ def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) ->
     """Build the table of the use of instances.
 
     Args:
-        groups: the groups of `report.group_rows`, summed up by `summarize_usage`.
+        groups: the groups of `pipelines.costs.report.group_rows`, summed up by `summarize_usage`.
         keys: grouping keys.
         total: summary of all rows.
     """

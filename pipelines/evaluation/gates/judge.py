@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from pipelines.evaluation.gates import leakage, parts, quality, serving
+from pipelines.evaluation.gates import holdout_parts, leakage, quality, serving
 from pipelines.evaluation.gates.checks import check_row_count, check_value, report_value
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.policy import Policy
@@ -39,9 +39,9 @@ class Judgement:
     checks: list[Check]
     """The result of every check."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row for each slice; columns `parts.COLUMNS`."""
+    """One row for each slice; columns `holdout_parts.COLUMNS`."""
     weeks: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row for each week; columns `parts.COLUMNS`."""
+    """One row for each week; columns `holdout_parts.COLUMNS`."""
 
 
 def judge(evidence: Evidence, policy: Policy) -> Judgement:
@@ -53,8 +53,8 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
     """
     holdout, package = evidence.holdout, evidence.package
     policy = complete_policy(policy, holdout.task, holdout.metrics)
-    slice_checks, slices = parts.check_slices(holdout, policy)
-    week_checks, weeks = parts.check_weeks(holdout, policy)
+    slice_checks, slices = holdout_parts.check_slices(holdout, policy)
+    week_checks, weeks = holdout_parts.check_weeks(holdout, policy)
     checks = [
         check_row_count("rows of holdout", len(holdout.label), policy.min_rows, _count_label_rows(holdout, policy)),
         *quality.check_bounds(holdout, policy),

@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.estimates import estimate_metric
 from pipelines.evaluation.gates.holdout import Array, Holdout
-from pipelines.evaluation.gates.parts import MIN_WEEK_GROUPS
+from pipelines.evaluation.gates.holdout_parts import MIN_WEEK_GROUPS
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.weeks import find_weeks

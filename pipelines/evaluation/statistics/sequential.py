@@ -133,7 +133,7 @@ def estimate_rows(variance: float, effect: float, alpha: float, power: float, sh
     Raises:
         SpecError: a value is out of its range. A retry cannot help.
     """
-    if not effect > 0:
+    if not 0 < effect < math.inf:
         raise SpecError(f"effect is {effect:g}.", "Give a difference above 0.")
     for name, value in (("power", power), ("share", share)):
         if not 0 < value < 1:

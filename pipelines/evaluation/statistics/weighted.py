@@ -202,7 +202,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
         )
         for metric, members in loss_quantiles.items()
     }
-    pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_opposite(low, high)]
+    pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_symmetric_pair(low, high)]
     coverages = {
         f"{COVERAGE}/{low}-{high}": Metric(
             regression.make_coverage, None, "regression", is_share=True, quantiles=(low, high)
@@ -212,7 +212,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
     return {**metrics, **coverages}
 
 
-def is_opposite(low: str, high: str) -> bool:
+def is_symmetric_pair(low: str, high: str) -> bool:
     """Return whether the two quantiles add up to 1, as 0.1 and 0.9 do."""
     return math.isclose(float(low) + float(high), 1.0)
 

@@ -17,7 +17,7 @@ def read_table_locations(catalog: Catalog) -> dict[str, str]:
     each table is loaded.
 
     Returns:
-        Name of the table to its location.
+        Maps the name of each table to the location of its metadata file.
 
     Raises:
         DataError: the catalog's database is damaged. A retry cannot help.

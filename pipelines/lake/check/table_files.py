@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DateType
 
-from pipelines.errors import TryAgainError
+from pipelines.errors import RetryableError
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding, Kind, Problem
 from pipelines.lake.commits import DIGEST_PROPERTY
@@ -106,7 +106,7 @@ def describe_read_error(error: BaseException) -> tuple[Problem, str]:
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return "unreadable", f"cannot be read: {describe_reason(error)}"
     translation = translate_error(error)
-    if isinstance(translation, TryAgainError):
+    if isinstance(translation, RetryableError):
         raise translation from None
     return "damaged", f"cannot be read: {describe_reason(error)[:200]}"
 

@@ -16,7 +16,7 @@ from pipelines.lake.check.findings import Finding
 from pipelines.settings import settings
 
 MANIFEST = "MANIFEST.json"
-"""Last file in a backup. It has the path of LEEWAY_HOME, and the digest of each other file."""
+"""Name of the last file in a backup. The file has the path of LEEWAY_HOME, and the digest of each other file."""
 
 
 class Backup:
@@ -30,7 +30,7 @@ class Backup:
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
         """Copy the files of `finding.group` from the backup to `folder`, and return the copies in the group's order.
 
-        Returns no files if the backup lacks one of them.
+        If the backup lacks one of the files, return none.
         """
         locations = finding.group or (finding.location,)
         paths = [self.extract(location, folder / str(index)) for index, location in enumerate(locations)]
@@ -48,6 +48,7 @@ class Backup:
             return path if hashlib.file_digest(copy, "sha256").hexdigest() == self._digests[member] else None
 
     def _find_member(self, location: str) -> str:
+        """Return the name of a file of the lake in the backup; empty if the file is not below LEEWAY_HOME."""
         path = storage.get_local_path(location)
         return str(path.relative_to(self._home)) if path and path.is_relative_to(self._home) else ""
 
@@ -70,7 +71,7 @@ def open_backup(path: Path) -> Iterator[Backup]:
             reason = "it has no manifest at its end" if isinstance(error, KeyError) else str(error)
             raise SpecError(f"{path} is not a complete backup: {reason}.", "`make backup` writes backups.") from None
         if home != settings().home:
-            raise SpecError(f"{path} is a backup of {home}, not of {settings().home}.", "Name a backup of this home.")
+            raise SpecError(f"{path} is a backup of {home}, not of {settings().home}.", "Give a backup of this folder.")
         yield Backup(archive, home, digests)
 
 

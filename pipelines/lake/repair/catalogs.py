@@ -16,8 +16,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from pipelines.lake.catalog import build_embedded_properties, get_embedded_file, is_empty_database, list_embedded_tables
 from pipelines.lake.check.catalogs import find_catalog_damage
-from pipelines.lake.check.checking import find_version
 from pipelines.lake.check.findings import Finding
+from pipelines.lake.check.lake_check import find_table_version
 from pipelines.lake.commits import NAMESPACE
 from pipelines.lake.repair.metadata import attach_later_commits, rebuild_metadata
 from pipelines.lake.repair.versions import find_last_version
@@ -90,7 +90,7 @@ def point_to_newest_metadata(catalog: Catalog, finding: Finding, metadata: Seque
 def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> None:
     """Write the newest version of a table again if it cannot be read and its content is certain."""
     for table, locations in metadata.items():
-        if not find_version(io, locations[-1], table):
+        if not find_table_version(io, locations[-1], table):
             rebuild_metadata(io, Finding("metadata", "damaged", locations[-1], "cannot be read", table), locations)
 
 
@@ -112,7 +112,7 @@ def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalo
     if (
         named_locations
         and get_version(named_locations[-1]) == number - 1
-        and find_version(io, named_locations[-1], table)
+        and find_table_version(io, named_locations[-1], table)
     ):
         return named_locations[-1]
     newest_locations = [location for location in locations if get_version(location) == number]

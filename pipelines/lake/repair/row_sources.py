@@ -13,12 +13,12 @@ from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles
 from pipelines.lake.digest_files import read_digest_in_name
 
-Group = tuple[FileIO, tuple[str, ...]]
-"""Locations of files in the order of their rows, and the FileIO that reads them."""
+FileGroup = tuple[FileIO, tuple[str, ...]]
+"""The FileIO that reads a group of files, and the locations of the files, in the order of their rows."""
 
 
 class RowSource(Protocol):
-    """A source of the content of lost data files."""
+    """A place that may have the content of lost data files, such as a backup."""
 
     name: str
     """Name for log lines and reports."""
@@ -36,7 +36,7 @@ class RowSource(Protocol):
 
 
 class LakeRowSource:
-    """Copy other files of the lake that have the content of a lost file: another snapshot or table may have it."""
+    """Copies files of other snapshots or tables of the lake that have the content of a lost file."""
 
     name = "another file of the lake"
 
@@ -44,7 +44,7 @@ class LakeRowSource:
         self._groups = _index_by_digest(tables, lost_locations)
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Return copies of the files that were committed with the same digest."""
+        """Copy the files whose digest is that of the lost file. Return the copies; none if there are no such files."""
         for io, locations in self._groups.get(finding.digest, ()):
             try:
                 return [
@@ -55,8 +55,9 @@ class LakeRowSource:
         return []
 
 
-def _index_by_digest(tables: Sequence[TableFiles], lost_locations: set[str]) -> Mapping[str, list[Group]]:
-    groups: dict[str, list[Group]] = {}
+def _index_by_digest(tables: Sequence[TableFiles], lost_locations: set[str]) -> Mapping[str, list[FileGroup]]:
+    """Return the groups of files that are not lost, by their digest."""
+    groups: dict[str, list[FileGroup]] = {}
     for digest, io, locations in _list_groups(tables):
         if digest and not lost_locations.intersection(locations):
             groups.setdefault(digest, []).append((io, locations))
@@ -64,6 +65,7 @@ def _index_by_digest(tables: Sequence[TableFiles], lost_locations: set[str]) -> 
 
 
 def _list_groups(tables: Sequence[TableFiles]) -> Iterator[tuple[str, FileIO, tuple[str, ...]]]:
+    """Yield each group of files that were written together, and each single file, with its digest."""
     for table in tables:
         for digest, files in table.group_by_snapshot():
             yield digest, table.table.io, tuple(file.location for file in files)

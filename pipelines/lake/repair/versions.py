@@ -9,7 +9,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from pipelines.lake import storage
-from pipelines.lake.check.checking import find_version
+from pipelines.lake.check.lake_check import find_table_version
 from pipelines.lake.check.table_files import list_table_files
 from pipelines.lake.warehouse import get_version
 from pipelines.system.log import log
@@ -20,9 +20,9 @@ def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table
 
     Several metadata files can have the same number: pyiceberg 0.12 leaves the metadata file of a commit that failed
     because another process committed first. A file whose manifests and data files all exist is preferred, because
-    pyiceberg deletes the manifests of a failed commit. A failed commit that only expired snapshots had written no
-    manifests, so its file is preferred, too. If several files are preferred, the one with the newest snapshot is
-    returned.
+    pyiceberg deletes the manifests of a failed commit. A failed commit that only expired snapshots wrote no
+    manifests, so none was deleted, and its file is preferred, too. If several files are preferred, the one with the
+    newest snapshot is returned.
 
     Args:
         io: reads the files.
@@ -33,7 +33,7 @@ def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table
         ServiceError: the storage does not answer. A retry can help.
     """
     for number, group in groupby(reversed(locations), key=get_version):
-        versions = [version for location in group if (version := find_version(io, location, table))]
+        versions = [version for location in group if (version := find_table_version(io, location, table))]
         if len(versions) > 1:
             log.warning("%s: version %d has %d metadata files", table, number, len(versions))
             return max(versions, key=lambda version: (_is_complete(version), version.metadata.last_sequence_number))

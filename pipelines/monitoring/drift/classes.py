@@ -63,7 +63,8 @@ def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricK
     """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
 
     The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
-    with which `find_losses` compares two estimates, depends on the estimates alone. Classes with few rows are left out.
+    with which `compare_metrics` compares two estimates, depends on the estimates alone. Classes with few rows are left
+    out.
     """
     hits, predicted_rows, squares = (
         np.sum([getattr(days, name) for days in classes], axis=0)

@@ -1,4 +1,4 @@
-"""Measure how each column of a window differs from the reference. Each measure gives a finding: effect and p-value."""
+"""Measure how each column of a window differs from the reference: one finding (effect, p-value) for each measure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from pipelines.monitoring.drift.finding import Finding, Measure, WindowResult
 def summarize_window(
     day: str, rows: int, columns: Iterable[ComparedColumn], performance_findings: Iterable[Finding] = ()
 ) -> WindowResult:
-    """Collect the findings of a window: those of its columns, and `performance_findings`."""
+    """Compute the findings of the columns of a window, and add the given findings about performance.
+
+    Args:
+        day: last day of the window, YYYY-MM-DD.
+        rows: number of rows of the window.
+        columns: columns to compare.
+        performance_findings: findings to add, already computed.
+    """
     findings = tuple(finding for column in columns for finding in examine_column(column))
     return WindowResult(day, rows, (*findings, *performance_findings))
 
@@ -53,8 +60,8 @@ def _measure_distribution(column: ComparedColumn, reference: Counts, window: Cou
     distribution = estimate_null_distribution(
         Sample.from_counts(pooled_counts[0], reference.strata), Sample.from_counts(pooled_counts[1], window.strata)
     )
-    totals = tuple(days.sum(axis=0) for days in pooled_counts)
-    for measure, effect, statistic in _compute_chi_square_measures((reference.total, window.total), totals):
+    pooled_totals = tuple(day_counts.sum(axis=0) for day_counts in pooled_counts)
+    for measure, effect, statistic in _compute_chi_square_measures((reference.total, window.total), pooled_totals):
         yield Finding(
             column.name,
             measure,
@@ -111,8 +118,10 @@ def _measure_unseen(column: ComparedColumn, reference: Counts, window: Counts) -
     """Measure the change of the share of values that the reference does not have; categories only."""
     if column.kind != "category":
         return
-    pairs = (np.stack([counts.bins[:, :-1].sum(axis=1), counts.bins[:, -1]], axis=1) for counts in (reference, window))
-    yield _measure_rate(column, "unseen", reference, window, *pairs)
+    rows_by_side = (
+        np.stack([counts.bins[:, :-1].sum(axis=1), counts.bins[:, -1]], axis=1) for counts in (reference, window)
+    )
+    yield _measure_rate(column, "unseen", reference, window, *rows_by_side)
 
 
 def _measure_rate(
@@ -123,9 +132,10 @@ def _measure_rate(
     reference_rows: Array,
     window_rows: Array,
 ) -> Finding:
-    """Measure the change of a rate by the score test, with the variance between days.
+    """Measure the change of a rate by the score test, corrected for within-day correlation.
 
-    If few rows are expected in a cell, Fisher's exact test is computed too, and the larger p-value is used.
+    If a cell of the 2 x 2 table has few expected rows, Fisher's exact test is computed too, and the larger p-value is
+    used.
 
     Args:
         column: the column.

@@ -1,4 +1,6 @@
-"""Compute p-values of distances, corrected for within-day correlation: the flights of a day share its weather.
+"""Compute p-values of distances between samples, corrected for within-day correlation.
+
+Rows of a day are correlated: for example, the flights of a day share its weather.
 
 Under the null hypothesis the chi-square of shares p and q is a sum of squared normals whose variances are not 1 but the
 eigenvalues of the matrix of design effects (Rao & Scott 1981, JASA 76). The matrix is estimated from how much the
@@ -36,7 +38,7 @@ class NullDistribution:
     share: Array
     """Share of each bin in both samples together, shape (..., bins)."""
     degrees_of_freedom: float
-    """Degrees of freedom of the estimate: an effective number of days. 0: no days, rows count as independent."""
+    """Degrees of freedom of the estimate: an effective number of days. If it is 0, rows count as independent."""
 
     def compute_chi_square_p_value(self, statistic: Array) -> Array:
         """Compute the p-value of a statistic that is chi-square with bins - 1 degrees of freedom for independent rows.
@@ -50,7 +52,8 @@ class NullDistribution:
         trace_of_square, trace_of_cube = (
             np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
         )
-        # If no eigenvalue is negative, this is at most their number. But estimated eigenvalues may be negative.
+        # Without negative eigenvalues, the first number is at most the second, the number of eigenvalues. But
+        # estimated eigenvalues may be negative.
         degrees_of_freedom = np.minimum(
             trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
         )
@@ -66,11 +69,15 @@ class NullDistribution:
         return np.asarray(np.where(is_positive, p_value, 1.0))
 
     def compute_ks_p_value(self, distance: float, rows: float) -> float:
-        """Compute the p-value of the largest distance of cumulative shares; `rows` is n m / (n + m).
+        """Compute the p-value of the largest distance between cumulative shares (Kolmogorov-Smirnov).
 
-        The tail of the maximum of a Gaussian process depends on its largest variance, so the rows are divided by the
-        growth of this variance. On binned values the test is conservative. With few days the p-value is slightly too
-        small.
+        The tail of the maximum of a Gaussian process depends on its largest variance. So the rows are divided by the
+        factor by which within-day correlation increases this variance. On binned values the test is conservative. With
+        few days the p-value is slightly too small.
+
+        Args:
+            distance: largest distance.
+            rows: n m / (n + m) for samples of n and m rows.
         """
         root = np.sqrt(self.share)
         covariance = self.effects * root[:, np.newaxis] * root[np.newaxis, :]
@@ -126,29 +133,34 @@ class Sample:
 def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistribution:
     """Estimate the null distribution of the distance of two samples. It is never narrower than for independent rows."""
     share = distances.compute_shares(reference.total + window.total)
-    independent = _compute_projection(share)
+    effects_if_independent = _compute_projection(share)
     degrees_of_freedom = reference.degrees_of_freedom + window.degrees_of_freedom
     if degrees_of_freedom <= 0:
-        return NullDistribution(independent, share, 0)
-    within = _scale_by_share((reference.products_within_days + window.products_within_days) / degrees_of_freedom, share)
-    excess = within - independent * _add_axes(
-        (reference.independent_factor + window.independent_factor) / degrees_of_freedom
-    )
-    # A reference with one row of counts is a reference without days, not a reference of one day.
+        return NullDistribution(effects_if_independent, share, 0)
+    products = (reference.products_within_days + window.products_within_days) / degrees_of_freedom
+    independent_factor = (reference.independent_factor + window.independent_factor) / degrees_of_freedom
+    excess = _scale_by_share(products, share) - effects_if_independent * _add_axes(independent_factor)
+    # If a reference has one row of counts, this row is the sum of many days, so its variance between days is unknown.
     inverse_day_count = window.inverse_day_count + np.where(
         reference.inverse_day_count < 1, reference.inverse_day_count, 0.0
     )
-    effects = independent + excess * _add_axes(
+    effects = effects_if_independent + excess * _add_axes(
         inverse_day_count * distances.compute_sample_factor(reference.total, window.total)
     )
-    is_narrower = np.trace(effects, axis1=-2, axis2=-1) < np.trace(independent, axis1=-2, axis2=-1)
+    is_narrower = np.trace(effects, axis1=-2, axis2=-1) < np.trace(effects_if_independent, axis1=-2, axis2=-1)
     return NullDistribution(
-        np.where(_add_axes(is_narrower), independent, effects), share, degrees_of_freedom / VARIANCE_FACTOR
+        np.where(_add_axes(is_narrower), effects_if_independent, effects), share, degrees_of_freedom / VARIANCE_FACTOR
     )
 
 
 def _compute_products_within_days(counts: Array, weekdays: Array, mean_rows: Array) -> Array:
-    """Compute `Sample.products_within_days`; `mean_rows` is the mean number of rows of a day."""
+    """Compute the sums of squares and products that `Sample.products_within_days` describes.
+
+    Args:
+        counts: shape (..., days, bins).
+        weekdays: weekday of each day, shape (days,).
+        mean_rows: mean number of rows of a day, shape (...).
+    """
     rows = counts.sum(axis=-1, keepdims=True)
     is_weekday = (weekdays[:, np.newaxis] == np.unique(weekdays)).astype(np.float64)
     weekday_share = is_weekday @ distances.compute_shares(is_weekday.T @ counts)
@@ -166,7 +178,7 @@ def _add_axes(numbers: Array) -> Array:
 
 
 def _scale_by_share(matrix: Array, share: Array) -> Array:
-    """Divide the matrix by the square roots of both bins' shares; 0 if a bin is empty."""
+    """Divide each element by the square roots of the shares of its two bins; 0 if a bin is empty."""
     has_rows = share > 0
     root = np.where(has_rows, 1 / np.sqrt(np.where(has_rows, share, 1.0)), 0.0)
     return np.asarray(matrix * root[..., :, np.newaxis] * root[..., np.newaxis, :])

@@ -78,7 +78,7 @@ RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
 
 @dataclass(frozen=True, kw_only=True)
 class Performance(Estimate):
-    """A metric of a sample of days, with its interval, and with the values of the days that `find_losses` compares."""
+    """A metric of a sample of days, with its interval, and with the values of the days for `compare_metrics`."""
 
     days: DayValues | None
     """The values of the days; None if rows count as independent."""
@@ -129,7 +129,7 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     """Estimate the AUC from calibrated scores, without labels. Empty if less than one row of a label is expected.
 
     The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
-    random. If days are given, it includes the variance between days. `Performance.days`, with which `find_losses`
+    random. If days are given, it includes the variance between days. `Performance.days`, with which `compare_metrics`
     compares two estimates, depends on the scores alone, because neither estimate uses labels.
 
     Args:
@@ -158,7 +158,9 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     return {"estimated_auc": _build_performance(total, probabilities, compute_auc, error, alpha, values, row_se)}
 
 
-def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]) -> tuple[Finding, ...]:
+def compare_metrics(
+    window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]
+) -> tuple[Finding, ...]:
     """Compare each metric of the window with that of the champion's holdout: one finding, with a one-sided p-value.
 
     The standard error of the difference is estimated from the days of both samples (`day_values`), and the test is
@@ -173,7 +175,7 @@ def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure,
 
 
 def build_loss_finding(column: str, name: Measure, window: Performance, holdout: Performance) -> Finding:
-    """Compare one metric of the window with that of the holdout, as `find_losses` does for all metrics."""
+    """Compare one metric of the window with that of the holdout, as `compare_metrics` does for all metrics."""
     value, reference = _match_days(window, holdout)
     loss = reference - value if name in HIGHER_IS_BETTER else value - reference
     error = _estimate_error_of_difference(window, holdout)

@@ -39,7 +39,7 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
     """Estimate the mean absolute error and the RMSE from estimated errors of the rows, without labels.
 
     This is direct loss estimation (DLE, NannyML). Empty if there are fewer than two rows. `Performance.days`, with
-    which `find_losses` compares two estimates, depends on the estimates alone, because neither estimate uses labels.
+    which `compare_metrics` compares two estimates, depends on the estimates alone: neither estimate uses labels.
 
     Args:
         rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.

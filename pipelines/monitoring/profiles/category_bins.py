@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.monitoring.profiles.reference import Category
+from pipelines.monitoring.profiles.reference import CategoryBins
 from pipelines.monitoring.profiles.texts import select_normalizer
 
 OTHER, UNSEEN, MISSING = -3, -2, -1
@@ -13,7 +13,7 @@ values that were not in training; if the reference does not list the other value
 without a value."""
 
 
-def build_bin_finder(category: Category) -> Callable[[str | None], int]:
+def build_bin_finder(category: CategoryBins) -> Callable[[str | None], int]:
     """Build the function that returns the position in the counts for a value."""
     normalize = select_normalizer(category.family)
     positions = {value: position for position, value in enumerate(category.values)}

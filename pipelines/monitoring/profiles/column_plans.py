@@ -10,9 +10,9 @@ import pyarrow as pa
 from pipelines.monitoring.profiles.profile import Column, Kind
 from pipelines.monitoring.profiles.reference import (
     SCORE_EDGES,
-    Category,
+    CategoryBins,
     Family,
-    Number,
+    NumberBins,
     Reference,
     get_family,
     is_countable,
@@ -121,7 +121,7 @@ def _plan_class_columns(reference: Reference, schema: pa.Schema) -> Iterator[Col
         yield ColumnPlan("class", f"class {curve.name}", bins, 0.0, "" if has_scores else NOTHING, has_scores)
 
 
-def _plan_column(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> ColumnPlan:
+def _plan_column(kind: Kind, column: NumberBins | CategoryBins, bins: int, schema: pa.Schema) -> ColumnPlan:
     mismatch = _find_mismatch(column.name, column.family, schema)
     family = "" if mismatch else get_family(schema.field(column.name).type)
     # A number column without a value in training has the family null, which text is compatible with.
@@ -129,7 +129,7 @@ def _plan_column(kind: Kind, column: Number | Category, bins: int, schema: pa.Sc
     # As numbers, 1 and true are equal. As categories, they differ: their texts are the names of the bins.
     if is_text or (kind == "category" and {family, column.family} == {"number", "bool"}):
         mismatch = str(schema.field(column.name).type)
-    center = column.center if isinstance(column, Number) else 0.0
+    center = column.center if isinstance(column, NumberBins) else 0.0
     return ColumnPlan(kind, column.name, bins, center, mismatch, _is_readable(column.name, mismatch, schema))
 
 

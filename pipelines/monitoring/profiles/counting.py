@@ -23,7 +23,7 @@ from pipelines.monitoring.profiles import queries
 from pipelines.monitoring.profiles.category_bins import MISSING, build_bin_finder
 from pipelines.monitoring.profiles.column_plans import SCORE_BINS, ColumnPlan, plan_columns
 from pipelines.monitoring.profiles.profile import Column, Profile
-from pipelines.monitoring.profiles.reference import Category, Number, Reference
+from pipelines.monitoring.profiles.reference import CategoryBins, NumberBins, Reference
 
 Query = Callable[[ibis.Table], ibis.Table]
 """Builds the expression of a query from the table of rows."""
@@ -166,7 +166,9 @@ def _count_columns(
     yield from count_outcomes(execute, readable_plans, day_column)
 
 
-def _count_numbers(execute: Execute, columns: Sequence[tuple[ColumnPlan, Number]], day_column: str) -> CountedColumns:
+def _count_numbers(
+    execute: Execute, columns: Sequence[tuple[ColumnPlan, NumberBins]], day_column: str
+) -> CountedColumns:
     """Count number columns. The first query assumes that all values are finite: it is faster, and nearly always right.
 
     A column with other values is counted again by a second query, and yielded a second time with the correct counts.
@@ -180,7 +182,7 @@ def _count_numbers(execute: Execute, columns: Sequence[tuple[ColumnPlan, Number]
 
 
 def _query_numbers(
-    execute: Execute, columns: Sequence[tuple[ColumnPlan, Number]], day_column: str, *, assume_finite: bool
+    execute: Execute, columns: Sequence[tuple[ColumnPlan, NumberBins]], day_column: str, *, assume_finite: bool
 ) -> CountedColumns:
     if not columns:
         return
@@ -201,7 +203,7 @@ def _is_finite(column: Column) -> bool:
     return all(value is None or isfinite(value) for value in (column.minimum, column.maximum))
 
 
-def _build_number_column(plan: ColumnPlan, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
+def _build_number_column(plan: ColumnPlan, number: NumberBins, rows: int, values: Mapping[str, Any]) -> Column:
     # The count_if of DuckDB 2.0 returns a decimal, and null if all values are null.
     known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
@@ -211,7 +213,7 @@ def _build_number_column(plan: ColumnPlan, number: Number, rows: int, values: Ma
 
 
 def _count_categories(
-    execute: Execute, columns: Sequence[tuple[ColumnPlan, Category]], day_column: str
+    execute: Execute, columns: Sequence[tuple[ColumnPlan, CategoryBins]], day_column: str
 ) -> CountedColumns:
     if not columns:
         return

@@ -20,7 +20,7 @@ from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
 from pipelines.monitoring.profiles.category_bins import OTHER, build_bin_finder
 from pipelines.monitoring.profiles.column_plans import ColumnPlan, plan_columns
 from pipelines.monitoring.profiles.profile import Column
-from pipelines.monitoring.profiles.reference import Category, LossModels, Reference, convert_to_utc
+from pipelines.monitoring.profiles.reference import CategoryBins, LossModels, Reference, convert_to_utc
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 60
@@ -130,7 +130,7 @@ def _build_number(plan: ColumnPlan, rows: pa.Table) -> Array:
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _build_category(category: Category, plan: ColumnPlan, rows: pa.Table) -> Array:
+def _build_category(category: CategoryBins, plan: ColumnPlan, rows: pa.Table) -> Array:
     if not plan.is_readable:
         return np.full(len(rows), np.nan)
     texts = convert_to_utc(rows[plan.name]).cast(pa.string()).combine_chunks().dictionary_encode()
@@ -139,7 +139,7 @@ def _build_category(category: Category, plan: ColumnPlan, rows: pa.Table) -> Arr
     return np.asarray(codes[indexes])
 
 
-def _encode(values: Sequence[str | None], category: Category) -> Array:
+def _encode(values: Sequence[str | None], category: CategoryBins) -> Array:
     """Return the code of each value; append NaN, the code of a missing value."""
     find_bin = build_bin_finder(category)
     bins = np.array([*(find_bin(value) for value in values), -1], dtype=np.float64)

@@ -13,7 +13,7 @@ from operator import add
 
 import ibis
 
-from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Number
+from pipelines.monitoring.profiles.reference import SCORE_EDGES, CategoryBins, NumberBins
 
 LARGEST_FLOAT = repr(sys.float_info.max)
 """Largest finite number, as text."""
@@ -32,7 +32,7 @@ def count_rows(rows: ibis.Table, day_column: str) -> ibis.Table:
 
 
 def count_numbers(
-    rows: ibis.Table, columns: Sequence[Number], day_column: str = "", *, assume_finite: bool = False
+    rows: ibis.Table, columns: Sequence[NumberBins], day_column: str = "", *, assume_finite: bool = False
 ) -> ibis.Table:
     """Count and sum the values of number columns, in one row, or in one row for each day.
 
@@ -55,7 +55,7 @@ def count_numbers(
     return rows.aggregate(by=_select_day(rows, day_column), **measures)
 
 
-def name_edge_counts(column: Number) -> list[str]:
+def name_edge_counts(column: NumberBins) -> list[str]:
     """Name the cumulative counts of a column in the result of `count_numbers`.
 
     `below.i` counts the values below the edge i, for each edge but the last; `upto` those up to the last edge. A column
@@ -64,7 +64,7 @@ def name_edge_counts(column: Number) -> list[str]:
     return [*(f"below.{position}" for position in range(len(column.edges) - 1)), "upto"] if column.edges else []
 
 
-def _measure_number(rows: ibis.Table, column: Number, assume_finite: bool) -> dict[str, ibis.Value]:
+def _measure_number(rows: ibis.Table, column: NumberBins, assume_finite: bool) -> dict[str, ibis.Value]:
     """Build the counts and sums of one column; see `count_numbers`."""
     numbers = rows[column.name].cast("float64")
     values = numbers if assume_finite else _replace_infinite_by_null(numbers)
@@ -78,7 +78,7 @@ def _measure_number(rows: ibis.Table, column: Number, assume_finite: bool) -> di
     return {"known": known_count, "n": known_count if assume_finite else values.count(), **counts, **sums, **extremes}
 
 
-def count_categories(rows: ibis.Table, columns: Sequence[Category], day_column: str = "") -> ibis.Table:
+def count_categories(rows: ibis.Table, columns: Sequence[CategoryBins], day_column: str = "") -> ibis.Table:
     """Count the rows of each value of each column; by day, if `day_column` names the column with the date.
 
     The result has `column` (position in `columns`), `value` and `row_count`.

@@ -38,7 +38,7 @@ class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Number(_FrozenModel):
+class NumberBins(_FrozenModel):
     """Bins of a number: one below the first edge, one from each edge to the next, and one above the last edge.
 
     A bin includes its lower edge. The last bin between two edges also includes its upper edge.
@@ -55,7 +55,7 @@ class Number(_FrozenModel):
     values."""
 
 
-class Category(_FrozenModel):
+class CategoryBins(_FrozenModel):
     """Bins of a category: one for each frequent value, one for the other values of training, one for unseen values."""
 
     name: str
@@ -64,8 +64,8 @@ class Category(_FrozenModel):
     values: tuple[str, ...]
     """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
-    """Values in training without a bin of their own. None if there are more than `MAX_OTHER_VALUES`; then no value
-    counts as unseen."""
+    """The other values in training, those without a bin of their own. None if there are more than
+    `MAX_OTHER_VALUES`; then no value counts as unseen."""
 
 
 class LossModels(_FrozenModel):
@@ -87,7 +87,7 @@ class ClassCurve(_FrozenModel):
     scores: tuple[float, ...]
     """Ascending probabilities, as the model returns them. Values between two of them are interpolated."""
     chances: tuple[float, ...]
-    """Observed share of rows that have the class, at each of the probabilities."""
+    """Observed shares: of the rows with each of these probabilities, those that have the class."""
     edges: tuple[float, ...]
     """Edges of the bins in which the probabilities are counted, ascending."""
 
@@ -104,9 +104,9 @@ class Reference(_FrozenModel):
     """The columns of a partition that are counted, and their bins."""
 
     label: str
-    numbers: tuple[Number, ...]
-    categories: tuple[Category, ...]
-    target: Number | None = None
+    numbers: tuple[NumberBins, ...]
+    categories: tuple[CategoryBins, ...]
+    target: NumberBins | None = None
     """Bins of the label and of the score in a regression; None for binary models."""
     losses: LossModels | None = None
     """Models of the errors of a regression; None for other models, and if the holdout had too few rows."""
@@ -131,11 +131,11 @@ class Reference(_FrozenModel):
         }
 
     @property
-    def score(self) -> Number:
+    def score(self) -> NumberBins:
         """Bins of the score."""
         if self.target:
             return self.target.model_copy(update={"name": SCORE})
-        return Number(name=SCORE, family="number", edges=SCORE_EDGES, center=0.5)
+        return NumberBins(name=SCORE, family="number", edges=SCORE_EDGES, center=0.5)
 
 
 def fit_reference(
@@ -161,10 +161,10 @@ def fit_reference(
     columns = [_fit_column(path, name, kind, policy) for name, kind in kinds.items()]
     target = _fit_column(path, label, "number", policy) if task == "regression" else None
     return Reference(
-        target=target if isinstance(target, Number) else None,
+        target=target if isinstance(target, NumberBins) else None,
         label=label,
-        numbers=tuple(column for column in columns if isinstance(column, Number)),
-        categories=tuple(column for column in columns if isinstance(column, Category)),
+        numbers=tuple(column for column in columns if isinstance(column, NumberBins)),
+        categories=tuple(column for column in columns if isinstance(column, CategoryBins)),
     )
 
 
@@ -195,7 +195,7 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     return any(check(data_type) for check in checks)
 
 
-def _fit_column(path: Path, name: str, kind: str, policy: BinPolicy) -> Number | Category:
+def _fit_column(path: Path, name: str, kind: str, policy: BinPolicy) -> NumberBins | CategoryBins:
     with explain_damage(path, "Run `preprocess` again; it writes this file."):
         values = pq.read_table(path, columns=[name])[name]
     family = get_family(values.type)
@@ -212,17 +212,17 @@ def _fit_column(path: Path, name: str, kind: str, policy: BinPolicy) -> Number |
         center = float(finite_numbers.mean()) if finite_numbers.size else 0.0
     # The sum of very large numbers is infinite. Any finite center is correct: it only affects the last digits.
     edges = compute_edges(finite_numbers, policy.bins)
-    return Number(name=name, family=family, edges=edges, center=center if isfinite(center) else 0.0)
+    return NumberBins(name=name, family=family, edges=edges, center=center if isfinite(center) else 0.0)
 
 
-def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values: int) -> Category:
+def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values: int) -> CategoryBins:
     normalize, frequency = select_normalizer(family), Counter[str]()
     for row in convert_to_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
         if (value := normalize(row["values"])) is not None:
             frequency[value] += row["counts"]
     sorted_values = sorted(frequency, key=lambda value: (-frequency[value], value))
     other_values = tuple(sorted(sorted_values[max_values:]))
-    return Category(
+    return CategoryBins(
         name=name,
         family=family,
         values=tuple(sorted_values[:max_values]),

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pipelines.costs.budgets import TOLERANCE_USD
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.costs.job_records import LONGEST_TRAINING_S
-from pipelines.planning.recommendation.limits import Limits, format_duration
+from pipelines.planning.recommendation.limits import RUN_BUDGET, Limits, format_duration
 from pipelines.planning.recommendation.options import Exclusion, Option
-from pipelines.planning.recommendation.workloads import Reason
+from pipelines.planning.recommendation.workloads import ExclusionKind
 
 Measure = Callable[[Option], float]
 Describe = Callable[[Option], str]
@@ -34,7 +34,7 @@ class Check:
         describe_remedy: what would make an option fit; None if the limit itself says it.
     """
 
-    kind: Reason
+    kind: ExclusionKind
     limit: float
     measure: Measure
     describe: Describe
@@ -75,8 +75,8 @@ def _list_checks(limits: Limits) -> Iterator[Check]:
         yield _check_deadline(limits.deadline_s)
     if limits.budget_usd is not None:
         yield _check_budget(limits.budget_usd, "" if limits.deadline_s is None else " within the deadline")
-        if limits.max_run_s is not None:
-            yield _check_worst_case(limits.budget_usd, limits)
+    for name, budget_usd in limits.list_worst_case_budgets().items():
+        yield _check_worst_case(limits, name, budget_usd)
 
 
 def _add_risks(limits: Limits, option: Option) -> Option:
@@ -167,8 +167,14 @@ def _check_budget(budget_usd: float, condition: str) -> Check:
     )
 
 
-def _check_worst_case(budget_usd: float, limits: Limits) -> Check:
-    """Return the check of the highest possible cost: over the budget, the operator refuses to start the job."""
+def _check_worst_case(limits: Limits, name: str, budget_usd: float) -> Check:
+    """Return the check of the highest possible cost: over a budget, the operator refuses to start the job.
+
+    Args:
+        limits: limits of the training, with `max_run_s`.
+        name: name of the budget.
+        budget_usd: highest cost, USD.
+    """
 
     def measure(option: Option) -> float:
         return limits.compute_worst_case_usd(option.price_usd_h, option.count)
@@ -176,7 +182,9 @@ def _check_worst_case(budget_usd: float, limits: Limits) -> Check:
     def describe_remedy(option: Option) -> str:
         affordable_s = math.floor(budget_usd / (option.price_usd_h * option.count) * HOUR_S)
         shorter = f" or max_run_s={affordable_s}" if affordable_s >= option.seconds else ""
-        return f"budget_usd={math.ceil(100 * measure(option)) / 100:.2f}{shorter}"
+        if name == RUN_BUDGET:
+            return f"budget_usd={math.ceil(100 * measure(option)) / 100:.2f}{shorter}"
+        return f"{format_usd(measure(option) - budget_usd)} more in budget.month_usd of params.yaml{shorter}"
 
     return Check(
         kind="budget",
@@ -184,7 +192,7 @@ def _check_worst_case(budget_usd: float, limits: Limits) -> Check:
         measure=measure,
         describe=lambda option: (
             f"costs {format_usd(measure(option))} at worst (max_run_s of {limits.max_run_s:g} at the price on demand), "
-            "over the budget"
+            f"over {name}"
         ),
         describe_remedy=describe_remedy,
     )

@@ -14,12 +14,12 @@ from pipelines.planning.recommendation.past_jobs import (
     Row,
     compute_work_s,
     find_type,
-    get_subject,
+    get_model_or_task,
     is_trial,
     is_usable,
     read_figure,
 )
-from pipelines.planning.recommendation.workloads import BASES, Basis, Candidate, Estimate
+from pipelines.planning.recommendation.workloads import BASES, Basis, Estimate, Machines
 
 MAX_EARLIER_JOBS = 20
 """Number of earlier jobs of a model from which a past job is predicted."""
@@ -40,12 +40,12 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     for row in rows:
         if not is_usable(row) or is_trial(row):
             continue
-        subject = get_subject(row)
-        predicted_s, predicted_usd, basis = _predict(row, earlier_jobs[subject])
+        model_or_task = get_model_or_task(row)
+        predicted_s, predicted_usd, basis = _predict(row, earlier_jobs[model_or_task])
         if predicted_s:
             observations.append(
                 Observation(
-                    model=subject,
+                    model=model_or_task,
                     family=get_family(row["instance_type"]),
                     predicted_s=predicted_s,
                     actual_s=compute_work_s(row),
@@ -54,7 +54,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
                     basis=basis,
                 )
             )
-        earlier_jobs[subject] = [*earlier_jobs[subject], row][-MAX_EARLIER_JOBS:]
+        earlier_jobs[model_or_task] = [*earlier_jobs[model_or_task], row][-MAX_EARLIER_JOBS:]
     return observations
 
 
@@ -67,7 +67,7 @@ def _predict(row: Row, earlier_jobs: Sequence[Row]) -> tuple[float | None, float
     instance = find_type(row)
     if not earlier_jobs or instance is None:
         return None, None, "measured"
-    estimate = measure(earlier_jobs, get_subject(row)).estimate(Candidate(instance, int(row["instance_count"])))
+    estimate = measure(earlier_jobs, get_model_or_task(row)).estimate(Machines(instance, int(row["instance_count"])))
     if not isinstance(estimate, Estimate):
         return None, None, "measured"
     share = 1 - _find_saving(earlier_jobs) if row["spot"] else 1.0
@@ -76,6 +76,6 @@ def _predict(row: Row, earlier_jobs: Sequence[Row]) -> tuple[float | None, float
 
 
 def _find_saving(rows: Iterable[Row]) -> float:
-    """Return the median saving by spot of jobs; 0 if none ran on spot."""
+    """Return the median share of the cost that spot saved, over the jobs that ran on spot; 0 if none did."""
     savings = [read_figure(row, "saving") for row in rows if row["spot"]]
     return median([saving for saving in savings if saving is not None] or [0.0])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from pipelines.costs.prices import suggest_prices
 from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import Instance, list_instances
 from pipelines.planning.recommendation.history import list_observations
@@ -88,7 +89,7 @@ def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, row
         day = f" on {inputs.as_of}" if inputs.as_of else ""
         raise DataError(
             f"no price is known in {', '.join(inputs.regions)}{day}.",
-            f"Run python -m pipelines prices refresh --region {inputs.regions[0]}",
+            suggest_prices(inputs.regions, inputs.as_of),
         )
     neuron_types = list_neuron_types(instances, inputs.allow, workload.is_neuron)
     return Request(workload, instances, quotes, limits, list_observations(rows), neuron_types)

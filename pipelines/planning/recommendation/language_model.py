@@ -12,20 +12,22 @@ from pipelines.instances.catalogue import GIB
 from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training_batch
 from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
 from pipelines.planning.recommendation.decoder_shape import guess_size
-from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
+from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
 from pipelines.planning.sizes import DecoderSize, require_at_least_one, require_choice, require_positive
 from pipelines.planning.step_time import BACKWARD_SHARE, estimate_communication_s, estimate_step
 from pipelines.planning.training_time import count_attention_flops, count_token_flops, estimate_training_s
 
 Method = Literal["full", "lora"]
 UTILIZATIONS = {"seconds": 0.4, "low_s": 0.5, "high_s": 0.3}
-"""Maps each field of `Estimate` to the share of the peak: published trainings reach 0.3 to 0.5 (PaLM, table 3)."""
+"""Maps each time of `Estimate` to the share of the peak that it assumes. Published trainings reach 0.3 to 0.5 (PaLM,
+table 3)."""
 PCIE_GB_S = 16.0
 """Bandwidth between GPUs without NVLink, GB/s: half of PCIe 4.0 with 16 lanes, which the GPUs of an instance share. A
 guess: measure it."""
 COUNTS = (1, 2, 4, 8)
+"""Numbers of instances that are compared, unless the request gives a largest number."""
 MORE_COUNTS = (2, 4, 8, 16, 32, 64)
-"""Numbers of instances that are tried to say what would fit."""
+"""If a training does not fit, the smallest of these numbers of instances that fits is suggested."""
 MAX_TOKENS, MAX_SEQUENCE = 1e15, 10_000_000
 
 
@@ -41,7 +43,7 @@ class LanguageModelWorkload:
         sequence: tokens of a sequence.
         optimizer: one of `memory.OPTIMIZERS`.
         batch_tokens: tokens of an update on all devices. It decides how often gradients pass the network.
-        counts: numbers of instances that are possible.
+        counts: numbers of instances to compare.
         model: name of the model, by which past jobs are found; empty if there is none.
 
     Raises:
@@ -60,7 +62,7 @@ class LanguageModelWorkload:
 
     @property
     def is_neuron(self) -> bool:
-        """Whether it is known that the training has the AWS Neuron SDK: the size does not say so."""
+        """Whether the training uses the AWS Neuron SDK. This is not known from its size, so False."""
         return False
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class LanguageModelWorkload:
         return guess_size(self.parameters)
 
     @property
-    def trained(self) -> float:
+    def trainable_parameters(self) -> float:
         """Number of parameters that are trained."""
         return self.size.count_lora_parameters(LORA_RANK) if self.method == "lora" else self.parameters
 
@@ -91,43 +93,45 @@ class LanguageModelWorkload:
             f"{self.precision} precision{' without TF32' if self.precision == 'fp32' else ''}, {self.optimizer}"
         )
 
-    def estimate(self, candidate: Candidate) -> Estimate | Misfit:
+    def estimate(self, machines: Machines) -> Estimate | Infeasibility:
         """Return how long the training takes with the fastest setup that fits, or why none does."""
-        misfit = self._check_devices(candidate)
-        if misfit:
-            return misfit
-        estimates = [self._estimate_setup(candidate, setup, batch) for setup, batch in self._list_setups(candidate)]
+        infeasibility = self._check_devices(machines)
+        if infeasibility:
+            return infeasibility
+        estimates = [self._estimate_setup(machines, setup, batch) for setup, batch in self._list_setups(machines)]
         if not estimates:
-            return self._explain_memory(candidate)
+            return self._explain_memory(machines)
         return min(estimates, key=lambda estimate: estimate.seconds)
 
-    def _check_devices(self, candidate: Candidate) -> Misfit | None:
+    def _check_devices(self, machines: Machines) -> Infeasibility | None:
         """Return why the devices cannot train a language model, or None."""
-        instance, device = candidate.instance, candidate.instance.device
+        instance, device = machines.instance, machines.instance.device
         if not instance.is_known:
-            return Misfit("unknown", "its size is not known")
+            return Infeasibility("unknown", "its size is not known")
         if device is None:
-            return Misfit("accelerator", "it has no GPU")
+            return Infeasibility("accelerator", "it has no GPU")
         if self._find_peak(device) is None or instance.accelerator_memory_gib is None:
             kind = " in fp32" if self.precision == "fp32" and device.flops else ""
-            return Misfit("unknown", f"the peak of its {instance.accelerator}{kind} is not known")
+            return Infeasibility("unknown", f"the peak of its {instance.accelerator}{kind} is not known")
         if self.precision == "bf16" and not device.has_bf16:
-            return Misfit("accelerator", f"its {instance.accelerator} has no bf16: use --precision mixed (with fp16)")
-        if candidate.count > 1 and not instance.network_gbit_s:
-            return Misfit("unknown", "the bandwidth of its network is not known")
+            return Infeasibility(
+                "accelerator", f"its {instance.accelerator} has no bf16: use --precision mixed (with fp16)"
+            )
+        if machines.count > 1 and not instance.network_gbit_s:
+            return Infeasibility("unknown", "the bandwidth of its network is not known")
         return None
 
     def _find_peak(self, device: Accelerator) -> float | None:
         """Return the peak of a device in the precision of the computation, FLOP/s; None if it is not known."""
         return device.fp32_flops if self.precision == "fp32" else device.flops
 
-    def _list_setups(self, candidate: Candidate) -> Iterator[tuple[Setup, int]]:
+    def _list_setups(self, machines: Machines) -> Iterator[tuple[Setup, int]]:
         """Yield each setup that fits, with the most sequences that a device computes at once."""
-        device_gb = _get_device_gb(candidate)
-        most = max(1, int(self.batch_tokens / (self.sequence * candidate.devices)))
+        device_gb = _get_device_gb(machines)
+        most = max(1, int(self.batch_tokens / (self.sequence * machines.devices)))
         if device_gb <= RESERVE_GB:
             return
-        for setup in self._list_all_setups(candidate.devices):
+        for setup in self._list_all_setups(machines.devices):
             batch = find_training_batch(self.size, self.sequence, setup, device_gb, RESERVE_GB)
             if batch:
                 yield setup, min(batch, most)
@@ -145,15 +149,15 @@ class LanguageModelWorkload:
                     devices=devices,
                 )
 
-    def _estimate_setup(self, candidate: Candidate, setup: Setup, batch: int) -> Estimate:
+    def _estimate_setup(self, machines: Machines, setup: Setup, batch: int) -> Estimate:
         """Return the time with a setup: updates, each with its computation and what it sends.
 
         The communication inside of an instance and that among instances are added (hierarchical rings).
         """
-        device = candidate.instance.device
+        device = machines.instance.device
         peak_flops = self._find_peak(device) if device else None
         assert peak_flops
-        pass_tokens = self.sequence * batch * candidate.devices
+        pass_tokens = self.sequence * batch * machines.devices
         passes = max(1, round(self.batch_tokens / pass_tokens))
         update_tokens = passes * pass_tokens
         token_flops = count_token_flops(
@@ -162,53 +166,53 @@ class LanguageModelWorkload:
             is_lora=self.method == "lora",
             attention=count_attention_flops(self.size, self.sequence),
         )
-        communication_s = self._estimate_communication_s(candidate, setup) * (passes if setup.stage == 3 else 1)
+        communication_s = self._estimate_communication_s(machines, setup) * (passes if setup.stage == 3 else 1)
         times = {}
         for name, utilization in UTILIZATIONS.items():
-            computation_s = estimate_training_s(update_tokens * token_flops, peak_flops, candidate.devices, utilization)
+            computation_s = estimate_training_s(update_tokens * token_flops, peak_flops, machines.devices, utilization)
             overlap = 0.0 if name == "high_s" else BACKWARD_SHARE
             times[name] = estimate_step(computation_s, communication_s, overlap).total_s * self.tokens / update_tokens
         text = _describe_setup(setup, batch)
         return Estimate(times["seconds"], times["low_s"], times["high_s"], setup=text)
 
-    def _estimate_communication_s(self, candidate: Candidate, setup: Setup) -> float:
+    def _estimate_communication_s(self, machines: Machines, setup: Setup) -> float:
         """Return the seconds of one exchange: of the gradients, or with FSDP of the weights and the gradients."""
-        instance = candidate.instance
+        instance = machines.instance
         value = BYTES[setup.computation]
-        size_bytes = (self.parameters if setup.stage == 3 else self.trained) * value
+        size_bytes = (self.parameters if setup.stage == 3 else self.trainable_parameters) * value
         inside_gb_s = instance.link_gb_s / 2 if instance.link_gb_s else PCIE_GB_S
         seconds = estimate_communication_s(size_bytes, instance.accelerators or 1, inside_gb_s, setup.stage)
-        if candidate.count > 1:
+        if machines.count > 1:
             network_gb_s = (instance.network_gbit_s or 0) / 8
-            seconds += estimate_communication_s(size_bytes, candidate.count, network_gb_s, setup.stage)
+            seconds += estimate_communication_s(size_bytes, machines.count, network_gb_s, setup.stage)
         return seconds
 
-    def _explain_memory(self, candidate: Candidate) -> Misfit:
+    def _explain_memory(self, machines: Machines) -> Infeasibility:
         """Say how much memory is missing, and what would fit."""
         needed_gb = min(
             estimate_training(self.size, self.sequence, 1, setup).total / 1e9
-            for setup in self._list_all_setups(candidate.devices)
+            for setup in self._list_all_setups(machines.devices)
         )
-        free_gb = max(0.0, _get_device_gb(candidate) - RESERVE_GB)
-        larger = [Candidate(candidate.instance, count) for count in MORE_COUNTS if count > candidate.count]
+        free_gb = max(0.0, _get_device_gb(machines) - RESERVE_GB)
+        larger = [Machines(machines.instance, count) for count in MORE_COUNTS if count > machines.count]
         count = next((other.count for other in larger if any(self._list_setups(other))), None)
-        machines = f"with {candidate.count} instances, " if candidate.count > 1 else ""
+        prefix = f"with {machines.count} instances, " if machines.count > 1 else ""
         text = (
-            f"{machines}needs {needed_gb:.0f} GB on each {candidate.instance.accelerator}, and {free_gb:.0f} GB are "
-            f"free: would fit {self._suggest(candidate, count)}"
+            f"{prefix}needs {needed_gb:.0f} GB on each {machines.instance.accelerator}, and {free_gb:.0f} GB are "
+            f"free: would fit {self._suggest(machines, count)}"
         )
-        return Misfit("memory", text, count)
+        return Infeasibility("memory", text, count)
 
-    def _suggest(self, candidate: Candidate, count: int | None) -> str:
+    def _suggest(self, machines: Machines, count: int | None) -> str:
         """Say with what the training would fit."""
         texts = [f"with {count} instances"] if count else []
         if self.method == "full":
-            texts += ["with LoRA"] if any(replace(self, method="lora")._list_setups(candidate)) else []
+            texts += ["with LoRA"] if any(replace(self, method="lora")._list_setups(machines)) else []
         return " or ".join(texts) or f"with no number of instances up to {MORE_COUNTS[-1]}"
 
 
-def _get_device_gb(candidate: Candidate) -> float:
-    return (candidate.instance.accelerator_memory_gib or 0.0) * GIB / 1e9
+def _get_device_gb(machines: Machines) -> float:
+    return (machines.instance.accelerator_memory_gib or 0.0) * GIB / 1e9
 
 
 def _describe_setup(setup: Setup, batch: int) -> str:

@@ -16,11 +16,11 @@ from pipelines.planning.recommendation.past_jobs import (
     compute_work_s,
     count_gaps,
     find_type,
-    get_subject,
+    get_model_or_task,
     is_usable,
     read_figure,
 )
-from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, format_machines
+from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines, format_machines
 
 MAX_JOBS = 5
 """Number of past jobs, the newest ones, from which a workload is measured."""
@@ -45,7 +45,7 @@ class MeasuredWorkload:
         busy_vcpus: mean number of busy vCPUs of an instance.
         memory_gib: highest memory of an instance.
         busy_gpus: mean number of busy GPUs of an instance.
-        gpu_memory_gib: highest memory of all GPUs of an instance.
+        gpu_memory_gib: highest memory of a GPU: the mean of the GPUs of an instance.
         spread: largest factor between the median time and that of a past job.
         known_s: median times on other machines on which the model was trained: type and number to seconds.
     """
@@ -81,15 +81,15 @@ class MeasuredWorkload:
         machines = format_machines(self.base.name, self.count)
         return f"{self.model}: {self.jobs} past job(s) of {self.seconds:,.0f} s on {machines}, {', '.join(use)}"
 
-    def estimate(self, candidate: Candidate) -> Estimate | Misfit:
-        """Return how long the training takes on a candidate, or why it cannot run there."""
-        misfit = self._check(candidate.instance)
-        if misfit:
-            return misfit
-        known_s = self.known_s.get((candidate.instance.name, candidate.count))
+    def estimate(self, machines: Machines) -> Estimate | Infeasibility:
+        """Return how long the training takes on the machines, or why it cannot run there."""
+        infeasibility = self._check(machines.instance)
+        if infeasibility:
+            return infeasibility
+        known_s = self.known_s.get((machines.instance.name, machines.count))
         if known_s is not None:
             return Estimate(known_s, known_s / self.spread, known_s * self.spread, "measured")
-        factor, low, high = self._scale(candidate.instance)
+        factor, low, high = self._scale(machines.instance)
         spread = self.spread * SPREAD
         return Estimate(
             self.seconds * factor,
@@ -99,45 +99,53 @@ class MeasuredWorkload:
             scaled_from=self.base.name,
         )
 
-    def _check(self, instance: Instance) -> Misfit | None:
+    def _check(self, instance: Instance) -> Infeasibility | None:
         if instance.name == self.base.name:
             return None
         if not instance.is_known:
-            return Misfit("unknown", "its size is not known")
+            return Infeasibility("unknown", "its size is not known")
         if instance.architecture != self.base.architecture:
-            return Misfit(
+            return Infeasibility(
                 "architecture", f"it is {instance.architecture}, and past jobs ran on {self.base.architecture}"
             )
         if self.base.device is None and instance.device:
-            return Misfit("accelerator", f"it has a {instance.accelerator}, and past jobs used none")
+            return Infeasibility("accelerator", f"it has a {instance.accelerator}, and past jobs used none")
         if self.base.device and not instance.device:
-            return Misfit("accelerator", f"it has no GPU, and past jobs ran on {self.base.accelerator}")
+            return Infeasibility("accelerator", f"it has no GPU, and past jobs ran on {self.base.accelerator}")
         return self._check_devices(instance) or self._check_memory(instance)
 
-    def _check_devices(self, instance: Instance) -> Misfit | None:
+    def _check_devices(self, instance: Instance) -> Infeasibility | None:
         if self.base.device is None or instance.device is None:
             return None
         if instance.device.is_neuron != self.base.device.is_neuron:
-            return Misfit("accelerator", f"programs for {self.base.accelerator} do not run on {instance.accelerator}")
+            return Infeasibility(
+                "accelerator", f"programs for {self.base.accelerator} do not run on {instance.accelerator}"
+            )
         if instance.device.flops is None or self.base.device.flops is None:
-            return Misfit("unknown", f"the peak of its {instance.accelerator} is not known")
+            return Infeasibility("unknown", f"the peak of its {instance.accelerator} is not known")
         if (instance.accelerators or 0) < (self.base.accelerators or 0):
-            return Misfit("accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.base.name}")
+            return Infeasibility("accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.base.name}")
         return None
 
-    def _check_memory(self, instance: Instance) -> Misfit | None:
+    def _check_memory(self, instance: Instance) -> Infeasibility | None:
         for needed, total, base_total, text in (
             (self.memory_gib, instance.memory_gib, self.base.memory_gib, "memory"),
-            (self.gpu_memory_gib, _sum_gpu_memory(instance), _sum_gpu_memory(self.base), "GPU memory"),
+            # A script may hold the whole model on each GPU, so the memory of several GPUs does not add up.
+            (
+                self.gpu_memory_gib,
+                instance.accelerator_memory_gib,
+                self.base.accelerator_memory_gib,
+                "memory of each GPU",
+            ),
         ):
             if total is None or base_total is None:
                 continue
             if needed is None and total < base_total:
-                return Misfit(
+                return Infeasibility(
                     "memory", f"it has less {text} than {self.base.name}, and what past jobs used is not known"
                 )
             if needed is not None and total < base_total and needed > MEMORY_SHARE * total:
-                return Misfit(
+                return Infeasibility(
                     "memory",
                     f"past jobs used {needed:.1f} GiB of {text}, and {MEMORY_SHARE:.0%} of its {total:.0f} GiB are "
                     f"{MEMORY_SHARE * total:.1f}: would fit with {needed / MEMORY_SHARE:.0f} GiB or more",
@@ -174,12 +182,6 @@ class MeasuredWorkload:
         return None if self.busy_gpus is None else self.busy_gpus / (self.base.accelerators or 1)
 
 
-def _sum_gpu_memory(instance: Instance) -> float | None:
-    if not instance.accelerators or instance.accelerator_memory_gib is None:
-        return None
-    return instance.accelerators * instance.accelerator_memory_gib
-
-
 def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     """Measure a workload from the newest jobs on the same machines as the newest usable one.
 
@@ -204,7 +206,7 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     times = [compute_work_s(row) for row in jobs]
     middle = median(times)
     return MeasuredWorkload(
-        model=get_subject(newest_row),
+        model=get_model_or_task(newest_row),
         base=instance,
         count=int(newest_row["instance_count"]),
         seconds=middle,
@@ -212,7 +214,7 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
         busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
         memory_gib=_summarize(jobs, "memory_peak", (instance.memory_gib or 0) / 100, max),
         busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
-        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", (instance.accelerator_memory_gib or 0) / 100, max),
+        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(instance), max),
         spread=max(max(seconds / middle, middle / seconds) for seconds in times),
         known_s=_measure_machines(usable_rows),
     )
@@ -224,6 +226,11 @@ def _measure_machines(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
     for row in rows:
         times[row["instance_type"], int(row["instance_count"])].append(compute_work_s(row))
     return {machine: median(seconds[-MAX_JOBS:]) for machine, seconds in times.items()}
+
+
+def _get_memory_of_percent(instance: Instance) -> float:
+    """Return the GiB of each GPU for one percent of CloudWatch's GPUMemoryUtilization, which adds up the GPUs."""
+    return (instance.accelerator_memory_gib or 0) / (instance.accelerators or 1) / 100
 
 
 def _summarize(jobs: Sequence[Row], column: str, factor: float, summarize: Any) -> float | None:

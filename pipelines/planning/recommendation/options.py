@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.planning.recommendation.correction import Accuracy
 from pipelines.planning.recommendation.limits import Limits, format_duration
-from pipelines.planning.recommendation.workloads import Basis, Reason, format_machines
+from pipelines.planning.recommendation.workloads import Basis, ExclusionKind, format_machines
 
 ROUNDING = 0.01
 """Relative difference below which two times, or two costs, count as equal: estimates are not better."""
@@ -98,7 +98,7 @@ class Exclusion:
 
     instance_type: str
     region: str
-    kind: Reason
+    kind: ExclusionKind
     reason: str
     fitting_count: int | None = None
     """Number of instances that would fit; None if that is not known."""
@@ -164,7 +164,7 @@ class Recommendation:
             return (
                 f"{begin} fastest is {_describe_nearest(min(late_pairs or nearest, key=lambda pair: pair[0].finish_s))}"
             )
-        return _describe_misfits(self.exclusions)
+        return _describe_infeasibilities(self.exclusions)
 
     def to_record(self) -> dict[str, Any]:
         """Return the recommendation as JSON values."""
@@ -216,7 +216,7 @@ def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
     return f"{option.describe()}{f'; it {exclusion.reason}' if exclusion.remedy else ''}."
 
 
-def _describe_misfits(exclusions: Sequence[Exclusion]) -> str:
+def _describe_infeasibilities(exclusions: Sequence[Exclusion]) -> str:
     """Say what would fit, from the first reasons that name it."""
     helpful = sorted((entry for entry in exclusions if entry.fitting_count), key=lambda entry: entry.fitting_count or 0)
     named_entries = helpful or [entry for entry in exclusions if entry.kind == "memory"] or list(exclusions)

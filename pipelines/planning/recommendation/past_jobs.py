@@ -74,8 +74,8 @@ def find_type(row: Row) -> Instance | None:
     return instance if instance.is_known else None
 
 
-def get_subject(row: Row) -> str:
-    """Return the name of the model of a row, or of its task if there is no model: by it, jobs are alike."""
+def get_model_or_task(row: Row) -> str:
+    """Return the model of a row, or DAG.TASK if it has none. Jobs with the same one are compared with each other."""
     return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
 
 

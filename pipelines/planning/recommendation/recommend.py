@@ -1,4 +1,4 @@
-"""Recommend instances: estimate each candidate, compute its cost, and exclude what does not fit the limits."""
+"""Recommend instances: estimate time and cost on each type and number, and exclude what does not fit the limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipelines.planning.recommendation.correction import (
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.options import Exclusion, Market, Option, Recommendation
 from pipelines.planning.recommendation.quotes import Quote
-from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit, Workload
+from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines, Workload
 
 NO_LIMITS = Limits()
 CHECKPOINT_S, SAVE_S, RESTART_S = 900.0, 10.0, 300.0
@@ -105,16 +105,16 @@ def _examine(
     if instance.device and instance.device.is_neuron and instance.name not in request.neuron_types:
         text = f"its {instance.accelerator} needs the AWS Neuron SDK: name it with --allow if the training has it"
         return Exclusion(instance.name, region, "neuron", text)
-    estimates, misfit = _estimate_counts(request.workload, instance)
-    if misfit:
-        return Exclusion(instance.name, region, misfit.kind, misfit.reason, misfit.fitting_count)
+    estimates, infeasibility = _estimate_counts(request.workload, instance)
+    if infeasibility:
+        return Exclusion(instance.name, region, infeasibility.kind, infeasibility.reason, infeasibility.fitting_count)
     if quote is None:
         return Exclusion(instance.name, region, "price", f"no price is known in {region}")
     options = [
         option
-        for candidate, estimate in estimates
+        for machines, estimate in estimates
         for option in build_options(
-            candidate, estimate, region, quote, find_correction(instance.family, estimate.basis), request.market
+            machines, estimate, region, quote, find_correction(instance.family, estimate.basis), request.market
         )
     ]
     if not options:
@@ -124,21 +124,23 @@ def _examine(
     return apply_limits(request.limits, options, instance.name, region)
 
 
-def _estimate_counts(workload: Workload, instance: Instance) -> tuple[list[tuple[Candidate, Estimate]], Misfit | None]:
+def _estimate_counts(
+    workload: Workload, instance: Instance
+) -> tuple[list[tuple[Machines, Estimate]], Infeasibility | None]:
     """Return the estimates of the numbers of instances that fit; without any, the reason of the largest number."""
-    estimates, misfit = [], None
+    estimates, infeasibility = [], None
     for count in workload.counts:
-        candidate = Candidate(instance, count)
-        result = workload.estimate(candidate)
-        if isinstance(result, Misfit):
-            misfit = result
+        machines = Machines(instance, count)
+        result = workload.estimate(machines)
+        if isinstance(result, Infeasibility):
+            infeasibility = result
         else:
-            estimates.append((candidate, result))
-    return estimates, None if estimates else misfit
+            estimates.append((machines, result))
+    return estimates, None if estimates else infeasibility
 
 
 def build_options(
-    candidate: Candidate,
+    machines: Machines,
     estimate: Estimate,
     region: str,
     quote: Quote,
@@ -147,11 +149,11 @@ def build_options(
 ) -> Iterable[Option]:
     """Yield the option of the market; without one, that on demand, and that on spot if its saving is known."""
     seconds, low_s, high_s = _correct(estimate, correction)
-    usd_s = quote.price.usd_h * candidate.count / HOUR_S
-    plans = {term: plan.usd_h * candidate.count * seconds / HOUR_S for term, plan in quote.plans.items()}
+    usd_s = quote.price.usd_h * machines.count / HOUR_S
+    plans = {term: plan.usd_h * machines.count * seconds / HOUR_S for term, plan in quote.plans.items()}
     on_demand = Option(
-        instance_type=candidate.instance.name,
-        count=candidate.count,
+        instance_type=machines.instance.name,
+        count=machines.count,
         region=region,
         market="on demand",
         seconds=seconds,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PAGE = "plan.html"
 OLD_DAYS = 90
-"""Age of a table of prices, days, from which its age is said."""
+"""The report names the age of the prices if they are older than this number of days."""
 MAX_SHOWN = 12
 """Number of options in the table of the terminal."""
 KINDS = {
@@ -49,10 +49,10 @@ def format_lines(recommendation: Recommendation, today: dt.date) -> list[str]:
 
 
 def describe_choice(option: Option) -> str:
-    """Describe an option with its band, its setup and its risks."""
-    band = f"training {format_duration(option.low_s)} to {format_duration(option.high_s)}"
+    """Describe an option with its range of time, its setup and its risks."""
+    time_range = f"training {format_duration(option.low_s)} to {format_duration(option.high_s)}"
     risks = f"; risk: {'; '.join(option.risks)}" if option.risks else ""
-    return f"{option.describe()} ({', '.join(filter(None, [band, option.setup]))}){risks}"
+    return f"{option.describe()} ({', '.join(filter(None, [time_range, option.setup]))}){risks}"
 
 
 def describe_prices(recommendation: Recommendation, today: dt.date) -> list[str]:
@@ -72,7 +72,7 @@ def group_exclusions(recommendation: Recommendation) -> list[dict[str, Any]]:
     groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     regions = {entry.region for entry in recommendation.exclusions}
     for entry in recommendation.exclusions:
-        groups[entry.kind][entry.reason].append(_label(entry, len(regions) > 1))
+        groups[entry.kind][entry.reason].append(_format_type(entry, len(regions) > 1))
     return [
         {"title": title, "reasons": [{"reason": reason, "types": types} for reason, types in groups[kind].items()]}
         for kind, title in KINDS.items()
@@ -94,7 +94,18 @@ def build_table(recommendation: Recommendation, title: str) -> Table:
     from rich.table import Table
 
     table = Table(title=title)
-    for name in ("machines", "region", "time", "low", "high", "cost USD", "at worst", "plan 1 y", "plan 3 y", "best"):
+    for name in (
+        "machines",
+        "region",
+        "time",
+        "low",
+        "high",
+        "cost USD",
+        "at worst",
+        "plan 1 y",
+        "plan 3 y",
+        "best",
+    ):
         table.add_column(name, justify="left" if name in ("machines", "region", "best") else "right")
     front = recommendation.front
     other_options = [option for option in recommendation.options if option not in front]
@@ -102,7 +113,7 @@ def build_table(recommendation: Recommendation, title: str) -> Table:
         [*front, *other_options[: max(0, MAX_SHOWN - len(front))]], key=lambda option: option.cost_usd
     )
     for option in shown_options:
-        plans = [_format_plan(option, term) for term in ("1y", "3y")]
+        plans = [_format_savings_plan(option, term) for term in ("1y", "3y")]
         times = [format_duration(seconds) for seconds in (option.finish_s, option.low_s, option.high_s)]
         costs = [f"{option.cost_usd:,.2f}", f"{option.high_usd:,.2f}"]
         mark = "front" if option in front else ""
@@ -110,7 +121,7 @@ def build_table(recommendation: Recommendation, title: str) -> Table:
     return table
 
 
-def _format_plan(option: Option, term: str) -> str:
+def _format_savings_plan(option: Option, term: str) -> str:
     amount = option.plan_usd.get(term)
     return f"{amount:,.2f}" if amount is not None else "-" if option.market == "spot" else "unknown"
 
@@ -216,12 +227,12 @@ def _build_row(option: Option, recommendation: Recommendation) -> dict[str, Any]
         "band": f"{format_duration(option.low_s)} to {format_duration(option.high_s)}",
         "cost": format_usd(option.cost_usd),
         "worst": format_usd(option.high_usd),
-        "plans": [_format_plan(option, term) for term in ("1y", "3y")],
+        "plans": [_format_savings_plan(option, term) for term in ("1y", "3y")],
         "setup": option.setup,
         "risks": "; ".join(option.risks),
         "is_front": option in recommendation.front,
     }
 
 
-def _label(entry: Exclusion, has_regions: bool) -> str:
+def _format_type(entry: Exclusion, has_regions: bool) -> str:
     return f"{entry.instance_type} ({entry.region})" if has_regions else entry.instance_type

@@ -1,4 +1,4 @@
-"""Define what a workload says about instances: how long it takes on them, or why it cannot run there."""
+"""Define a workload to plan, and what it returns for some instances: the time that it takes, or why it cannot run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Literal, Protocol, get_args
 from pipelines.instances.catalogue import Instance
 
 Basis = Literal["formula", "measured", "scaled"]
-"""What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. Each has
-errors of its own, and is corrected by its own."""
+"""What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. The
+error of a past prediction corrects only predictions that have the same basis."""
 BASES: tuple[Basis, ...] = get_args(Basis)
-Reason = Literal[
+ExclusionKind = Literal[
     "memory", "accelerator", "neuron", "architecture", "unknown", "price", "spot", "run", "deadline", "budget"
 ]
-"""Kind of reason for which instances are left out."""
+"""Why instances are excluded from a recommendation; `KINDS` in report.py has the title of each."""
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Machines:
     """A number of instances of one type."""
 
     instance: Instance
@@ -31,21 +31,21 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Short text: "2 x ml.g5.xlarge"."""
+        """Text such as "2 x ml.g5.xlarge"; only the type for one instance."""
         return format_machines(self.instance.name, self.count)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The time that a workload takes on a candidate, seconds.
+    """The time that a workload takes on some machines, seconds.
 
     Attributes:
         seconds: most likely time.
         low_s: time if all goes well.
         high_s: time if all goes badly.
         basis: what the time comes from.
-        setup: how it runs: sharding, batch.
-        scaled_from: instance type from whose past jobs the time was scaled; empty if none was.
+        setup: how the workload runs, such as its sharding and batch size.
+        scaled_from: instance type of the past jobs from which the time was scaled; empty if it was not scaled.
     """
 
     seconds: float
@@ -57,22 +57,22 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Misfit:
-    """Why a workload cannot run on a candidate.
+class Infeasibility:
+    """Why a workload cannot run on some machines.
 
     Attributes:
         kind: kind of the reason.
-        reason: a sentence that says what would help.
+        reason: the reason in words, and what would help if that is known.
         fitting_count: number of instances that would fit; None if that is not known.
     """
 
-    kind: Reason
+    kind: ExclusionKind
     reason: str
     fitting_count: int | None = None
 
 
 class Workload(Protocol):
-    """A training that is planned."""
+    """A training to plan."""
 
     @property
     def model(self) -> str:
@@ -80,17 +80,17 @@ class Workload(Protocol):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Numbers of instances that are possible."""
+        """Numbers of instances on which the training can run."""
 
     @property
     def is_neuron(self) -> bool:
-        """Whether it is known that the training has the AWS Neuron SDK, so that AWS's own accelerators are possible."""
+        """Whether the training is known to use the AWS Neuron SDK, which AWS's own accelerators need."""
 
     def describe(self) -> str:
         """Return a sentence that describes the workload."""
 
-    def estimate(self, candidate: Candidate) -> Estimate | Misfit:
-        """Return how long the workload takes, or why it cannot run there."""
+    def estimate(self, machines: Machines) -> Estimate | Infeasibility:
+        """Return the time that the workload takes on the machines, or why it cannot run on them."""
 
 
 def format_machines(instance_type: str, count: int) -> str:

@@ -92,7 +92,7 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
 
 def is_rollback(state: State, endpoint: str, version: str) -> bool:
     """Return whether an endpoint served the version before its present one: to deploy it again is a rollback."""
-    return state.served.get(endpoint, ())[-2:-1] == (version,)
+    return state.served_versions.get(endpoint, ())[-2:-1] == (version,)
 
 
 def _is_same(last_event: Event, event: Event) -> bool:

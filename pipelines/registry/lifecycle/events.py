@@ -82,7 +82,7 @@ class Event:
         evidence: Mapping[str, Any] | None = None,
         key: str = "",
     ) -> Self:
-        """Make an event that happens now. Its `who` is the actor of this process; see `pipelines.settings.get_actor`.
+        """Make an event that happens now. The actor of this process caused it; see `pipelines.settings.get_actor`.
 
         Args:
             kind: what happened.
@@ -130,19 +130,19 @@ class State:
     champion: str = ""
     """Version that is champion; empty if there is none."""
     earlier_champions: tuple[str, ...] = ()
-    """Versions that were champion before, oldest first, without those in `rolled_back`."""
-    rolled_back: frozenset[str] = frozenset()
-    """Versions that a rollback replaced, and that were not champion again since. A rollback over several versions
-    replaces all of them."""
-    blocked: Mapping[str, str] = field(default_factory=dict)
+    """Versions that were champion before, oldest first, without `rolled_back_versions`."""
+    rolled_back_versions: frozenset[str] = frozenset()
+    """Versions that a rollback removed, and that were not champion again since. If a rollback skips several champions,
+    all of them are removed."""
+    blocked_versions: Mapping[str, str] = field(default_factory=dict)
     """Maps each version to the reason why it may not be promoted."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
     """Maps each version to its last verdict, approval or rejection."""
     last_change: Event | None = None
     """The last event that changed the champion."""
-    served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Maps each endpoint to the versions that it served, oldest first; the last one is served now. If a version is
-    served again, the versions after its earlier position are removed. A deleted endpoint is removed, too."""
+    served_versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Maps each endpoint that exists to the versions that it served, oldest first; the last one is served now. If a
+    version is served again, the versions that followed it are removed."""
 
     @property
     def challenger(self) -> str:
@@ -151,7 +151,7 @@ class State:
         An older version cannot be the challenger, because the champion was promoted instead of it. Empty if there is no
         challenger.
         """
-        excluded_versions = {*self.blocked, *self.earlier_champions}
+        excluded_versions = {*self.blocked_versions, *self.earlier_champions}
         possible_versions = [
             version
             for version, event in self.judgements.items()
@@ -163,7 +163,7 @@ class State:
     def rollback_versions(self) -> list[str]:
         """Versions that a rollback may make champion again, the first choice first; empty if there is no champion."""
         versions = reversed(self.earlier_champions) if self.champion else ()
-        return [version for version in versions if version not in self.blocked]
+        return [version for version in versions if version not in self.blocked_versions]
 
     def apply(self, event: Event) -> State:
         """Return the state after one more event."""
@@ -171,16 +171,18 @@ class State:
         if event.changes_champion:
             return _change_champion(state, event)
         if event.kind is Kind.RETIRED:
-            return replace(state, blocked={**state.blocked, event.version: f"it was retired: {event.why}"})
+            return replace(
+                state, blocked_versions={**state.blocked_versions, event.version: f"it was retired: {event.why}"}
+            )
         if event.kind in (Kind.JUDGED, Kind.APPROVED, Kind.REJECTED):
             return replace(state, judgements={**state.judgements, event.version: event})
         if event.kind in (Kind.DEPLOYED, Kind.UNDEPLOYED):
-            return replace(state, served=_change_endpoint(state.served, event))
+            return replace(state, served_versions=_change_endpoint(state.served_versions, event))
         return state
 
 
 def compute_state(events: Iterable[Event]) -> State:
-    """Return the state after all events; `events` has the oldest first."""
+    """Return the state after all events, which are given oldest first."""
     state = State()
     for event in events:
         state = state.apply(event)
@@ -194,20 +196,20 @@ def _change_endpoint(versions_by_endpoint: Mapping[str, tuple[str, ...]], event:
     if event.kind is Kind.UNDEPLOYED:
         return other_endpoints
     versions = versions_by_endpoint.get(name, ())
-    earlier = versions[: versions.index(event.version)] if event.version in versions else versions
-    return {**other_endpoints, name: (*earlier, event.version)}
+    earlier_versions = versions[: versions.index(event.version)] if event.version in versions else versions
+    return {**other_endpoints, name: (*earlier_versions, event.version)}
 
 
 def _change_champion(state: State, event: Event) -> State:
     """Return the state after an event that changed the champion."""
     champion, earlier_champions = event.to_version, state.earlier_champions
-    blocked_versions = {version: why for version, why in state.blocked.items() if version != champion}
-    rolled_back = state.rolled_back - {champion}
+    blocked_versions = {version: why for version, why in state.blocked_versions.items() if version != champion}
+    rolled_back_versions = state.rolled_back_versions - {champion}
     if event.kind is Kind.ROLLED_BACK:
-        rolled_back |= {event.version}
+        rolled_back_versions |= {event.version}
         if champion in earlier_champions:
             index = earlier_champions.index(champion)
-            rolled_back |= set(earlier_champions[index + 1 :])
+            rolled_back_versions |= set(earlier_champions[index + 1 :])
             earlier_champions = earlier_champions[:index]
         blocked_versions[event.version] = f"it was rolled back: {event.why}"
     else:
@@ -217,7 +219,7 @@ def _change_champion(state: State, event: Event) -> State:
         state,
         champion=champion,
         earlier_champions=earlier_champions,
-        rolled_back=rolled_back,
-        blocked=blocked_versions,
+        rolled_back_versions=rolled_back_versions,
+        blocked_versions=blocked_versions,
         last_change=event,
     )

@@ -144,7 +144,7 @@ def record_retirement(registry: Registry, model: str, version: str, why: str) ->
                 f"version {version} of {model} is champion and cannot be retired.",
                 "Promote another version, or roll back.",
             )
-        if version in state.blocked:
+        if version in state.blocked_versions:
             return None
         return Event.create(Kind.RETIRED, model, version, why=why, key=str(len(state.events)))
 

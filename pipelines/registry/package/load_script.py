@@ -1,7 +1,8 @@
-"""Load a packaged model and score rows with it, in a process that can import none of the project's code.
+"""Load a packaged model and score rows with it, in a process without access to the project's own code.
 
-This script has two arguments: the folder of the package, and a Parquet file with rows of features. It exits with code
-0, or writes a traceback and exits with code 1. It can import `pipelines` only from the folder `code` of the package.
+This script takes two arguments: the folder of the package, and a Parquet file with rows of features. If the rows were
+scored, it exits with code 0; else it writes a traceback and exits with code 1. It can import `pipelines` only from the
+folder `code` of the package.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ class PackageFinder:
 
 
 def main(package: str, rows: str) -> None:
-    """Load the model, and score the rows."""
+    """Load the packaged model and score the rows; the scores are discarded.
+
+    Args:
+        package: path of the package's folder.
+        rows: path of a Parquet file with rows of features.
+    """
     del sys.path[0]  # the folder of this script
     sys.meta_path.insert(0, PackageFinder(Path(package)))
     import mlflow.pyfunc
     import pandas as pd
 
-    # The warnings compare versions, for which MLflow 3.17 lists the files of all installed packages: half a second.
+    # To warn about other versions, MLflow 3.17 lists the files of all installed packages, which takes half a second.
     mlflow.pyfunc.load_model(package, suppress_warnings=True).predict(pd.read_parquet(rows))
 
 

@@ -35,7 +35,7 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     Raises:
         DataError: there is no such version, or its run lacks artifacts that the rebuild needs. A retry cannot help.
         InvalidError: a step failed. A retry cannot help.
-        TryAgainError: a step or a service failed. A retry can help.
+        RetryableError: a step or a service failed. A retry can help.
     """
     version = Registry.open().find_version(name, selector)
     comparison = Comparison(name, str(version.version))

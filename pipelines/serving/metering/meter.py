@@ -34,7 +34,7 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
         DataError: some endpoints have no known price; the others are metered. A retry cannot help until the price is
-            known; it then charges the missed hours, too.
+            known; the next metering then charges the missed hours, too.
         ServiceError: AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
@@ -55,7 +55,7 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
     added_rows = ledger.add(rows)
     if failures:
         message = f"{len(failures)} of {len(periods_by_endpoint)} endpoints were not metered: {failures[0]}"
-        raise DataError(message, "The others were metered. Give the price (LEEWAY_PRICES), and run it again.")
+        raise DataError(message, "The others were metered. Give the price (LEEWAY_PRICES), and meter again.")
     return added_rows
 
 
@@ -68,7 +68,7 @@ def _build_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -
     changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
         usage = measure_instances(begin, end, count, changes)
-        # The requests of the last hour, which is not over, are counted with the next row.
+        # The last hour is not over: its requests are counted in the next row.
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
         usage = replace(usage, requests=requests)
@@ -80,18 +80,18 @@ def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.
     """Build the rows of the whole hours of a serverless variant.
 
     CloudWatch's metrics do not name the configuration. So the hour in which a configuration was replaced is charged to
-    the next one. CloudWatch keeps the metrics of a deleted variant: such a variant counts as running until an hour had
+    its successor. CloudWatch keeps the metrics of a deleted variant: such a variant counts as running until an hour has
     no requests.
     """
-    last_end = _floor_hour(period.end if period.is_replaced else now - METRICS_DELAY)
+    metered_until = _floor_hour(period.end if period.is_replaced else now - METRICS_DELAY)
     begin = _floor_hour(period.begin)
-    if last_end < begin or (last_end == begin and not period.is_replaced):
+    if metered_until < begin or (metered_until == begin and not period.is_replaced):
         return
     price = find_serverless_price(period.fleet.region)
-    for part in split_by_day(begin, last_end):
-        usage = observer.read_requests(period.fleet, *part) if part[0] < part[1] else Usage()
-        is_running = part[1] < last_end or period.is_running or (not period.is_replaced and usage.requests > 0)
-        yield build_row(period.fleet, part, usage, price, is_running=is_running)
+    for day_part in split_by_day(begin, metered_until):
+        usage = observer.read_requests(period.fleet, *day_part) if day_part[0] < day_part[1] else Usage()
+        is_running = day_part[1] < metered_until or period.is_running or (not period.is_replaced and usage.requests > 0)
+        yield build_row(period.fleet, day_part, usage, price, is_running=is_running)
 
 
 def _floor_hour(moment: dt.datetime) -> dt.datetime:

@@ -26,7 +26,7 @@ FIELDS = (
     ("different_rows", _COUNT),  # rows in which the value differs
     ("share", pa.float64()),  # of `rows`; null if there are none
     ("rows", _COUNT),
-    ("unmatched", _COUNT),
+    ("unmatched", _COUNT),  # rows of requests without a row in the lake
     ("max_share", pa.float64()),
     ("outcome", _TEXT),
     ("reason", _TEXT),
@@ -88,7 +88,7 @@ def write_skew(
     rows = [
         {
             **common_values,
-            "name": name_row(name),
+            "name": get_row_name(name),
             "different_rows": count,
             "share": skew.different_shares.get(name),
         }
@@ -102,8 +102,8 @@ def write_skew(
     ).changed
 
 
-def name_row(name: str) -> str:
-    """Return the name of a feature or of `SCORE_TEXT` in the table and in results."""
+def get_row_name(name: str) -> str:
+    """Return how the table and the results name a feature, or the score (`SCORE_TEXT`)."""
     return "score" if name == SCORE_TEXT else name
 
 

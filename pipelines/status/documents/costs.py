@@ -6,10 +6,10 @@ import datetime as dt
 
 from pydantic import Field
 
-from pipelines.status.documents.message import Document, Message
+from pipelines.status.documents.json_object import Document, JsonObject
 
 
-class Use(Message):
+class Use(JsonObject):
     """The utilization of a resource by a job, over all of its instances."""
 
     mean: float
@@ -18,7 +18,7 @@ class Use(Message):
     """Highest value, percent."""
 
 
-class JobUse(Message):
+class JobUse(JsonObject):
     """The utilization of a job's instances, from CloudWatch. Null: CloudWatch has no value."""
 
     cores: int | None
@@ -35,7 +35,7 @@ class JobUse(Message):
     """Memory of the GPU; 100 percent is that of one GPU."""
 
 
-class JobCost(Message):
+class JobCost(JsonObject):
     """A job that has ended."""
 
     name: str
@@ -78,7 +78,7 @@ class JobCost(Message):
     """What it used of its instances; null in a document of an earlier version of Leeway."""
 
 
-class MonthCost(Message):
+class MonthCost(JsonObject):
     """Costs of a model in a month."""
 
     month: str
@@ -95,8 +95,8 @@ class MonthCost(Message):
     """Amount that spot instances and scaling to zero saved, USD."""
 
 
-class PayerCost(Message):
-    """Costs of jobs and endpoints in a month, by who pays. A field is empty where nothing says it."""
+class PayerCost(JsonObject):
+    """Costs of jobs and endpoints of one payer in one month. A field is empty if it is not known."""
 
     month: str
     """Month, YYYY-MM."""
@@ -118,7 +118,7 @@ class PayerCost(Message):
     """Cost of what the instances did not use, as far as their use is known, USD."""
 
 
-class EndpointCost(Message):
+class EndpointCost(JsonObject):
     """An endpoint that runs, according to the lake."""
 
     endpoint: str
@@ -133,7 +133,7 @@ class EndpointCost(Message):
     """End of its last metering, or its start if it was not metered yet, UTC."""
 
 
-class ProjectBudget(Message):
+class ProjectBudget(JsonObject):
     """A project, and its budget of a month."""
 
     project: str

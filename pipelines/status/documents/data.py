@@ -5,10 +5,25 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from pipelines.status.documents.message import Document, Message
+from pydantic import Field
+
+from pipelines.status.documents.json_object import Document, JsonObject
 
 
-class PartitionState(Message):
+class EarlierValidation(JsonObject):
+    """A validation of a partition that was validated again later."""
+
+    at: dt.datetime
+    """When it was validated, UTC."""
+    outcome: Literal["passed", "warned", "refused"]
+    """passed: nothing worse than an info failed, and all rows were published; warned: warnings failed, so bad rows went
+    to quarantine, or the partition was refused because too many rows were bad (the lake does not keep which); refused:
+    a critical expectation failed, or a person withdrew the partition."""
+    failures: list[str]
+    """The first expectations that failed, as text, and the number of the others."""
+
+
+class PartitionState(JsonObject):
     """The last validation of a partition, and its published and quarantined rows."""
 
     partition: str
@@ -28,9 +43,12 @@ class PartitionState(Message):
     """When it was last validated, UTC."""
     url: str
     """Its page in the data docs; empty if it was never validated."""
+    earlier_validations: list[EarlierValidation] = Field(default_factory=list)
+    """Its validations before the last one, oldest first. Of successive ones in which the same expectations failed, only
+    the first one; and at most five, those nearest to the partition's date."""
 
 
-class ExpectationFailures(Message):
+class ExpectationFailures(JsonObject):
     """The failures of an expectation."""
 
     expectation: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 from pipelines.status.documents.costs import JobUse
-from pipelines.status.documents.message import Document, Message
+from pipelines.status.documents.json_object import Document, JsonObject
 
 
-class RunningJob(Message):
+class RunningJob(JsonObject):
     """A job in SageMaker that has not ended, and that an operator of Leeway started."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from pipelines.status.documents.message import Message
+from pipelines.status.documents.json_object import JsonObject
 
 
-class Service(Message):
+class Service(JsonObject):
     """A time in which an endpoint served a version."""
 
     endpoint: str
@@ -18,7 +18,7 @@ class Service(Message):
     """When another version was deployed, or the endpoint was deleted, UTC; null if the version is served."""
 
 
-class ScoredDays(Message):
+class ScoredDays(JsonObject):
     """The days of data that a version scored, as far as their rows have a profile."""
 
     table: str
@@ -33,7 +33,7 @@ class ScoredDays(Message):
     """Number of rows."""
 
 
-class VersionLineage(Message):
+class VersionLineage(JsonObject):
     """The data and code that a version was trained from, and the days and endpoints that used it."""
 
     version: str

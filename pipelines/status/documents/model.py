@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from pipelines.status.documents.json_object import Document, JsonObject
 from pipelines.status.documents.lineage import VersionLineage
-from pipelines.status.documents.message import Document, Message
 from pipelines.status.documents.models import DriftDecision, ModelSummary
 
 
-class TimelineEvent(Message):
+class TimelineEvent(JsonObject):
     """An event of the registry or of the loop."""
 
     at: dt.datetime
@@ -45,7 +45,7 @@ class TimelineEvent(Message):
     """Address of the report about the version; empty if there is none."""
 
 
-class DriftWeek(Message):
+class DriftWeek(JsonObject):
     """The findings about drift in the windows that ended in a week."""
 
     week: dt.date
@@ -58,7 +58,7 @@ class DriftWeek(Message):
     """Columns that were part of an alarm."""
 
 
-class CheckResult(Message):
+class CheckResult(JsonObject):
     """A value that the gate measured on the holdout, with its interval."""
 
     name: str
@@ -73,7 +73,7 @@ class CheckResult(Message):
     """passed, failed, undecided; or reported, if there is no bound."""
 
 
-class VersionFacts(Message):
+class VersionFacts(JsonObject):
     """A version, as MLflow and its verdict describe it."""
 
     version: str
@@ -92,7 +92,7 @@ class VersionFacts(Message):
     """Values of its last verdict; empty if an older release of Leeway recorded it."""
 
 
-class GuardAnswer(Message):
+class GuardAnswer(JsonObject):
     """The decision of a guard if drift requested a training now."""
 
     guard: str
@@ -103,7 +103,7 @@ class GuardAnswer(Message):
     """First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty."""
 
 
-class TrainingForecast(Message):
+class TrainingForecast(JsonObject):
     """The highest cost of a training."""
 
     worst_case_usd: float | None
@@ -112,7 +112,7 @@ class TrainingForecast(Message):
     """How it was computed, or why it is not known."""
 
 
-class TrainingAge(Message):
+class TrainingAge(JsonObject):
     """The age at which a training is repeated without drift."""
 
     last_as_of: dt.date

@@ -7,14 +7,14 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from pipelines.status.documents.message import Document, Message
+from pipelines.status.documents.json_object import Document, JsonObject
 
 Health = Literal["ok", "drift", "failed", "held back", "no champion"]
 HEALTHS: tuple[Health, ...] = get_args(Health)
 """All values of `Health`."""
 
 
-class WeekPerformance(Message):
+class WeekPerformance(JsonObject):
     """The performance of a model on the rows of a week whose labels are known."""
 
     week: dt.date
@@ -31,7 +31,7 @@ class WeekPerformance(Message):
     """Versions that scored the rows."""
 
 
-class Performance(Message):
+class Performance(JsonObject):
     """The weekly performance of a model."""
 
     metric: str
@@ -42,7 +42,7 @@ class Performance(Message):
     """Weeks with labels, oldest first."""
 
 
-class DriftDecision(Message):
+class DriftDecision(JsonObject):
     """A decision about drift of the champion."""
 
     day: dt.date
@@ -57,7 +57,7 @@ class DriftDecision(Message):
     """Address of its report."""
 
 
-class LastTraining(Message):
+class LastTraining(JsonObject):
     """The last training that was started."""
 
     as_of: dt.date
@@ -68,7 +68,7 @@ class LastTraining(Message):
     """When it was started, UTC."""
 
 
-class ModelSummary(Message):
+class ModelSummary(JsonObject):
     """A line of the table of models."""
 
     model: str

@@ -130,6 +130,6 @@ def _add_figure(metrics: Mapping[str, GaugeMetricFamily], project: str, figure: 
 
 def _add_day(metrics: Mapping[str, GaugeMetricFamily], project: str, day: JudgedDay) -> None:
     metrics["leeway_cost_day_usd"].add_metric([project], day.usd)
-    if day.expectation:
-        metrics["leeway_cost_day_expected_usd"].add_metric([project], day.expectation.usd)
-        metrics["leeway_cost_day_limit_usd"].add_metric([project], day.expectation.limit_usd)
+    if day.expected_cost:
+        metrics["leeway_cost_day_expected_usd"].add_metric([project], day.expected_cost.usd)
+        metrics["leeway_cost_day_limit_usd"].add_metric([project], day.expected_cost.limit_usd)

@@ -58,7 +58,7 @@ def list_lineages(
 
 def _list_serving(state: State) -> list[str]:
     """List the versions that endpoints serve now."""
-    return [versions[-1] for versions in state.served.values()]
+    return [versions[-1] for versions in state.served_versions.values()]
 
 
 def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pipelines.tuning.request import Request
 from pipelines.tuning.trials.journal import list_trials
 from pipelines.tuning.trials.mlflow_runs import STATE_NAMES
 from pipelines.tuning.trials.process import LOG_FILE, ObjectiveLog
-from pipelines.tuning.trials.progress import raise_no_objective
+from pipelines.tuning.trials.progress import raise_missing_objective
 from pipelines.tuning.warm_start import PARAMETER_PREFIX, TRIALS_FILE
 
 BEST_FILE = "best.json"
@@ -82,9 +82,9 @@ class TuningResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of trials: tried, complete, pruned and failed."""
+        """Number of trials (`trials`), and of those that are complete, pruned and failed."""
         counts = Counter(trial.state for trial in self.trials)
-        return {"tried": len(self.trials), **{name: counts[name] for name in STATE_NAMES.values()}}
+        return {"trials": len(self.trials), **{name: counts[name] for name in STATE_NAMES.values()}}
 
     @property
     def record(self) -> TuningRecord:
@@ -109,7 +109,7 @@ def collect_results(request: Request, study: optuna.Study) -> TuningResult:
     trials = [_read_trial(request, number, trial) for number, trial in enumerate(list_trials(study))]
     completed_trials = [trial for trial in trials if trial.objective is not None]
     if not completed_trials:
-        raise_no_objective(study)
+        raise_missing_objective(study)
     winner = min(completed_trials, key=lambda trial: (trial.objective, trial.number))
     return TuningResult(request.name, request.plan, trials, winner)
 

@@ -7,13 +7,15 @@ Optuna's nor more than an incomplete last line.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 from optuna.pruners import BasePruner
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
+
+from pipelines.errors import DataError
 
 JOURNAL_FILE = "journal.log"
 WARM = "warm"
@@ -37,16 +39,39 @@ def open_study(folder: Path, name: str, pruner: BasePruner | None = None) -> opt
         folder: folder of the tuning; created if it does not exist.
         name: name of the study.
         pruner: what decides whether a trial is stopped early.
+
+    Raises:
+        DataError: the journal is damaged. A retry cannot help.
     """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / JOURNAL_FILE
-    _cut_incomplete_line(path)
-    lock: Any = _NoLock()
-    storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    _cut_incomplete_line(folder / JOURNAL_FILE)
     return optuna.create_study(
-        storage=storage, study_name=name, load_if_exists=True, direction="minimize", pruner=pruner
+        storage=_open_storage(folder), study_name=name, load_if_exists=True, direction="minimize", pruner=pruner
     )
+
+
+def read_trials(folder: Path) -> list[FrozenTrial]:
+    """Read the trials of another tuning from its folder. Nothing is changed there: it may run in another process.
+
+    Raises:
+        DataError: the journal is damaged. A retry cannot help.
+    """
+    storage = _open_storage(folder)
+    return [
+        trial
+        for name in optuna.get_all_study_names(storage)
+        for trial in list_trials(optuna.load_study(study_name=name, storage=storage))
+    ]
+
+
+def _open_storage(folder: Path) -> JournalStorage:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    path, lock = folder / JOURNAL_FILE, cast(Any, _NoLock())
+    try:
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError):  # what Optuna 4 raises
+        message = f"{path} is damaged, so the trials of this tuning cannot be read."
+        raise DataError(message, "Move its folder away: a new search then begins.") from None
 
 
 def list_trials(study: optuna.Study) -> list[FrozenTrial]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from optuna.trial import TrialState
 
+from pipelines.errors import ServiceError, SpecError
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.system.mlflow_server import find_or_create_experiment, is_reachable, prepare_client
@@ -25,6 +27,10 @@ STATUSES = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialS
 STATE_NAMES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 REPORT_FOLDER = "report"
 """Folder of the report among the artifacts of the run of a tuning."""
+MAX_RUNS = 10_000
+"""Largest number of trials of a tuning, and so of their runs."""
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+"""An id of a run."""
 BATCH = 900
 """Metrics of one request; MLflow accepts 1,000."""
 
@@ -70,6 +76,17 @@ class TuningRuns:
             results |= {} if objective is None else {"objective": objective}
             self._call(lambda: self._finish_trial(self._trial_runs[number], state, reason, rounds, results))
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the runs are recorded: False without a server, and after an error of the server."""
+        return self._client is not None
+
+    def find_missing_trials(self, count: int) -> list[int]:
+        """Return the numbers of the first `count` trials whose results MLflow lacks; none if it does not answer."""
+        recorded: list[int] = []
+        self._call(lambda: recorded.extend(self._list_recorded_trials()))
+        return sorted(set(range(count)) - set(recorded)) if self.is_connected else []
+
     def log_report(self, folder: Path) -> None:
         """Log the report, with its pictures, as an artifact of the run of the tuning."""
         self._call(lambda: self._client.log_artifacts(self.run_id, str(folder), REPORT_FOLDER))
@@ -86,6 +103,11 @@ class TuningRuns:
             self._client.log_param(self.run_id, name, str(value)[:500])
         for name, value in limits.items():
             self._client.set_tag(self.run_id, f"leeway.{name}", str(value))
+
+    def _list_recorded_trials(self) -> list[int]:
+        query = f"tags.`{TUNING_TAG}` = '{self.name}' and tags.`{PARENT_TAG}` = '{self.run_id}'"
+        runs = self._client.search_runs([self._experiment_id], query, max_results=MAX_RUNS)
+        return [int(run.data.tags[TRIAL_TAG]) for run in runs if STATE_TAG in run.data.tags]
 
     def _open_trial(self, number: int, params: Mapping[str, Any]) -> None:
         tags = {TUNING_TAG: self.name, TRIAL_TAG: str(number), PARENT_TAG: self.run_id}
@@ -157,6 +179,24 @@ def connect() -> Any:
     if not is_reachable(uri):
         log.warning("MLflow at %s does not answer: the tuning is recorded in files only", uri)
         return None
+    prepare_client()
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
+def require_client() -> Any:
+    """Return a client of MLflow, for a request without which the work cannot continue.
+
+    Raises:
+        SpecError: MLFLOW_TRACKING_URI is not set. A retry cannot help.
+        ServiceError: MLflow does not answer within seconds. A retry can help.
+    """
+    uri = settings().mlflow_tracking_uri
+    if not uri:
+        raise SpecError("a run of MLflow cannot be read, because MLFLOW_TRACKING_URI is not set.", "Set it.")
+    if not is_reachable(uri):
+        raise ServiceError(f"MLflow at {uri} does not answer.")
     prepare_client()
     from mlflow import MlflowClient
 

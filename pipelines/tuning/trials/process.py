@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipelines.container.local_job import FOLDERS, Script, build_command, build_environment
 from pipelines.system.locks import hold_lock
@@ -21,12 +21,15 @@ from pipelines.system.parent_process import end_with_parent
 from pipelines.tuning.sagemaker_job import METRIC_REGEX
 
 OBJECTIVE_LINE = re.compile(rf"^(?:\[(\d+)\]\s)?{METRIC_REGEX}\s*$")
-"""A line with the objective: of a round with its number, from 0; or of the best round, without a number."""
+"""A line with the objective of a round, which begins with the round's number in brackets, from 0; or a line with the
+objective of the best round, which has no number."""
 LOG_FILE = "log.txt"
 RESULT_FILE = "output/data/resources.json"
 """File that the script writes last. A trial with this file is finished, even if its process was not seen to end."""
 FOLDS_FILE = "output/data/folds.json"
+"""File in which the script describes its folds."""
 TAIL_BYTES = 4_000
+"""Bytes at the end of a log that are read for its last lines."""
 READ_BYTES = 1 << 20
 """Bytes of a log that are read at once."""
 MAX_LINE_BYTES = 64 << 10
@@ -35,19 +38,19 @@ MAX_LINE_BYTES = 64 << 10
 
 @dataclass
 class ObjectiveLog:
-    """The objective in a trial's log, read as the log grows."""
+    """Reads the objective of a trial from its log while the log grows."""
 
     path: Path
     rounds: dict[int, float] = field(default_factory=dict)
-    """Maps each number of rounds, from 1, to the objective after them."""
+    """Maps each number of finished rounds, from 1, to the objective after these rounds."""
     final: float | None = None
     """Objective of the best round, which the script logs last."""
     _position: int = 0
     _is_in_long_line: bool = False
-    """Whether the bytes before the position are the begin of a line that is too long."""
+    """Whether the bytes before the position are the start of a line that is too long."""
 
     def read(self) -> None:
-        """Read the lines that were added since the last call. A line without its end is read at the next call."""
+        """Read the lines that were added since the last call. An incomplete last line is read at the next call."""
         with self.path.open("rb") as file:
             file.seek(self._position)
             while content := file.read(READ_BYTES):
@@ -63,7 +66,7 @@ class ObjectiveLog:
                 file.seek(self._position)
 
     def _parse(self, content: bytes) -> None:
-        """Add what whole lines say of the objective."""
+        """Store the objectives in some complete lines."""
         if self._is_in_long_line:
             content = content.partition(b"\n")[2]
         for line in content.decode(errors="replace").splitlines():
@@ -100,7 +103,7 @@ class TrialProcess:
 
     folder: Path
     process: subprocess.Popen[bytes] | None = None
-    """None: the trial was finished before."""
+    """None if the trial was already finished, so that no process was started."""
     started_s: float = field(default_factory=time.monotonic)
     log: ObjectiveLog = field(init=False)
 
@@ -119,13 +122,13 @@ class TrialProcess:
         return time.monotonic() - self.started_s
 
     def poll(self) -> int | None:
-        """Return the exit code of the process; None while it runs. Reads the log."""
+        """Read the log. Return the exit code of the process; None while it runs."""
         exit_code = self.process.poll() if self.process else 0
         self.log.read()
         return exit_code
 
     def terminate(self) -> None:
-        """Request the end: the script saves a checkpoint first. Idempotent."""
+        """Send SIGTERM to the process, which then saves a checkpoint and ends. Idempotent."""
         if self.process:
             self.process.terminate()
 
@@ -154,7 +157,7 @@ class TrialProcess:
         return content if isinstance(content, dict) else {}
 
     def remove_checkpoints(self) -> None:
-        """Remove the checkpoints and the model of a trial that has ended. Log and record stay."""
+        """Remove the checkpoints and the model of a trial that has ended. Its log and its results are kept."""
         for name in (FOLDERS["SM_CHECKPOINT_DIR"], FOLDERS["SM_MODEL_DIR"]):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
@@ -164,13 +167,13 @@ def start_trial(
 ) -> TrialProcess:
     """Start the script for a trial, or resume it from the checkpoints in `folder`. A finished trial is not run again.
 
-    The process ends, and saves a checkpoint, when this process ends, even by SIGKILL. Where the system cannot do that,
-    the trial runs on, and a restart waits for its end.
+    When this process ends, even by SIGKILL, the trial's process saves a checkpoint and ends. If the operating system
+    does not support that, the trial's process continues, and a restart of the search waits for its end.
 
     Args:
         folder: folder of the trial.
         script: training script of the dataset.
-        channels: name to folder of the data.
+        channels: folder of each input channel, by name.
         hyperparameters: arguments of the script.
         threads: number of threads that the trial may use.
     """
@@ -186,7 +189,8 @@ def start_trial(
         environment = build_environment(script, job, folder, channels)
         environment |= {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
         environment.pop("MLFLOW_TRACKING_URI", None)  # this process logs all trials: a client for each costs seconds
-        with (folder / LOG_FILE).open("ab") as log:
+        with (folder / LOG_FILE).open("ab+") as log:
+            _end_last_line(log)
             process = subprocess.Popen(
                 build_command(script, hyperparameters),
                 env=environment,
@@ -197,3 +201,12 @@ def start_trial(
                 preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - it calls only prctl, getppid and kill
             )
     return TrialProcess(folder, process)
+
+
+def _end_last_line(log: BinaryIO) -> None:
+    """End an incomplete last line: a killed process may leave one, and the next objective needs a line of its own."""
+    if log.seek(0, os.SEEK_END):
+        log.seek(-1, os.SEEK_END)
+        if log.read() != b"\n":
+            log.write(b"\n")
+            log.flush()

@@ -43,7 +43,7 @@ def format_values(values: dict[str, Any]) -> str:
     )
 
 
-def raise_no_objective(study: optuna.Study) -> NoReturn:
+def raise_missing_objective(study: optuna.Study) -> NoReturn:
     """Raise the error of a tuning in which no trial has an objective.
 
     Raises:

@@ -25,7 +25,7 @@ from pipelines.tuning.strategies import build_grid_point, build_sampler, list_ru
 from pipelines.tuning.trials.journal import count_warm_trials, list_trials
 from pipelines.tuning.trials.mlflow_runs import TuningRuns
 from pipelines.tuning.trials.process import LOG_FILE, TrialProcess, start_trial
-from pipelines.tuning.trials.progress import describe_progress, raise_no_objective
+from pipelines.tuning.trials.progress import describe_progress, raise_missing_objective
 
 POLL_S = 0.05
 """Seconds between two reads of the logs of the trials."""
@@ -252,7 +252,7 @@ class Tuning:
     def _check_failures(self) -> None:
         """Raise the error of a tuning whose first trials all failed."""
         if self.failures >= MAX_FAILURES and all(trial.state == TrialState.FAIL for trial in list_trials(self.study)):
-            raise_no_objective(self.study)
+            raise_missing_objective(self.study)
 
     def _count_hours(self) -> float:
         return float(self.hours_before + (time.monotonic() - self.started_s) / 3_600)

@@ -1,4 +1,4 @@
-"""The kwargs of the expectations that this package evaluates, as strict pydantic models.
+"""Define the kwargs of the expectations that this package evaluates, as strict pydantic models.
 
 If an expectation has other kwargs, it is not refused here. Great Expectations evaluates it: that library knows more
 kwargs (such as `row_condition`) and has better error messages.
@@ -152,7 +152,7 @@ class CountRange(RangeArguments):
 
 
 class DistinctCountRange(ColumnArguments, RangeArguments):
-    """Kwargs: the number of distinct values of a column is in a range. Great Expectations truncates bounds."""
+    """Kwargs: the number of distinct values of a column is in a range of whole numbers."""
 
     min_value: int | None = None
     max_value: int | None = None
@@ -221,9 +221,9 @@ class EarlyEndArguments(Arguments):
     timezone: TimeZone = ""
     """Time zone in which days begin and end. Empty: UTC, with a tolerance of one hour for clock changes."""
     series: list[Name] = []
-    """Columns such as a station. The rows of each of their values come during the whole day, and must not end early."""
+    """Columns that identify a series with rows all day, such as a station. The rows of no series may end early."""
     min_ratio: Share = 0.3
-    """Smallest ratio of the rows at the end of the day to the rows that nearly all published days around it have."""
+    """Smallest ratio of the rows at the end of the day to the rows that nearly all days around it have at least."""
 
 
 class MatchInTable(Arguments):

@@ -27,6 +27,7 @@ _SAME_IN_PLAIN_TEXT = {
     constants.AT_END, constants.AT_BOUNDARY, constants.AT_NON_BOUNDARY, constants.CATEGORY_DIGIT,
     constants.CATEGORY_NOT_DIGIT, constants.CATEGORY_WORD, constants.CATEGORY_NOT_WORD,
 }  # fmt: skip
+# Python's \Z is \z in RE2. Z is part of this escape only after an odd number of backslashes: two are a literal one.
 _END_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
 

@@ -1,4 +1,7 @@
-"""Make checks of the table: of its columns, of its number of rows and of its freshness."""
+"""Make the checks of whole tables: of the columns, of the number of rows and of freshness.
+
+A function returns None if only Great Expectations can evaluate the expectation, because of the type of the column.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def make_column_count_check(args: arguments.ExactCount, rows: Rows) -> TableChec
 
 
 def make_existing_column_check(args: arguments.ExistingColumn, rows: Rows) -> TableCheck:
-    """Make the check that a column exists. If a position is given, the column must be there."""
+    """Make the check that a column exists. If a position is given, the column must be at that position."""
     names = rows.schema.names
     if args.column_index:  # Great Expectations ignores an index of 0
         exists = names[args.column_index : args.column_index + 1 or None] == [args.column]
@@ -83,17 +86,17 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         row_counts = rows.lake.count_rows_of_partitions(rows.published_table, earlier_partitions)
-        history = {"history": {str(partition): row_counts[partition] for partition in sorted(row_counts)}}
+        history_details = {"history": {str(partition): row_counts[partition] for partition in sorted(row_counts)}}
         if len(row_counts) < args.min_history:
             unit = "months" if is_month else "weeks"
             history_text = f"{len(row_counts)} of the last {args.weeks} {unit} are published"
             observed_text = f"{rows.count} rows; {history_text}: too few to judge by"
-            return True, {"observed_value": observed_text, "details": history}
+            return True, {"observed_value": observed_text, "details": history_details}
         typical_count = median(row_counts.values())
         unit_name = "month" if is_month else f"{get_date(rows.partition):%A}"
         ratio = rows.count / typical_count
         observed_text = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {unit_name} has"
-        details = history | {"typical": typical_count, "ratio": round(ratio, 4)}
+        details = history_details | {"typical": typical_count, "ratio": round(ratio, 4)}
         return args.min_ratio <= ratio <= args.max_ratio, {"observed_value": observed_text, "details": details}
 
     return TableCheck([], compute_result)

@@ -56,7 +56,7 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
         ]
     if (days := _count_days(summary)) < YEAR_DAYS:
         about += f" They cover {days} days, less than a year: what may depend on the season is only reported."
-        expectations = [_relax(expectation, summary.key) for expectation in expectations]
+        expectations = [_lower_severity(expectation, summary.key) for expectation in expectations]
     return {"name": name, "expectations": expectations, "meta": {"about": about}}
 
 
@@ -66,7 +66,7 @@ def _count_days(summary: TableSummary) -> int:
     return (last - min(get_date(partition) for partition in summary.days)).days + 1
 
 
-def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
+def _lower_severity(expectation: Expectation, key: Sequence[str]) -> Expectation:
     """Lower the severity of an expectation that may depend on the season, so that a failure is only reported.
 
     For an expectation about single rows, this is `info`. For any other one it is `warning`, since it has no rows to
@@ -205,7 +205,7 @@ def _draft_text(column: ColumnSummary) -> Iterator[Expectation]:
 def _draft_pattern_or_length(column: ColumnSummary, shortest_length: int, longest_length: int) -> Expectation:
     lengths = f"{shortest_length} to {longest_length}" if shortest_length != longest_length else f"{shortest_length}"
     why = f"About {column.distinct_count:,} values of {lengths} characters"
-    if not column.shape:
+    if not column.character_class:
         max_length = longest_length if shortest_length == longest_length else 2 * longest_length
         min_length = shortest_length if shortest_length == longest_length else min(shortest_length, 1)
         kwargs = {"column": column.name, "min_value": min_length, "max_value": max_length}
@@ -213,7 +213,7 @@ def _draft_pattern_or_length(column: ColumnSummary, shortest_length: int, longes
     quantifier = (
         f"{{{shortest_length}}}" if shortest_length == longest_length else f"{{{shortest_length},{longest_length}}}"
     )
-    regex, why = f"^{column.shape}{quantifier}$", f"{why}, all of {column.shape}."
+    regex, why = f"^{column.character_class}{quantifier}$", f"{why}, all of {column.character_class}."
     return _build_expectation("column_values_to_match_regex", "warning", why, column=column.name, regex=regex)
 
 

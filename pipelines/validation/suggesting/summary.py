@@ -21,7 +21,7 @@ from pipelines.system.duckdb_session import create_view, quote_identifier, quote
 from pipelines.window import Unit
 
 Kind = Literal["number", "integer", "text", "moment", "other"]
-SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
+CHARACTER_CLASSES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
 """Character classes, as regular expressions, the narrowest first."""
 MAX_VALUES = 40
 """Maximum number of distinct values that a summary lists."""
@@ -51,8 +51,8 @@ class ColumnSummary:
     """Smallest and largest mean of a partition; empty if a partition has no value."""
     lengths: tuple[int, int] | None = None
     """Shortest and longest length of a text, characters."""
-    shape: str = ""
-    """Narrowest of `SHAPES` that all characters of all values match; empty if there is none."""
+    character_class: str = ""
+    """Narrowest of `CHARACTER_CLASSES` that all characters of all values match; empty if there is none."""
     max_age_h: float | None = None
     """Longest time from the newest timestamp of a partition to the partition's end, hours."""
     values: Sequence[str] = ()
@@ -162,7 +162,10 @@ def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema
             expressions[f"{name} newest"] = f"epoch(max({value}))"
         if classify_type(field.type) == "text":
             expressions |= {f"{name} shortest": f"min(length({value}))", f"{name} longest": f"max(length({value}))"}
-            expressions |= {f"{name} {shape}": _build_mismatch_count_sql(value, shape) for shape in SHAPES}
+            expressions |= {
+                f"{name} {character_class}": _build_mismatch_count_sql(value, character_class)
+                for character_class in CHARACTER_CLASSES
+            }
     selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
     columns = ", ".join(map(quote_identifier, [DATE_COLUMN, HOUR_COLUMN] if unit == "hour" else [DATE_COLUMN]))
     query = f"SELECT {columns}, {selection} FROM {_VIEW} GROUP BY {columns} ORDER BY {columns}"  # noqa: S608
@@ -228,17 +231,24 @@ def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
 
 
 def _summarize_texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the fields `lengths` and `shape`; no fields if no value exists."""
+    """Return the fields `lengths` and `character_class`; no fields if no value exists."""
     days_with_values = [day for day in days if day[f"{name} count"]]
     if not days_with_values:
         return {}
-    shape = next((shape for shape in SHAPES if not any(day[f"{name} {shape}"] for day in days_with_values)), "")
+    character_class = next(
+        (
+            character_class
+            for character_class in CHARACTER_CLASSES
+            if not any(day[f"{name} {character_class}"] for day in days_with_values)
+        ),
+        "",
+    )
     return {
         "lengths": (
             min(day[f"{name} shortest"] for day in days_with_values),
             max(day[f"{name} longest"] for day in days_with_values),
         ),
-        "shape": shape,
+        "character_class": character_class,
     }
 
 
@@ -269,8 +279,8 @@ def _build_value_sql(field: pa.Field) -> str:
     )
 
 
-def _build_mismatch_count_sql(value: str, shape: str) -> str:
-    return f"count(*) FILTER (WHERE NOT regexp_full_match({value}, {quote_text(f'{shape}+')}))"
+def _build_mismatch_count_sql(value: str, character_class: str) -> str:
+    return f"count(*) FILTER (WHERE NOT regexp_full_match({value}, {quote_text(f'{character_class}+')}))"
 
 
 def _convert_number(value: Any) -> float:

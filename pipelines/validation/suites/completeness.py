@@ -21,8 +21,10 @@ def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrin
 
     Args:
         suite: the suite as it was read.
-        dataset: dataset that defines the column of the event's time, the time zone and the series.
-        allow_shrink: whether both have the severity `info`, so that a failure is only reported.
+        dataset: dataset that defines the column of the event's time, the time zone and the columns
+            whose values, such as a station, are each compared by themselves (`series`).
+        allow_shrink: whether a partition may shrink and may end early: then both have the severity `info`, and a
+            failure is only reported.
     """
     defaults: dict[str, dict[str, Any]] = {SHRINK: {"key": [*dataset.key]}, EARLY_END: {}}
     if dataset.event_time:

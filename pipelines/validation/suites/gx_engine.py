@@ -1,7 +1,7 @@
-"""Judge expectations by Great Expectations, with its pandas engine.
+"""Evaluate expectations with Great Expectations and its pandas engine.
 
-The import takes 2 s. Expectations that need the same columns are judged together. Only these columns are in memory at
-that time. An expectation needs all columns if its `row_condition` is a string, or if the project defines its class.
+The import takes 2 s. Expectations that need the same columns are evaluated together. Only these columns are in memory
+at that time. An expectation needs all columns if its `row_condition` is a string, or if the project defines its class.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pipelines.validation.suites.expectation import Expectation
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite of expectations, in their order."""
+    """A suite of expectations, in the order of the file."""
 
     name: str
     expectations: Sequence[Expectation]
@@ -34,8 +34,8 @@ def load_suite(folder: Path, name: str) -> Suite:
         DataError: the file does not exist or is not a suite, or an expectation is not valid. A retry cannot help.
     """
     path = folder / f"{name}.json"
-    origin = f"`python -m pipelines expectations suggest --table {name}` drafts a suite"
-    return parse_suite(name, read_json(path, origin), path.name)
+    hint = f"`python -m pipelines expectations suggest --table {name}` drafts a suite"
+    return parse_suite(name, read_json(path, hint), path.name)
 
 
 def parse_suite(name: str, value: Any, origin: str) -> Suite:
@@ -70,7 +70,7 @@ def _parse_expectation(value: Any, origin: str) -> Expectation:
 
 
 def _require_known_expectations(expectations: Sequence[Expectation], origin: str) -> None:
-    """Raise a DataError if neither this package nor Great Expectations knows the type and kwargs of an expectation."""
+    """Raise a DataError if neither this package nor Great Expectations accepts an expectation's type and kwargs."""
     for number, expectation in enumerate(expectations, 1):
         try:
             is_known = expectation.parse_arguments() is not None

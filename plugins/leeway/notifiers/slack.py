@@ -9,14 +9,14 @@ from airflow.sdk import Connection
 from leeway.notifiers.message import Message, is_web_address
 
 MAX_SECTION_CHARS = 3_000
-"""Longest text that Slack accepts in a section."""
+"""Number of characters that Slack accepts in a section. A longer text is cut."""
 
 
 def send(message: Message, connection: Connection) -> str:
-    """Send the message; return the name of the receiver, for the log.
+    """Send the message to the connection's webhook. Return "Slack", which the log names as the receiver.
 
     Raises:
-        Exception: Slack does not answer, or refuses the message.
+        Exception: Slack does not answer (a retry can help), or refuses the message (a retry cannot help).
     """
     from airflow.providers.slack.hooks.slack_webhook import SlackWebhookHook
 
@@ -26,7 +26,10 @@ def send(message: Message, connection: Connection) -> str:
 
 
 def render_blocks(message: Message) -> list[dict[str, Any]]:
-    """Render the message as Slack's blocks. All text that comes from data is plain text, except addresses of links."""
+    """Render the message as blocks of Slack: a header, and a section each for facts, lines, files and links.
+
+    Only the section of links is Markdown, since plain text has no links. Its texts are escaped.
+    """
     facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
     lines = "\n".join(f"• {line}" for line in message.lines)
     web_links = {label: address for label, address in message.links.items() if is_web_address(address)}
@@ -49,7 +52,7 @@ def _build_markdown_text(text: str) -> dict[str, Any]:
 
 
 def _render_link(label: str, address: str) -> str:
-    # `|` and `>` end parts of a link in Slack's syntax, so `|` in the texts is replaced, and `_escape` replaces `>`.
+    # Slack's syntax of a link is <address|label>. So a `|` in the texts is replaced here, and a `>` by `_escape`.
     return f"<{_escape(address).replace('|', '%7C')}|{_escape(label).replace('|', '¦')}>"
 
 

@@ -1,4 +1,4 @@
-"""The operator that scores a partition in process or by SageMaker Batch Transform."""
+"""The operator that scores a partition on the worker, or by SageMaker Batch Transform."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ from leeway.operators.step import skip_if_nothing_done
 
 
 class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
-    """Score a published partition with the champion: in process, or by SageMaker Batch Transform if it is large.
+    """Score a published partition with the champion: on the worker, or by SageMaker Batch Transform if it is large.
 
-    Both ways write the same predictions to the same table. The task is skipped, with the reason, if no champion may
-    score the partition.
+    Both methods write the same predictions to the same table. If no champion may score the partition, the task is
+    skipped, and its log gives the reason.
 
     For a large partition, the rows and the packaged model are uploaded, unless S3 has the same content already. The
     job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
     name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
     its scores. If it failed, was stopped or has other rows, or if its scores were deleted, the task starts a job with
-    the next name. So no second job is paid for after a retry, a clear or a killed worker, nor if the partition is
-    scored again because its labels arrived. If the partition has become small before a retry, the retry stops the job
-    of the earlier try.
+    the next name. So a retry, a cleared task, a killed worker or new labels of the partition do not pay for a second
+    job. If the partition has become small before a retry, the retry stops the job of the earlier try.
 
-    The task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks its state,
-    the job is stopped. Idempotent.
+    The task waits in the triggerer, and copies the job's log to the task's log. If a person clears the task or marks
+    its state, the job is stopped. Idempotent.
 
     Args:
         dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.
         model: registered model (templated).
         partition: day, hour or month to score (templated), as for `IngestOperator`; by default the run's partition.
         version: version to score with (templated); by default the champion.
-        transform_above_rows: largest number of rows that are scored in process (templated).
+        transform_above_rows: largest number of rows that the worker scores itself (templated).
         image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.
         role_arn: execution role of the model (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of rows, model and scores (templated); by default LEEWAY_BUCKET.
@@ -51,8 +50,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
             other values replace them. It may not have TransformJobName, ModelName, Tags or
             TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight. A job that runs is not interrupted. Empty: normal.
+        priority: `low`, `normal` or `high`, as the task's priority_weight: if its pool has few free slots, Airflow
+            starts tasks of a higher priority first. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
@@ -104,11 +103,11 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         self.check_interval_s, self.python, self.env = check_interval_s, python, env
 
     def execute(self, context: Context) -> Any:
-        """Score the partition as `SageMakerJobOperator.execute` runs a job; skip if no version may score it."""
+        """Score the partition, and return the result. If no version may score it, skip the task."""
         return skip_if_nothing_done(context, super().execute(context))
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
-        """Continue after the wait, as `execute` does."""
+        """Collect the scores after the trigger's wait, and return the result. If nothing was scored, skip the task."""
         return skip_if_nothing_done(context, super().execute_complete(context, event, inputs))

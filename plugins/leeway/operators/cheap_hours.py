@@ -22,12 +22,13 @@ from pipelines.planning.cheap_hours import Criterion, compute_latest_start
 
 
 class CheapHoursSensor(BaseSensorOperator):
-    """Hold a training that is not urgent until its spot instances are cheap, and never past its latest start.
+    """Delay a training that is not urgent until its spot instances are cheap, but not beyond its latest start.
 
-    The sensor reads the spot prices of the last 90 days from EC2 (DescribeSpotPriceHistory). It starts if no hour until
-    the latest start is expected to be cheaper by 1 %, or less risky (docs/how-to/cheap-hours.md). Each decision is in
-    the log: the price now, what is expected, and the latest start. If EC2 does not answer, the training starts at its
-    latest start. SageMaker has no history of its own prices: EC2's price of the same instance type stands for it.
+    The sensor reads the spot prices of the last 90 days from EC2 (DescribeSpotPriceHistory). SageMaker has no history
+    of its own prices, so the price of the same instance type in EC2 is used. The training starts if no hour until its
+    latest start is expected to be cheaper by 1 %, or less risky (docs/how-to/cheap-hours.md). If EC2 does not answer,
+    it starts at its latest start. Each decision is logged with the present price, the expected price and the latest
+    start.
 
     Between two checks the task waits in the triggerer and uses no worker. A restart of the triggerer loses nothing.
     Idempotent.
@@ -35,13 +36,15 @@ class CheapHoursSensor(BaseSensorOperator):
     Args:
         instance_type: instance type of the training, such as ml.m5.large (templated).
         duration_s: expected time of the training, seconds (templated).
-        deadline: when the training has to end, ISO 8601 (templated). Its latest start is `duration_s` before. Without a
-            time zone it is UTC.
+        deadline: when the training has to end, ISO 8601 (templated). The latest start is `duration_s` earlier. A time
+            without a time zone is in UTC.
         latest_start: latest start, ISO 8601 (templated); instead of `deadline`.
         criterion: what has to be low (templated). `price`: the expected price of the run. `risk`: the share of past
-            runs from the same hour of the week in which the price rose by 20 %, a sign that instances become scarce.
-        quantile: above 0 and below 1: a later hour is expected to be as cheap as this quantile of its past weeks
-            (templated). A quantile below 0.5 expects more luck, waits longer, and mostly saves less.
+            runs that began in the same hour of the week and in which the price rose by 20 %. Such a rise is a sign that
+            instances become scarce.
+        quantile: above 0 and below 1 (templated): the price of a later hour is expected to be this quantile of the
+            prices in the same hour of past weeks. With a quantile below 0.5, lower prices are expected, so the training
+            waits longer, and mostly saves less.
         aws_conn_id: Airflow connection of AWS.
         region_name: region, if the connection does not have one (templated).
         verify: whether, or with which CA bundle, TLS certificates are checked.
@@ -116,15 +119,21 @@ class CheapHoursSensor(BaseSensorOperator):
         wait = self.build_wait()
         self._require_future(wait, context["ti"].try_number)
         if not self.deferrable:
-            return self._conclude(asyncio.run(wait_for_start(wait, self.log)))
+            return self._check_event(asyncio.run(wait_for_start(wait, self.log)))
         # There is no timeout: the trigger itself ends at the latest start.
         self.defer(trigger=CheapHoursTrigger(**asdict(wait)), method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Return why the training starts; raise what `execute` raises."""
-        return self._conclude(event)
+        """Return why the training starts.
 
-    def _conclude(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        Raises:
+            AirflowFailException: EC2 refused the request, or knows no price of the instance type in the region. A retry
+                cannot help.
+        """
+        return self._check_event(event)
+
+    def _check_event(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the event if the training starts; otherwise raise an error."""
         if event["cause"] == "start":
             return dict(event)
         hint = {
@@ -149,8 +158,11 @@ class CheapHoursSensor(BaseSensorOperator):
             raise AirflowFailException(f"duration_s must be at most 28 days, not {duration_s:g}.") from None
 
     def _require_future(self, wait: StartWait, try_number: int) -> None:
-        """Refuse a latest start in the past; a later try of the task, which may have waited until then, starts."""
-        late_s = -wait.compute_rest_s()
+        """Refuse a latest start in the past on the first try of the task.
+
+        A later try is not refused: the first one may have waited until the latest start.
+        """
+        late_s = -wait.compute_remaining_s()
         if late_s > 0 and try_number <= 1:
             start_text = f"{wait.run.latest:%Y-%m-%d %H:%M} UTC, passed {late_s / 60:.0f} min ago"
             hint = "Give a later deadline, or a shorter duration_s." if self.deadline else "Give a later latest_start."

@@ -25,7 +25,7 @@ class EndpointRollbackOperator(DeployOperator):
         the same fields as DeployOperator.
     """
 
-    previous = True
+    previous = True  # deploy the version before the present one; see DeployOperator
 
     def __init__(
         self, *, model: str, endpoint: str = "", serving: Mapping[str, Any] | str | None = None, **kwargs: Any

@@ -112,12 +112,12 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
         job_task = self._make_job_task(context)
         while True:
             with raise_airflow_errors():
-                work = job_task.prepare_work(inputs)
-                wait_or_result = work.resume(event)
+                operation = job_task.prepare_operation(inputs)
+                wait_or_result = operation.resume(event)
             if isinstance(wait_or_result, dict):
                 self.report_metrics(wait_or_result)
                 return wait_or_result
-            inputs = work.inputs
+            inputs = operation.inputs
             if self.deferrable:
                 self._defer(wait_or_result, inputs)
             event = self.wait_in_worker(wait_or_result)

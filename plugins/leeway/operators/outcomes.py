@@ -21,7 +21,7 @@ class OutcomesOperator(StepOperator):
         model: registered model whose predictions get the labels (templated).
         partition: day, hour or month of the labels and the predictions (templated), as for `IngestOperator`; by default
             the run's partition.
-        online: whether to join the scores that endpoints answered, which `CollectOperator` stored, instead of those of
+        online: whether to join the scores that endpoints returned, which `CollectOperator` stored, instead of those of
             `ScoreOperator` (templated).
 
     Returns:

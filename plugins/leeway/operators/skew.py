@@ -32,7 +32,7 @@ class SkewOperator(StepOperator):
         requests: folder that `serve --record` wrote (templated).
         rows: file of rows that `CollectOperator` returns (templated), instead of `requests`.
         version: version that scored `rows`, as `CollectOperator` returns it (templated).
-        endpoint: name of the endpoint or server (templated); results of other names stay in the table.
+        endpoint: name of the endpoint or server (templated). A run replaces only the results of this name.
         partition: day, hour or month to compare (templated), as for `IngestOperator`; by default the run's partition.
         asset: gets an event on skew. An asset that is only in `outlets` would get an event without skew, too.
 

@@ -53,13 +53,14 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         image_uri: training image of your own (templated); instead of a framework.
         instance_type: instance type, such as ml.m5.large (templated). With "auto", it is chosen among instance_types:
             the cheapest that ends before the deadline and within max_run_s and max_wait_s, and whose highest possible
-            cost is within budget_usd, by past jobs in the ledger or by `workload`. A try that finds a job of the task
-            keeps its type.
+            cost is within budget_usd, by past jobs in the ledger or by `workload`. A retry that finds a job of this
+            task uses the instance type of that job.
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
             instance_type. With instance_type="auto", the types that are allowed, or patterns such as ml.m5.*; the
             first one that may start is used if nothing is known about the training.
         deadline: when the training must have ended (templated), for instance_type="auto": a duration such as 24h, or a
-            time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}.
+            time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}. The wait in a job_queue is not
+            predicted: the deadline must leave time for it.
         workload: size of the language model that is trained (templated), for instance_type="auto", in place of past
             jobs: {"params": 7e9, "tokens": 1e9, "method": "lora"}.
         instance_count: number of instances (templated). A job with another number is another job, but resumes from
@@ -68,7 +69,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 1,
             "custom_mpi_options": ""}}. Without it, each instance runs the script, which finds the others by SM_HOSTS.
         sharded_channels: names of the channels whose objects are divided among the instances (templated); each instance
-            gets all objects of the others. Leeway's own script divides the rows itself, and needs none.
+            gets all objects of the channels that are not listed. Leeway's own script divides the rows itself, and
+            needs none.
         volume_size_gb: size of each instance's disk, GB (templated).
         spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest training time, seconds (templated).
@@ -83,7 +85,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.
         model: registered model that is trained (templated). Its parameters give the default hyperparameters, and the
             ledger of costs names it.
-        environment: variables of the script (templated). No secrets: they show in the UI.
+        environment: variables of the script in the job (templated); see `env` for the steps. No secrets: they show
+            in the UI.
         config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
@@ -92,14 +95,15 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             interrupted, unless its queue has quota shares with preemption. Empty: normal.
         job_queue: name or ARN of a queue of AWS Batch for training jobs (templated): the job is submitted to it as a
             service job, waits there, and starts when there is room. Empty: the job is started at once.
-        share: whose part of the queue's instances the job uses (templated): the share identifier of a queue with fair
-            share, letters and digits only, or the name of a quota share. For no other queue.
+        share: the share of the queue's instances that the job counts towards (templated): a share identifier (letters
+            and digits only) if the queue has fair share, the name of a quota share if it has quota shares. Leave it
+            empty for other queues.
         max_queue_s: longest wait in the queue, seconds (templated). A job that waits longer is taken out of the queue,
             and the task fails. The wait is not part of max_wait_s, max_run_s or the cost.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
-        env: more environment variables for the steps (templated). No secrets: they show in the UI.
+        env: more environment variables for the steps on the worker (templated). No secrets: they show in the UI.
 
     Returns:
         training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning,

@@ -73,7 +73,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
 
     Returns:
         tuning_job, tuning_job_arn, status; of the winner training_job, hyperparameters, objective; of all attempts
-        together trials (tried), stopped, failed, attempts, cost_usd; record (for `tuning` of SpotTrainingOperator);
+        together trials, stopped, failed, attempts, cost_usd; record (for `tuning` of SpotTrainingOperator);
         run_id (of the tuning's MLflow run; empty if there is none).
     """
 

@@ -22,7 +22,7 @@ from pipelines.settings import settings
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
 from pipelines.status.documents.jobs import RunningJobs
-from pipelines.status.documents.message import SCHEMA_VERSION, Document
+from pipelines.status.documents.json_object import SCHEMA_VERSION, Document
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 
@@ -30,9 +30,9 @@ NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 """Allowed names of models and datasets. No other text becomes a part of a path."""
 MAX_BYTES = 16 << 20
 """Largest size of a document, bytes. A larger file is refused."""
-WATCHED_FILE = "watched"
+LAST_CHECK_FILE = "watched"
 """File whose modification time is the time at which the lake was last checked for changes."""
-REQUESTED_FILE = "requested"
+LAST_REQUEST_FILE = "requested"
 """File whose modification time is the time at which the page last requested a document. If that was long ago, changes
 of the lake are not written."""
 PUBLIC_COST_FIELDS = ("schema_version", "written_at", "month", "price_dates")
@@ -110,13 +110,13 @@ def record_request() -> None:
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
         folder = _get_folder()
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / REQUESTED_FILE).touch()
+        (folder / LAST_REQUEST_FILE).touch()
 
 
 def find_watch_time() -> dt.datetime | None:
     """Return when the lake was last checked for changes, UTC; None if it never was."""
     try:
-        seconds = (_get_folder() / WATCHED_FILE).stat().st_mtime
+        seconds = (_get_folder() / LAST_CHECK_FILE).stat().st_mtime
     except OSError:
         return None
     return dt.datetime.fromtimestamp(seconds, dt.UTC)

@@ -24,14 +24,14 @@ from pipelines.system.files import replace_file
 CHECK_S = 30.0
 """Seconds between two requests to S3: a copy is written every few minutes."""
 TIMEOUT_S = 5
-"""Seconds after which S3 does not answer; and for which the first visitors wait for the first copy."""
+"""Seconds after which a request to S3 fails. The first visitors wait at most as long for the first copy."""
 DOCUMENT = re.compile(r"(?:(?:models|data)/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.json")
 """Allowed names of files in a copy. No other is unpacked."""
 MAX_BYTES = 64 << 20
 """Largest size of all documents of a copy, bytes."""
 MODELS_FILE = "models.json"
 """The list of models. A copy without it would leave the old list, which names documents that are gone."""
-WATCHED_FILE = "watched"
+LAST_CHECK_FILE = "watched"
 NOT_MODIFIED = "304"
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ class DocumentsCopy:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._checked_s: float | None = None
+        self._last_check_s: float | None = None
+        """Time of the last check, of the monotonic clock; None before the first one."""
         self._etag = ""
         self._problem = ""
         self._client: Any = None
@@ -56,8 +57,8 @@ class DocumentsCopy:
         if not uri:
             return
         with self._lock:
-            is_first = self._checked_s is None
-            if self._thread is None and (is_first or time.monotonic() - (self._checked_s or 0) >= CHECK_S):
+            is_first = self._last_check_s is None
+            if self._thread is None and (is_first or time.monotonic() - (self._last_check_s or 0) >= CHECK_S):
                 self._thread = threading.Thread(target=self._check, args=(uri,), daemon=True)
                 self._thread.start()
         if is_first:
@@ -79,7 +80,7 @@ class DocumentsCopy:
                 log.warning("%s cannot be read, so the page shows older documents: %s", uri, problem)
             self._problem = problem
         with self._lock:
-            self._checked_s, self._thread = time.monotonic(), None
+            self._last_check_s, self._thread = time.monotonic(), None
 
     def _fetch(self, uri: str) -> None:
         from botocore.exceptions import ClientError
@@ -96,9 +97,10 @@ class DocumentsCopy:
             raise ValueError(f"it has {response['ContentLength']} bytes, more than {MAX_BYTES}")
         folder = settings().home / "status"
         unpack(response["Body"].read(), folder)
-        (folder / WATCHED_FILE).touch()
         written_s = response["LastModified"].timestamp()
-        os.utime(folder / WATCHED_FILE, (written_s, written_s))
+        # It is replaced as a whole: a visitor never sees the file with the present time.
+        with replace_file(folder / LAST_CHECK_FILE) as temporary:
+            os.utime(temporary, (written_s, written_s))
         self._etag = response["ETag"]
 
     def _connect(self) -> Any:
@@ -131,7 +133,7 @@ def unpack(content: bytes, folder: Path) -> None:
         documents = {entry.filename: archive.read(entry) for entry in entries}
     for name, text in documents.items():
         _check_json(name, text)
-    for name in sorted(documents, key=MODELS_FILE.__eq__):
+    for name in sorted(documents, key=lambda name: name == MODELS_FILE):  # the list last
         with replace_file(folder / name) as temporary:
             temporary.write_bytes(documents[name])
     for path in folder.glob("*/*.json"):

@@ -62,12 +62,13 @@ class JobTrigger(BaseTrigger):
     async def _kill(self) -> None:
         if self._start_task and not isinstance(await self._start_task, JobWait):
             return  # the job could not be started
+        # This line comes before the requests to AWS: Airflow 3.3.2 closes the trigger's log two seconds after a clear.
+        line = "the task was cleared, or a person set its state: stopping %s job %s unless another trigger waits for it"
+        self.log.warning(line, self.wait.kind, self.wait.job_name)
         if await self._is_taken_over():
             line = "%s job %s continues: another triggerer waits for it now"
             self.log.info(line, self.wait.kind, self.wait.job_name)
             return
-        line = "the task was cleared, or a person set its state: stopping %s job %s"
-        self.log.warning(line, self.wait.kind, self.wait.job_name)
         await self.request_stop()
 
     async def _is_taken_over(self) -> bool:

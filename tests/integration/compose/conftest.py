@@ -264,14 +264,14 @@ class Stack:
         self.token = self.token or self._log_in()
         headers = {"Authorization": f"Bearer {self.token}"}
         response = requests.request(
-            method, f"{self.get_url('api-server')}{path}", headers=headers, timeout=60, **options
+            method, f"{self.get_url('api-server')}{path}", headers=headers, timeout=180, **options
         )
         response.raise_for_status()
         return response.json() if response.content else None
 
     def _log_in(self) -> str:
         login = {"username": "admin", "password": self.secrets["AIRFLOW_ADMIN_PASSWORD"]}
-        response = requests.post(f"{self.get_url('api-server')}/auth/token", json=login, timeout=60)
+        response = requests.post(f"{self.get_url('api-server')}/auth/token", json=login, timeout=180)
         return str(response.json()["access_token"])
 
     def create_client(self, service: str, server: str = "drydock") -> Any:

@@ -155,17 +155,17 @@ def test_objects_are_in_the_store_and_not_in_drydock(stack_with_dags: Stack) -> 
 
 def test_mlflow_stores_runs_in_postgresql_and_files_in_the_store(stack_with_dags: Stack) -> None:
     url, path = stack_with_dags.get_url("mlflow"), "/api/2.0/mlflow"
-    response = requests.post(f"{url}{path}/experiments/create", json={"name": "experiment"}, timeout=60)
+    response = requests.post(f"{url}{path}/experiments/create", json={"name": "experiment"}, timeout=180)
     assert response.ok, response.text
-    response = requests.put(f"{url}{path}-artifacts/artifacts/folder/file.txt", data=b"text", timeout=60)
+    response = requests.put(f"{url}{path}-artifacts/artifacts/folder/file.txt", data=b"text", timeout=180)
     assert response.ok, response.text
     objects = stack_with_dags.create_client("s3", server="s3").list_objects_v2(Bucket="mlflow")["Contents"]
     assert [item["Key"] for item in objects] == ["folder/file.txt"]
     # The first host is the name that the other containers use. The second is what a malicious page could make a
     # browser send.
     page = f"{url}{path}/experiments/get-by-name?experiment_name=experiment"
-    assert requests.get(page, headers={"Host": "mlflow:5000"}, timeout=60).ok
-    assert requests.get(page, headers={"Host": "evil.example"}, timeout=60).status_code == 403
+    assert requests.get(page, headers={"Host": "mlflow:5000"}, timeout=180).ok
+    assert requests.get(page, headers={"Host": "evil.example"}, timeout=180).status_code == 403
 
 
 def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags: Stack, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags: Stac
         assert_done_once(run)
     assert waiting_run.get_try("ingest") == waiting_run.get_try("validate") == ("success", 1)
     page = f"{stack.get_url('mlflow')}/api/2.0/mlflow/experiments/get-by-name?experiment_name=experiment"
-    assert requests.get(page, timeout=60).ok
+    assert requests.get(page, timeout=180).ok
 
 
 def test_no_log_has_a_secret(stack_with_dags: Stack) -> None:

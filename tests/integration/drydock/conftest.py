@@ -26,7 +26,7 @@ from tests.tools.python_image import provide_image
 from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 BUCKET = "bucket"
 END_STATUSES = ("Completed", "Failed", "Stopped")
 

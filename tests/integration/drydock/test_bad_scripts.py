@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 import time
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -96,15 +96,29 @@ FAILS = {
 }
 
 
-@pytest.mark.parametrize("name", FAILS)
-def test_failed_script_is_reported(drydock: Any, name: str) -> None:
-    script, code, message = FAILS[name]
-    failed_job = drydock.run_job(name, script)
-    assert failed_job["TrainingJobStatus"] == failed_job["SecondaryStatus"] == "Failed"
-    assert list_phases(failed_job) == ["Starting", "Downloading", "Training", "Uploading", "Failed"]
-    reason = failed_job["FailureReason"]
-    assert reason.startswith("AlgorithmError: ") and code in reason and message in reason and len(reason) <= 1024
-    assert "ModelArtifacts" not in failed_job
+def run_jobs(drydock: Any, jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Create training jobs, by name, and wait for all of them; return their descriptions by name.
+
+    The jobs run side by side: one after the other, each would wait for its own start and end.
+
+    Args:
+        drydock: the server.
+        jobs: arguments of `drydock.create_job`, such as `script`, by the name of the job.
+    """
+    for name, fields in jobs.items():
+        drydock.create_job(name, **fields)
+    return {name: drydock.wait_for_end(name) for name in jobs}
+
+
+def test_failed_scripts_are_reported(drydock: Any) -> None:
+    failed_jobs = run_jobs(drydock, {name: {"script": script} for name, (script, _, _) in FAILS.items()})
+    for name, failed_job in failed_jobs.items():
+        _, code, message = FAILS[name]
+        assert failed_job["TrainingJobStatus"] == failed_job["SecondaryStatus"] == "Failed", name
+        assert list_phases(failed_job) == ["Starting", "Downloading", "Training", "Uploading", "Failed"], name
+        reason = failed_job["FailureReason"]
+        assert reason.startswith("AlgorithmError: ") and code in reason and message in reason, (name, reason)
+        assert len(reason) <= 1024 and "ModelArtifacts" not in failed_job, name
 
 
 COMPLETES = {
@@ -117,12 +131,11 @@ COMPLETES = {
 }
 
 
-@pytest.mark.parametrize("name", COMPLETES)
-def test_script_without_a_model_completes(drydock: Any, name: str) -> None:
-    job = drydock.run_job(name, COMPLETES[name])
-    assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
-    lines = drydock.read_log(name)
-    assert NO_MODEL in lines or any(line.startswith("not in model.tar.gz") for line in lines)
+def test_scripts_without_a_model_complete(drydock: Any) -> None:
+    for name, job in run_jobs(drydock, {name: {"script": script} for name, script in COMPLETES.items()}).items():
+        assert job["TrainingJobStatus"] == "Completed", (name, job.get("FailureReason"))
+        lines = drydock.read_log(name)
+        assert NO_MODEL in lines or any(line.startswith("not in model.tar.gz") for line in lines), name
 
 
 def test_model_folder_that_is_a_file_fails_the_job(drydock: Any) -> None:
@@ -142,25 +155,30 @@ LOG_DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("name", LOG_DAMAGES)
-def test_script_that_damages_its_log_completes(drydock: Any, name: str) -> None:
-    script = f"""
+DAMAGES_ITS_LOG = """
 import os, pathlib, time
 log = os.readlink("/proc/self/fd/1")
 print("before", flush=True)
 while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
     time.sleep(0.02)
-{LOG_DAMAGES[name]}
+{damage}
 print("after", flush=True)
 time.sleep(0.4)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "m").write_text("1")
 """
-    drydock.create_job(f"log-{name}", script)
-    drydock.wait_for_line(f"log-{name}", "before")  # lines that were read stay, whatever the script does with the file
-    (drydock.get_job_folder(f"log-{name}") / "go").touch()
-    job = drydock.wait_for_end(f"log-{name}")
-    assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
-    assert "before" in drydock.read_log(f"log-{name}")
+
+
+def test_scripts_that_damage_their_logs_complete(drydock: Any) -> None:
+    for name, damage in LOG_DAMAGES.items():
+        drydock.create_job(f"log-{name}", DAMAGES_ITS_LOG.replace("{damage}", damage))
+    for name in LOG_DAMAGES:
+        # Lines that were read stay, whatever the script does with the file.
+        drydock.wait_for_line(f"log-{name}", "before")
+        (drydock.get_job_folder(f"log-{name}") / "go").touch()
+    for name in LOG_DAMAGES:
+        job = drydock.wait_for_end(f"log-{name}")
+        assert job["TrainingJobStatus"] == "Completed", (name, job.get("FailureReason"))
+        assert "before" in drydock.read_log(f"log-{name}"), name
 
 
 def read_rss(drydock: Any) -> int:
@@ -259,13 +277,14 @@ time.sleep(0.3)
 }
 
 
-@pytest.mark.parametrize("name", DAEMONS)
 @pytest.mark.parametrize("code", [0, 1])
-def test_daemons_end_with_their_job(drydock: Any, name: str, code: int) -> None:
-    ended_job = drydock.run_job(
-        f"daemons-{name}-{code}", f"import os, subprocess, sys, time\n{DAEMONS[name]}\nsys.exit({code})"
-    )
-    assert ended_job["TrainingJobStatus"] == ("Failed" if code else "Completed")
+def test_daemons_end_with_their_job(drydock: Any, code: int) -> None:
+    scripts = {
+        f"daemons-{name}-{code}": f"import os, subprocess, sys, time\n{daemons}\nsys.exit({code})"
+        for name, daemons in DAEMONS.items()
+    }
+    for name, ended_job in run_jobs(drydock, {name: {"script": script} for name, script in scripts.items()}).items():
+        assert ended_job["TrainingJobStatus"] == ("Failed" if code else "Completed"), name
     assert list_processes(drydock) == []
 
 
@@ -344,13 +363,14 @@ BUNDLES = {
 }
 
 
-@pytest.mark.parametrize("name", BUNDLES)
-def test_invalid_source_bundle_is_refused(drydock: Any, name: str) -> None:
-    content, message = BUNDLES[name]
-    uri = drydock.put(f"bundles/{name}.tar.gz", content)
-    failed_job = drydock.run_job(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
-    assert failed_job["TrainingJobStatus"] == "Failed" and list_phases(failed_job)[-2] == "Downloading"
-    assert message in failed_job["FailureReason"], failed_job["FailureReason"]
+def test_invalid_source_bundles_are_refused(drydock: Any) -> None:
+    uris = {name: drydock.put(f"bundles/{name}.tar.gz", content) for name, (content, _) in BUNDLES.items()}
+    jobs = {f"bundle-{name}": {"HyperParameters": {"sagemaker_submit_directory": uri}} for name, uri in uris.items()}
+    failed_jobs = run_jobs(drydock, jobs)
+    for name, (_, message) in BUNDLES.items():
+        failed_job = failed_jobs[f"bundle-{name}"]
+        assert failed_job["TrainingJobStatus"] == "Failed" and list_phases(failed_job)[-2] == "Downloading", name
+        assert message in failed_job["FailureReason"], (name, failed_job["FailureReason"])
     assert not list_files(drydock, "up.txt")
 
 
@@ -374,14 +394,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_request_leaves_no_files(drydock: Any, name: str) -> None:
-    request = {**drydock.build_request("refused"), **REFUSED[name]}
-    with pytest.raises(ClientError) as error:
-        drydock.create_unchecked_client("sagemaker").create_training_job(**request)
-    details = error.value.response["Error"]
-    assert details["Code"] == "ValidationException" and len(details["Message"]) <= 2_000
-    assert "Traceback" not in details["Message"] and not drydock.get_job_folder("refused").parent.exists()
+def test_refused_requests_leave_no_files(drydock: Any) -> None:
+    client, request = drydock.create_unchecked_client("sagemaker"), drydock.build_request("refused")
+    for name, fields in REFUSED.items():
+        with pytest.raises(ClientError) as error:
+            client.create_training_job(**{**request, **fields})
+        details = error.value.response["Error"]
+        assert details["Code"] == "ValidationException" and len(details["Message"]) <= 2_000, name
+        assert "Traceback" not in details["Message"], name
+        assert not drydock.get_job_folder("refused").parent.exists(), name
 
 
 def test_request_of_maximum_size_is_accepted(drydock: Any) -> None:
@@ -402,18 +423,22 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_values_that_no_process_can_have_are_reported(drydock: Any, name: str) -> None:
-    failed_job = drydock.run_job(f"impossible-{name}", "print('never')", **IMPOSSIBLE[name])
-    assert failed_job["TrainingJobStatus"] == "Failed" and "cannot execute" in failed_job["FailureReason"]
-    assert drydock.read_log(f"impossible-{name}") == []
+def test_values_that_no_process_can_have_are_reported(drydock: Any) -> None:
+    jobs = {f"impossible-{name}": {"script": "print('never')", **fields} for name, fields in IMPOSSIBLE.items()}
+    for name, failed_job in run_jobs(drydock, jobs).items():
+        assert failed_job["TrainingJobStatus"] == "Failed" and "cannot execute" in failed_job["FailureReason"], name
+        assert drydock.read_log(name) == [], name
 
 
-@pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONHOME", "PATH", "TMPDIR", "HOME", "DRYDOCK_TREE", "PYTHONPATH"])
-def test_job_may_set_any_variable(drydock: Any, name: str) -> None:
-    ended_job = drydock.run_job(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
-    assert ended_job["TrainingJobStatus"] in ("Completed", "Failed")
-    assert ended_job["TrainingJobStatus"] == "Completed" or "exit code: " in ended_job["FailureReason"]
+def test_job_may_set_any_variable(drydock: Any) -> None:
+    names = ("LD_PRELOAD", "PYTHONHOME", "PATH", "TMPDIR", "HOME", "DRYDOCK_TREE", "PYTHONPATH")
+    jobs = {
+        f"variable-{name.replace('_', '-')}": {"script": "print(1)", "Environment": {name: "/nowhere"}}
+        for name in names
+    }
+    for name, ended_job in run_jobs(drydock, jobs).items():
+        assert ended_job["TrainingJobStatus"] in ("Completed", "Failed"), name
+        assert ended_job["TrainingJobStatus"] == "Completed" or "exit code: " in ended_job["FailureReason"], name
 
 
 def repeat_with_longer_outages(attempt: Callable[[float], bool]) -> None:

@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 REPOSITORY = Path(__file__).parents[3]
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 BUCKET, GROUP = "durable-objects", "group"
 PART_BYTES = 1000
 """A small part, so that uploads in parts are small."""

@@ -89,7 +89,8 @@ def run_until_stopped(drydock: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "script"), [("burner", BURNING), ("parent", PARENT), ("parent-of-many", PARENT_OF_MANY)]
+    ("name", "script"),
+    [("burner", BURNING), pytest.param("parent", PARENT, marks=pytest.mark.soak), ("parent-of-many", PARENT_OF_MANY)],
 )
 def test_job_that_burns_one_core_shows_about_100(drydock: Any, run_until_stopped: Any, name: str, script: str) -> None:
     host = run_until_stopped(name, script)

@@ -25,7 +25,7 @@ def sign(service: str, region: str = "us-east-1") -> str:
 
 def send(drydock: Any, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str, str]:
     """Send a request; return the status, the content type and the error's code."""
-    connection = http.client.HTTPConnection(urlsplit(drydock.url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(drydock.url).netloc, timeout=180)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     response = connection.getresponse()
     text, content_type = response.read(), str(response.getheader("Content-Type"))
@@ -128,7 +128,7 @@ def test_foreign_host_is_refused(drydock: Any, method: str, path: str) -> None:
 def test_buckets_are_found_by_host_names(drydock: Any) -> None:
     drydock.put("by-host", b"content")
     for host in ("bucket.s3.amazonaws.com", "bucket.s3.us-east-1.amazonaws.com", "bucket.localhost"):
-        connection = http.client.HTTPConnection(urlsplit(drydock.url).netloc, timeout=60)
+        connection = http.client.HTTPConnection(urlsplit(drydock.url).netloc, timeout=180)
         connection.request("GET", "/by-host", headers={"Host": host, "Authorization": sign("s3")})
         assert connection.getresponse().read() == b"content", host
         connection.close()

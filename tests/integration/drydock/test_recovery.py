@@ -69,7 +69,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("is_spot", [True, False])
+@pytest.mark.parametrize("is_spot", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_server_resumes_all_hosts_of_a_job(tmp_path: Path, run_drydock: Any, is_spot: bool) -> None:
     resources = {"InstanceType": "ml.m5.large", "InstanceCount": 2, "VolumeSizeInGB": 1}
     with run_drydock(tmp_path, *OPTIONS) as server:

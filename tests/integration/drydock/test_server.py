@@ -39,7 +39,7 @@ def run_program(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
 
 

@@ -68,8 +68,10 @@ def test_a_type_or_region_without_prices_has_no_history(drydock: Any) -> None:
 
 def test_wrong_prices_are_refused_and_none_is_stored(drydock: Any) -> None:
     prices = [[BEGIN.isoformat(), 0.1], [(BEGIN + HOUR).isoformat(), -1.0]]
-    refusal = drydock.send_refused_command("spot-prices", instance_type="c5.2xlarge", region="us-east-1", prices=prices)
-    assert refusal == (400, "a price must be a number of US dollars from 0.000001 to 1e+06, not -1.0")
+    error_response = drydock.send_refused_command(
+        "spot-prices", instance_type="c5.2xlarge", region="us-east-1", prices=prices
+    )
+    assert error_response == (400, "a price must be a number of US dollars from 0.000001 to 1e+06, not -1.0")
     assert list_prices(drydock, "c5.2xlarge") == []
 
 

@@ -93,6 +93,21 @@ class Drydock:
             return [event["message"] for event in response["events"]]
         return []
 
+    def kill_and_restart(self, until: Callable[..., Any]) -> None:
+        """Send SIGKILL to the server, and start it again with its data and port."""
+        self.process.kill()
+        self.process.wait(60)
+        command = list(self.process.args)
+        command[command.index("--port") + 1] = self.url.rpartition(":")[2]
+        port_file = Path(command[command.index("--port-file") + 1])
+        port_file.unlink()
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with (port_file.parent / "log").open("a") as log:
+            self.process = forking.Popen(
+                command, cwd=port_file.parent, env=env, stdout=log, stderr=log, start_new_session=True
+            )
+        until(lambda: port_file.exists() or self.process.poll() is not None)
+
     def stop_job(self, name: str) -> None:
         self.client("sagemaker").stop_training_job(TrainingJobName=name)
 
@@ -147,12 +162,14 @@ def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
     with (folder / "log").open("w") as log:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
+    drydock = Drydock("", process)
     try:
         until(lambda: port_file.exists() or process.poll() is not None)
-        drydock = Drydock(f"http://127.0.0.1:{port_file.read_text()}", process)
+        drydock.url = f"http://127.0.0.1:{port_file.read_text()}"
         drydock.client("s3").create_bucket(Bucket=BUCKET)
         yield drydock
     finally:
+        process = drydock.process  # a test may have started it again
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(60)

@@ -3,9 +3,7 @@
 import asyncio
 import datetime as dt
 import json
-import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +22,7 @@ from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import charge_uncharged_jobs
 from pipelines.dataset import load_dataset
 from tests.tools import forking
+from tests.tools.killed_worker import kill_worker
 from tests.tools.outages import post_to_drydock
 
 ROOT = Path(__file__).parents[3]
@@ -321,39 +320,12 @@ def test_refuses_a_job_that_may_exceed_the_budget(drydock, project, make_task, c
         make_task().execute(context)
 
 
-KILLED_WORKER = """
-import os, re, signal, sys
-from types import SimpleNamespace
-from urllib.request import Request, urlopen
-sys.path[:0] = [{root!r}, {plugins!r}]
-import structlog
-from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
-from airflow.sdk import DAG
-from leeway.hooks.sagemaker import wait_for_job
-from botocore.exceptions import ClientError
-from leeway.hooks.transform.job_requests import TransformJobs, build_model_request
-from leeway.operators.batch_score import BatchScoreOperator
-create_job = wait_for_job._create_job
-async def create_and_die(wait, log):
-    await create_job(wait, log)
-    os.kill(os.getpid(), signal.SIGKILL)
-wait_for_job._create_job = create_and_die
-with DAG({dag!r}):
-    task = BatchScoreOperator(task_id="score", deferrable=False, **{fields!r})
-task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
-"""
-
-
 def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_task, context, start, finish, tmp_path
 ):
-    operator = make_task("wait")
     names = ("dataset", "model", "partition", "transform_above_rows", "image_uri", "config", "max_run_s")
     names += ("check_interval_s", "python", "instance_type")
-    fields = {name: getattr(operator, name) for name in names}
-    code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
-    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
-    assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
+    kill_worker(make_task("wait"), names, "leeway.hooks.sagemaker.wait_for_job:_create_job")
     deferral = start(make_task("wait"), context)
     assert list_jobs(drydock, deferral.trigger.wait.job_name) == [deferral.trigger.wait.job_name]
     (tmp_path / "release").touch()

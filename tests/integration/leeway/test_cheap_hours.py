@@ -127,6 +127,19 @@ def test_it_starts_at_the_latest_start_although_ec2_does_not_answer(drydock, mak
     assert asyncio.run(wait_for_start(wait, LOG))["reason"].startswith("the latest start")
 
 
+def test_an_error_of_the_decision_is_no_outage(drydock, make_sensor, context, monkeypatch):
+    """The test before is the control: there, EC2 does not answer."""
+    latest_start = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=30)
+    wait = make_sensor(latest_start=latest_start.isoformat()).build_wait()
+
+    async def read_damaged_prices(self, now):
+        return ["no price"]
+
+    monkeypatch.setattr(StartWait, "read_prices", read_damaged_prices)
+    with pytest.raises(AttributeError):
+        asyncio.run(wait_for_start(wait, LOG))
+
+
 def test_a_sensor_that_is_not_deferrable_waits_in_the_worker(drydock, make_sensor, context, instance_type):
     set_prices(drydock, instance_type.removeprefix("ml."), [(find_hour() - 500 * HOUR, 0.1)])
     result = make_sensor(deferrable=False).execute(context)

@@ -320,6 +320,7 @@ def fail_a_canary(airflow: Airflow, drydock_server: Any) -> None:
         client.copy_object(Bucket="leeway", Key=key, CopySource={"Bucket": "leeway", "Key": item["Key"]})
 
 
+@pytest.mark.soak
 def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, drydock_server, until):
     rows = pd.read_parquet(airflow.home / "scored/flights/flights/1/2013-02-01.parquet")
     rows = rows[list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))]
@@ -360,6 +361,7 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     assert history.startswith("2013-02-01  flights  version 1  skew  ")
 
 
+@pytest.mark.soak
 def test_a_day_without_requests_is_skipped_and_the_endpoint_is_deleted(airflow, drydock_server):
     run = airflow.run("flights_serving_monitor", "2013-01-29")
     assert (run.xcoms, run.states["versions"]) == ({"versions": []}, "success"), "none was deployed up to this day"
@@ -507,12 +509,12 @@ def dump_database(address):
 
 
 def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(
-    airflow, mlflow_database, tmp_path, tmp_path_factory, drydock_server
+    airflow, mlflow_database, tmp_path_factory, drydock_server
 ):
     (airflow.extra_dags / "with_credentials.py").write_text(WITH_CREDENTIALS)
     connection = {"conn_type": "postgres", "host": "db", "login": "mate", "password": f"{CANARY}-source"}
-    with closing(AirflowRuns({**airflow.env, "AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}, tmp_path)) as runs:
-        run = runs.run(airflow.extra_dags, "with_credentials", None, {})
+    variables = {"AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}
+    run = airflow.runs.run(airflow.extra_dags, "with_credentials", None, {}, variables)
     assert run.state == "success", run.log[-4_000:]
     assert CANARY not in run.log + str(run.xcoms)
     assert CANARY not in dump_database(mlflow_database)

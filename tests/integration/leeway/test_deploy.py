@@ -2,9 +2,6 @@
 
 import asyncio
 import datetime as dt
-import os
-import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +15,8 @@ from pipelines.registry.lifecycle import Journal
 from pipelines.serving.metering.meter import meter_endpoints
 from pipelines.serving.metering.running import list_running_fleets
 from pipelines.steps import undeploy
-from tests.tools import forking
 from tests.tools.endpoint_requests import Requests, invoke
+from tests.tools.killed_worker import kill_worker
 from tests.tools.outages import post_to_drydock
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
@@ -222,37 +219,14 @@ def test_version_before_comes_back_at_once_whatever_alarms_and_budget_say(drydoc
         deploy(version="2")  # it is later than version 1, so this is no rollback
 
 
-KILLED_WORKER = """
-import os, signal, sys
-from types import SimpleNamespace
-sys.path[:0] = [{root!r}, {plugins!r}]
-from airflow.sdk import DAG
-from leeway.hooks.endpoint import wait_for_endpoint
-from leeway.operators.deploy import DeployOperator
-async def die(monitor, sagemaker, endpoint):
-    os.kill(os.getpid(), signal.SIGKILL)
-wait_for_endpoint._EndpointMonitor._tag = die
-with DAG({dag!r}):
-    task = DeployOperator(task_id="deploy", deferrable=False, **{fields!r})
-task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
-"""
-
-
-def kill_worker(task):
-    """Run a task in a worker of its own, which is killed when the deployment has begun."""
-    names = ("model", "version", "endpoint", "serving", "image_uri", "python")
-    fields = {name: getattr(task, name) for name in names}
-    code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=task.dag_id, fields=fields)
-    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
-    assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
-
-
 def test_retry_of_a_killed_worker_attaches_to_the_deployment(
     drydock, project, make_task, deploy, context, finish, endpoint
 ):
     deploy()
-    fields = {"version": "2", "serving": {**CANARY, "wait_s": 3}}
-    kill_worker(make_task(**fields))
+    fields = {"version": "2", "serving": {**CANARY, "wait_s": 15}}  # a slow machine needs some seconds until `begin`
+    names = ("model", "version", "endpoint", "serving", "image_uri", "python")
+    tag = "leeway.hooks.endpoint.wait_for_endpoint:_EndpointMonitor._tag"
+    kill_worker(make_task(**fields), names, tag, is_called=False)
     pending = describe(drydock, endpoint)["PendingDeploymentSummary"]["EndpointConfigName"]
     deferral = begin(make_task(**fields), context)
     assert (deferral.trigger.wait.verb, deferral.trigger.wait.config_name) == ("", pending), "no second update"

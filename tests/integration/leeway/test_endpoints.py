@@ -21,9 +21,10 @@ from pipelines.idle import sweep as idle_sweep
 from pipelines.idle.endpoints import EndpointKind
 from pipelines.idle.sweep import sweep
 from pipelines.lake import Lake
-from pipelines.registry.lifecycle import Journal
+from pipelines.registry.lifecycle import Journal, Kind
+from pipelines.registry.lifecycle.deployments import record_deployment
 from pipelines.serving.undeployment import Endpoints
-from pipelines.steps import serving, stop_idle, undeploy
+from pipelines.steps import serving, stop_idle, sweep_idle, undeploy
 from tests.tools import forking
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
@@ -121,6 +122,44 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydoc
     assert (listed.idle, listed.exempt, listed.stopped) == (["idle-alone"], ["idle-kept"], [])
     assert stop_idle.run(stop_idle.StopIdleSpec(delete=True)).stopped == ["idle-alone"]
     assert sorted(list_endpoints(drydock, "idle-")) == ["idle-called", "idle-foreign", "idle-kept"]
+
+
+@pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
+@pytest.mark.parametrize(
+    "finish",
+    [
+        pytest.param(
+            lambda: sweep_idle.run(sweep_idle.SweepIdleSpec(kinds=["endpoint"], stop=["endpoint"])),
+            marks=pytest.mark.soak,
+        ),
+        lambda: stop_idle.run(stop_idle.StopIdleSpec(delete=True)),
+        lambda: undeploy.run(undeploy.UndeploySpec(model="boats", endpoint="is-killed")),
+    ],
+    ids=["sweep_idle", "stop_idle", "undeploy"],
+)
+def test_deletion_whose_process_was_killed_is_finished_later(drydock, project, tmp_path, until, finish):
+    run_task(DeployOperator, model="boats", version="1", endpoint="is-killed", python=str(tmp_path / "python"))
+    sagemaker = drydock.client("sagemaker")
+    sagemaker.delete_endpoint(EndpointName="is-killed")  # all that the killed process did
+    until(lambda: list_endpoints(drydock, "is-killed") == [])
+
+    def list_rest():
+        models = [item["ModelName"] for item in sagemaker.list_models()["Models"]]
+        configs = sagemaker.list_endpoint_configs(NameContains="is-killed")["EndpointConfigs"]
+        alarms = drydock.client("cloudwatch").describe_alarms(AlarmNamePrefix="leeway-is-killed")["MetricAlarms"]
+        return [*(name for name in models if name.startswith("is-killed")), *configs, *alarms]
+
+    def list_kinds():
+        return [str(event.kind) for event in Journal.open().read_state("boats").events]
+
+    evidence = {"endpoint": "elsewhere", "config": "c", "region": "us-east-1"}
+    record_deployment(Kind.DEPLOYED, "ships", "1", "elsewhere", "", evidence)  # with the same lake, in another account
+    stop_idle.run(stop_idle.StopIdleSpec())
+    assert len(list_rest()) > 2 and list_kinds() == ["deployed"], "a sweep that deletes nothing finishes nothing"
+    for _ in range(2):
+        finish()
+        assert list_rest() == [] and list_kinds() == ["deployed", "undeployed"]
+    assert [event.kind for event in Journal.open().read_state("ships").events] == [Kind.DEPLOYED]
 
 
 def put_invocation(drydock, endpoint, moment):

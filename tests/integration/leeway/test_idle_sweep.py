@@ -11,7 +11,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.operators.sweep_idle import IdleSweepOperator
 
-from pipelines.errors import InvalidError, SpecError
+from pipelines.errors import InvalidError, ServiceError, SpecError
 from pipelines.idle.all_kinds import build_kinds
 from pipelines.idle.notebooks import AppKind, NotebookKind
 from pipelines.idle.processing_jobs import ProcessingKind
@@ -263,7 +263,7 @@ def test_the_operator_lists_and_stops_nothing_by_default(drydock, create_noteboo
     assert get_status(drydock, "operated") == "InService"
 
 
-@pytest.mark.parametrize("operation", ["ListNotebookInstances", "ListEndpoints"])
+@pytest.mark.parametrize("operation", ["ListNotebookInstances", pytest.param("ListEndpoints", marks=pytest.mark.soak)])
 def test_a_missing_permission_is_one_line_and_not_retried(drydock, operation):
     outage = {"service": "sagemaker", "operation": operation, "status": 400, "code": "AccessDeniedException"}
     post(drydock, "outage", **outage, for_s=60, times=1)
@@ -287,6 +287,54 @@ def test_a_stop_without_permission_says_so(drydock, create_notebook):
     with pytest.raises(InvalidError, match="AWS denies StopNotebookInstance"):
         run_sweep("denied", [make_kind(drydock, names=["denied"])], ["notebook"])
     assert get_status(drydock, "denied") == "InService"
+
+
+def test_a_resource_that_cannot_be_stopped_does_not_keep_the_sweep_from_the_others(drydock, create_notebook, until):
+    """The error comes last, and says what was stopped: the task's result does not exist then."""
+    for name in ("denied-1", "denied-2"):
+        create_notebook(name)
+    kind = make_kind(drydock, names=["denied-1", "denied-2"])
+    kinds = [make_kind(drydock, AppKind), kind]
+    outage = {"service": "sagemaker", "status": 400, "code": "AccessDeniedException", "for_s": 60, "times": 1}
+    for operation in ("ListApps", "StopNotebookInstance"):
+        post(drydock, "outage", operation=operation, **outage)
+    with pytest.raises(InvalidError, match="AWS denies ListApps") as error:
+        run_sweep("denied", kinds, ["notebook"])
+    text = str(error.value)
+    assert "1 more error" in text and "Stopped before: notebook denied-2." in text and "\n" not in text
+    assert get_status(drydock, "denied-1") == "InService"
+    until(lambda: get_status(drydock, "denied-2") == "Stopped")
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", pytest.param("InternalFailure", marks=pytest.mark.soak)])
+def test_a_sweep_ends_if_aws_does_not_answer_and_says_what_it_has_stopped(
+    drydock, create_notebook, until, code, monkeypatch
+):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    first, second, third = labels = [f"{code}-{number}" for number in range(3)]
+    for name in labels:
+        create_notebook(name)
+    kind = make_kind(drydock, names=labels)
+    find, names = kind.find, []
+
+    def find_until_the_outage(name):
+        names.append(name)
+        if name == second:
+            status = 400 if code == "ThrottlingException" else 500
+            outage = {"service": "sagemaker", "operation": "DescribeNotebookInstance", "status": status, "code": code}
+            post(drydock, "outage", **outage, for_s=60, times=1)
+        return find(name)
+
+    kind.find = find_until_the_outage
+    with pytest.raises(ServiceError, match=rf"{code}.* Stopped before: notebook {first}\.") as error:
+        run_sweep(code, [kind], ["notebook"])
+    assert "\n" not in str(error.value) and third not in names, "an API that throttles gets no more requests"
+    kind.find = find
+    assert {name: outcome for name, (outcome, _) in run_sweep(code, [kind], ["notebook"]).items()} == {
+        second: "stopped",
+        third: "stopped",
+    }, "a retry continues"
+    until(lambda: get_status(drydock, first) == "Stopped")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,24 @@ def test_the_operator_starts_what_was_chosen_within_the_budget(
     assert choice["instance_types"] == ["ml.m5.xlarge", "ml.m5.large"] and choice["predicted_usd"]
 
 
+def test_the_choice_is_within_what_is_left_of_the_month(drydock, project, make_spot_task, context, start, add_rows):
+    """Four hours cost 0.92 USD on ml.m5.xlarge, and 1.84 on ml.m5.2xlarge, which is the cheaper one for this job."""
+    (project / "params.yaml").write_text("budget: {project: dock, month_usd: 2.0}\n")
+    fast = {"training_s": 600, "cpu_mean": 150, "memory_peak": 5}
+    slow = {"instance_type": "ml.m5.xlarge", "training_s": 6_000, "cpu_mean": 150, "memory_peak": 5}
+    add_rows(*(make_row(n, **fast) for n in range(3)), make_row(3, **slow))
+    allowed = AUTO | {"deadline": "", "spot": False, "instance_types": ["ml.m5.xlarge", "ml.m5.2xlarge"]}
+    assert read_choice(drydock, start(make_spot_task(**allowed), context))[0] == "ml.m5.2xlarge"
+    spent = {"created": dt.datetime.now(dt.UTC), "project": "dock", "cost_usd": 1.0}
+    add_rows(make_row(4, **fast, **spent))
+    context["ti"].run_id = "later"
+    assert read_choice(drydock, start(make_spot_task(**allowed), context))[0] == "ml.m5.xlarge"
+    add_rows(make_row(5, **fast, **spent))
+    context["ti"].run_id = "last"
+    with pytest.raises(AirflowFailException, match=r"over what is left of the month's budget: would fit with 1\.84"):
+        make_spot_task(**allowed).execute(context)
+
+
 def test_a_worst_case_over_the_budget_says_what_would_fit(drydock, project, make_spot_task, context, add_rows):
     add_rows(*(make_row(n, cpu_mean=150, memory_peak=5) for n in range(3)))
     with pytest.raises(AirflowFailException, match=r"would fit with budget_usd=0\.46 or max_run_s=14086") as error:

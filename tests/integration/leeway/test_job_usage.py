@@ -54,9 +54,9 @@ def test_ledger_has_peak_and_mean_of_what_a_training_used(
     ("lines", "share"),
     [
         (["data_wait_share=0.100;", "data_wait_share=0.375;"], 0.375),  # a training that resumed reports it twice
-        (["data_wait_share=1.000;"], 1.0),
+        pytest.param(["data_wait_share=1.000;"], 1.0, marks=pytest.mark.soak),
         (["the data_wait_share is 0.5", "data_wait_share=2.5;", "data_wait_share=nan;"], None),
-        ([], None),
+        pytest.param([], None, marks=pytest.mark.soak),
     ],
 )
 def test_ledger_has_the_share_of_its_time_that_a_training_waited_for_data(

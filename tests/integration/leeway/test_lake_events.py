@@ -143,7 +143,7 @@ class Airflow:
 
     @cached_property
     def token(self) -> str:
-        return str(requests.get(f"{self.url}/auth/token", timeout=60).json()["access_token"])
+        return str(requests.get(f"{self.url}/auth/token", timeout=180).json()["access_token"])
 
     @cached_property
     def session(self) -> requests.Session:
@@ -151,7 +151,7 @@ class Airflow:
 
     def call_api(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}
-        response = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
+        response = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=180, **options)
         response.raise_for_status()
         return response.json()
 

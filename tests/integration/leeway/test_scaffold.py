@@ -182,6 +182,7 @@ def test_the_tests_of_the_project_pass(shop: Shop) -> None:
     assert "3 passed, 1 deselected" in out
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_the_generated_test_of_spark_finds_equal_features(shop: Shop) -> None:

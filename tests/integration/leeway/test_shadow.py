@@ -2,10 +2,7 @@
 
 import datetime as dt
 import json
-import os
 import random
-import signal
-import sys
 import threading
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from leeway.triggers.shadow import ShadowTrigger
 
 from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Journal
-from tests.tools import forking
+from tests.tools.killed_worker import kill_worker
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
 
@@ -231,34 +228,11 @@ def test_too_few_requests_are_undecided_and_the_task_succeeds(drydock, served, r
     assert list_events(endpoint)[-1] == ("shadow_undecided", "2")
 
 
-KILLED_WORKER = """
-import os, signal, sys
-from types import SimpleNamespace
-sys.path[:0] = [{root!r}, {plugins!r}]
-from airflow.sdk import DAG
-from leeway.operators import shadow
-async def die(wait, log):
-    os.kill(os.getpid(), signal.SIGKILL)
-shadow.wait_for_shadow = die
-with DAG({dag!r}):
-    task = shadow.ShadowOperator(task_id="shadow", deferrable=False, check_interval_s=1, **{fields!r})
-task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
-"""
-
-
-def kill_worker(task):
-    """Run a task in a worker of its own, which is killed while the shadow runs."""
-    names = ("model", "version", "endpoint", "minutes", "requests", "serving", "image_uri", "python")
-    fields = {name: getattr(task, name) for name in names}
-    code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=task.dag_id, fields=fields)
-    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
-    assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
-
-
 def test_retry_of_a_killed_worker_attaches_and_its_clock_continues(
     drydock, served, make_task, run, context, resume, endpoint, until
 ):
-    kill_worker(make_task(version="2"))
+    names = ("model", "version", "endpoint", "minutes", "requests", "serving", "image_uri", "python")
+    kill_worker(make_task(version="2"), names, "leeway.operators.shadow:wait_for_shadow", is_called=False)
     began = read_record(drydock, endpoint)
     assert began and not began.until
     with pytest.raises(TaskDeferred) as deferral:

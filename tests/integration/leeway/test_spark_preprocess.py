@@ -4,7 +4,6 @@ import asyncio
 import datetime as dt
 import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import charge_uncharged_jobs
 from tests.tools import forking
 from tests.tools.airflow_project import link_code
+from tests.tools.killed_worker import kill_worker
 from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 ROOT = Path(__file__).parents[3]
@@ -250,33 +250,11 @@ def test_sweep_charges_a_job_that_no_task_charged(drydock, project, make_task, c
     assert charge_uncharged_jobs(since) == []
 
 
-KILLED_WORKER = """
-import os, re, signal, sys
-from types import SimpleNamespace
-sys.path[:0] = [{root!r}, {plugins!r}]
-from airflow.sdk import DAG
-from leeway.hooks.sagemaker import wait_for_job
-from leeway.operators.spark_preprocess import SparkPreprocessOperator
-create_job = wait_for_job._create_job
-async def create_and_die(wait, log):
-    await create_job(wait, log)
-    os.kill(os.getpid(), signal.SIGKILL)
-wait_for_job._create_job = create_and_die
-with DAG({dag!r}):
-    task = SparkPreprocessOperator(task_id="preprocess", deferrable=False, **{fields!r})
-task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
-"""
-
-
 def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_task, context, start, finish, tmp_path
 ):
-    operator = make_task("wait")
     names = ("image_uri", "validation_days", "environment", "max_run_s", "check_interval_s", "python", "instance_type")
-    fields = {name: getattr(operator, name) for name in names}
-    code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
-    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
-    assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
+    kill_worker(make_task("wait"), names, "leeway.hooks.sagemaker.wait_for_job:_create_job")
     deferral = start(make_task("wait"), context)
     assert deferral.trigger.wait.job_name.endswith("-1")
     assert list_jobs(drydock, deferral.trigger.wait.job_name) == [deferral.trigger.wait.job_name]

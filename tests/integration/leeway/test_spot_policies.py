@@ -247,7 +247,7 @@ def test_final_look_shows_the_last_line_that_an_earlier_look_cut() -> None:
         ("logs", None, "ServiceUnavailableException", 500),
     ],
 )
-@pytest.mark.parametrize("deferrable", [True, False])
+@pytest.mark.parametrize("deferrable", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_outage_is_logged_once_and_the_task_continues_after_it(
     drydock,
     project,

@@ -1,8 +1,6 @@
 """Test SpotTrainingOperator with a real drydock: the request that it sends, and that a task never pays for two jobs."""
 
 import asyncio
-import signal
-import sys
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -14,8 +12,8 @@ from leeway.hooks.sagemaker.wait_for_job import start_job
 from leeway.triggers.job import JobTrigger
 
 from pipelines.versioning.workspaces import open_workspace
-from tests.tools import forking
 from tests.tools.airflow_project import run_git
+from tests.tools.killed_worker import TRAINING_FIELDS, kill_worker
 from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 
@@ -251,35 +249,11 @@ def test_running_job_with_other_inputs_ends_before_the_next_one_starts(
     assert len({drydock.describe_job(job)["CheckpointConfig"]["S3Uri"] for job in (name, next_job)}) == 2
 
 
-WORKER = """
-import os, signal, sys
-from types import SimpleNamespace
-from airflow.sdk import DAG
-from leeway.hooks.sagemaker import wait_for_job
-from leeway.operators.spot_training import SpotTrainingOperator
-
-create_job = wait_for_job._create_job
-async def create_and_die(wait, log):
-    await create_job(wait, log)
-    os.kill(os.getpid(), signal.SIGKILL)
-wait_for_job._create_job = create_and_die
-
-with DAG(sys.argv[1]):
-    task = SpotTrainingOperator(
-        task_id="train", entry_point="train.py", bundle="bundle.txt", channels={"train": sys.argv[2]},
-        hyperparameters={"mode": "ok", "release_file": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900,
-        deferrable=False)
-task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
-"""
-
-
 def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_spot_task, context, finish, tmp_path
 ):
     task = make_spot_task()
-    arguments = [task.dag_id, task.channels["train"], str(tmp_path / "release")]
-    worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
+    kill_worker(task, TRAINING_FIELDS, "leeway.hooks.sagemaker.wait_for_job:_create_job")
     base = task._make_job_task(context).jobs.base
     (orphan,) = [name for name in drydock.list_jobs() if name.startswith(base)]
     try:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
@@ -16,7 +14,7 @@ from leeway.hooks.training.queue.wait_in_queue import submit_job
 from leeway.triggers.queued_job import QueuedJobTrigger
 
 from pipelines.costs.ledger import Ledger
-from tests.tools import forking
+from tests.tools.killed_worker import TRAINING_FIELDS, kill_worker
 from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 TYPE = "ml.m5.large"
@@ -52,31 +50,36 @@ class Queue:
         return [job["status"] for job in self.list_jobs()]
 
 
+def create_queue(drydock: Any, name: str, policy: dict[str, Any] | None = None, state: str = "ENABLED") -> Queue:
+    """Create a queue for one instance."""
+    batch, unit = drydock.client("batch"), TYPE if policy == QUOTA else "NUM_INSTANCES"
+    batch.create_service_environment(
+        serviceEnvironmentName=name,
+        serviceEnvironmentType="SAGEMAKER_TRAINING",
+        capacityLimits=[{"maxCapacity": 1, "capacityUnit": unit}],
+    )
+    policy_fields = (
+        {"schedulingPolicyArn": batch.create_scheduling_policy(name=name, **policy)["arn"]} if policy else {}
+    )
+    batch.create_job_queue(
+        jobQueueName=name,
+        jobQueueType="SAGEMAKER_TRAINING",
+        priority=1,
+        state=state,
+        serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": name}],
+        **policy_fields,
+    )
+    return Queue(drydock, name)
+
+
 @pytest.fixture
 def make_queue(drydock, request):
     """Return the function that creates a queue for one instance, with a scheduling policy."""
-    batch, numbers = drydock.client("batch"), iter(range(9))
+    numbers = iter(range(9))
 
     def make(policy: dict[str, Any] | None = None, state: str = "ENABLED"):
-        unit = TYPE if policy == QUOTA else "NUM_INSTANCES"
         name = f"q{abs(hash(request.node.name)) % 10**8}-{next(numbers)}"
-        batch.create_service_environment(
-            serviceEnvironmentName=name,
-            serviceEnvironmentType="SAGEMAKER_TRAINING",
-            capacityLimits=[{"maxCapacity": 1, "capacityUnit": unit}],
-        )
-        policy_fields = (
-            {"schedulingPolicyArn": batch.create_scheduling_policy(name=name, **policy)["arn"]} if policy else {}
-        )
-        batch.create_job_queue(
-            jobQueueName=name,
-            jobQueueType="SAGEMAKER_TRAINING",
-            priority=1,
-            state=state,
-            serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": name}],
-            **policy_fields,
-        )
-        return Queue(drydock, name)
+        return create_queue(drydock, name, policy, state)
 
     return make
 
@@ -280,40 +283,40 @@ def test_preempted_job_resumes_as_a_new_training_job_of_the_same_service_job(
     assert 0 < rows[1]["queue_s"] < (low_jobs[1]["CreationTime"] - low_jobs[0]["CreationTime"]).total_seconds()
 
 
-WORKER = """
-import os, signal, sys
-from types import SimpleNamespace
-from airflow.sdk import DAG
-from leeway.hooks.training.queue import wait_in_queue
-from leeway.operators.spot_training import SpotTrainingOperator
-
-submit = wait_in_queue._submit
-async def submit_and_die(wait, log):
-    await submit(wait, log)
-    os.kill(os.getpid(), signal.SIGKILL)
-wait_in_queue._submit = submit_and_die
-
-with DAG(sys.argv[1]):
-    task = SpotTrainingOperator(
-        task_id="train", entry_point="train.py", bundle="bundle.txt", channels={"train": sys.argv[2]},
-        hyperparameters={"mode": "ok", "release_file": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900,
-        job_queue=sys.argv[4], environment={"QUEUE": sys.argv[4]}, deferrable=False)
-task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
-"""
-
-
 def test_worker_killed_between_submission_and_record_leaves_one_job(
     drydock, project, make_queue, make_task, context, tmp_path
 ):
     queue = make_queue()
     task = make_task(queue, deferrable=False)
-    arguments = [task.dag_id, task.channels["train"], str(tmp_path / "release"), queue.name]
-    worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
+    kill_worker(
+        task, (*TRAINING_FIELDS, "job_queue", "environment"), "leeway.hooks.training.queue.wait_in_queue:_submit"
+    )
     (orphan,) = queue.list_jobs()
     result = task.execute(context)
     assert result["service_job"] == orphan["jobId"]
     assert queue.get_states() == ["SUCCEEDED"] and len(queue.list_training_jobs()) == 1
+
+
+def test_kills_of_drydock_while_a_task_waits_leave_one_training_job_for_each_service_job(
+    start_drydock, connect_airflow, project, make_task, context, start, finish, tmp_path, until
+):
+    """It is killed while the second job waits in the queue, and again while it trains."""
+    with start_drydock() as drydock, ThreadPoolExecutor() as pool:
+        connect_airflow(drydock.url)
+        queue = create_queue(drydock, "killed")
+        start(make_task(queue, "wait"), make_context("first"))
+        until(lambda: queue.get_states() == ["RUNNING"])
+        deferral = start(make_task(queue, "wait"), context)
+        event = pool.submit(wait_with_trigger, deferral)
+        drydock.kill_and_restart(until)
+        until(lambda: queue.get_states() == ["RUNNING", "RUNNABLE"])
+        (tmp_path / "release").touch()
+        until(lambda: queue.get_states()[0] == "SUCCEEDED")
+        drydock.kill_and_restart(until)
+        assert event.result()["cause"] == "ended"
+        result = finish(make_task(queue, "wait"), deferral)
+        assert (queue.get_states(), result["attempts"]) == (["SUCCEEDED"] * 2, 1)
+        assert len(queue.list_training_jobs()) == 2
 
 
 def test_simultaneous_tries_submit_one_job(drydock, project, make_queue, make_task, context, until):
@@ -347,13 +350,12 @@ def test_kill_of_a_trigger_that_submits_terminates_the_job(drydock, project, mak
     trigger = QueuedJobTrigger(**asdict(deferral.value.trigger.wait))
     trigger.task_instance = SimpleNamespace(id="1", task_id="train", task=None)
     outage = {"service": "batch", "operation": "POST", "code": "TooManyRequestsException", "status": 400}
-    post_to_drydock(drydock, "outage", **outage, for_s=600, times=2)
+    post_to_drydock(drydock, "outage", **outage, for_s=3)
 
     async def start_and_kill():
         run = asyncio.create_task(anext(trigger.run()))
         await asyncio.sleep(0.5)
         run.cancel()
-        assert queue.list_jobs() == []
         await trigger.on_kill()
 
     asyncio.run(start_and_kill())
@@ -361,7 +363,7 @@ def test_kill_of_a_trigger_that_submits_terminates_the_job(drydock, project, mak
 
 
 def test_job_that_waits_longer_than_max_queue_s_is_taken_out(
-    drydock, project, make_queue, make_task, context, start, resume, until
+    drydock, project, make_queue, make_task, context, start, resume, until, capsys
 ):
     queue = make_queue()
     start(make_task(queue, "wait"), context)
@@ -373,6 +375,7 @@ def test_job_that_waits_longer_than_max_queue_s_is_taken_out(
         )
     check_one_line(error.value)
     assert queue.get_states() == ["RUNNING", "FAILED"] and len(queue.list_training_jobs()) == 1
+    assert " UTC, position 1. " in capsys.readouterr().out
 
 
 def wait_with_trigger(deferral) -> dict[str, Any]:

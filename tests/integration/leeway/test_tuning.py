@@ -1,9 +1,10 @@
 """Test TuningOperator with a real drydock: its request, its result, and that no trial is paid for twice."""
 
 import asyncio
+import json
 import logging
 import re
-import signal
+import subprocess
 import sys
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from leeway.triggers.job import JobTrigger
 
 from pipelines.costs.ledger import Ledger
 from pipelines.tuning.sagemaker_job import METRIC_REGEX
-from tests.tools import forking
+from tests.tools.killed_worker import kill_worker
 from tests.tools.tuning import QUICK_SCRIPT, write_features
 
 LOG = logging.getLogger("tuning")
@@ -159,32 +160,10 @@ def test_request_has_the_plan_and_no_holdout(drydock, tuning_project, make_task,
     assert "rate" not in static, "the value of section train gives way to the searched one"
 
 
-WORKER = """
-import os, signal, sys
-from types import SimpleNamespace
-from airflow.sdk import DAG
-from leeway.hooks.sagemaker import wait_for_job
-from leeway.operators.tuning import TuningOperator
-
-create_job = wait_for_job._create_job
-async def create_and_die(wait, log):
-    await create_job(wait, log)
-    os.kill(os.getpid(), signal.SIGKILL)
-wait_for_job._create_job = create_and_die
-
-with DAG(sys.argv[1]):
-    task = TuningOperator(
-        task_id="tune", entry_point="train.py", bundle="bundle.txt", image_uri="image", max_wait_s=900,
-        channels={name: f"{sys.argv[2]}/{name}" for name in ("train", "validation")}, deferrable=False)
-task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
-"""
-
-
 def test_worker_killed_after_creating_the_tuning_job_leaves_one(drydock, tuning_project, make_task, context, finish):
     task = make_task()
-    arguments = [task.dag_id, str(tuning_project / "features")]
-    worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
+    names = ("entry_point", "bundle", "image_uri", "max_wait_s", "channels")
+    kill_worker(task, names, "leeway.hooks.sagemaker.wait_for_job:_create_job")
     base = task._make_job_task(context).jobs.base
     assert [name for name in list_tuning_jobs(drydock) if name.startswith(base)] == [f"{base}-1"]
     try:
@@ -232,6 +211,8 @@ def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_t
     result = finish(make_task(), start(make_task(), context))
     assert (result["trials"], result["attempts"]) == (3, 2)
     assert len(set(read_starts(tuning_project))) == 3
+    write_plan(tuning_project, trials=1)
+    assert make_task().execute(context)["trials"] == 3, "the trials are paid for: fewer of them start no tuning job"
     # This is the negative control: another space is another search, of which no trial has run.
     write_plan(tuning_project, trials=3, space={"rate": {"low": 0.0, "high": 0.5}})
     assert finish(make_task(), start(make_task(), context))["trials"] == 3
@@ -288,6 +269,11 @@ def test_failed_tuning_says_why(drydock, tuning_project, make_task, context, sta
         ({"trials": 0}, {}, "trials"),
         ({}, {"plan": {"trials": "many"}}, "the plan of the task tune: trials"),
         ({"space": {"rate": {"low": 0, "high": 1, "step": 0.5}}}, {}, "SageMaker's ranges have no step"),
+        (
+            {"strategy": "hyperband"},
+            {"hyperparameters": {"num_round": "many"}},
+            "num_round is 'many': it must be a whole",
+        ),
         ({}, {"hyperparameters": {"rate": 1}}, "hyperparameters of the task tune has rate"),
         ({}, {"warm_start": "no-such-job"}, "the tuning job no-such-job does not exist"),
         ({"strategy": "hyperband"}, {"warm_start": "a"}, "bayesian and random only, not for hyperband"),
@@ -338,7 +324,7 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     client = MlflowClient(with_mlflow)
     parent = client.get_run(result["run_id"])
     assert parent.data.metrics["objective"] == pytest.approx(result["objective"])
-    assert (parent.data.metrics["tried"], parent.info.status) == (2, "FINISHED")
+    assert (parent.data.metrics["trials"], parent.info.status) == (2, "FINISHED")
     query = f"tags.`mlflow.parentRunId` = '{result['run_id']}'"
     children = client.search_runs([parent.info.experiment_id], query)
     assert len(children) == 2 and {run.data.tags["leeway.trial_state"] for run in children} == {"complete"}
@@ -347,6 +333,10 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     report = {path.path for path in client.list_artifacts(result["run_id"], "report")}
     names = ("report.html", "history.png", "rounds.png", "parallel.png", "trials.csv")
     assert {f"report/{name}" for name in names} <= report
+    command = [sys.executable, "-m", "pipelines", "tune", "report", "--json", "--tuning", result["run_id"]]
+    shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert shown["winner"] == record and len(shown["trials"]) == 2
+    assert shown["report"] == f"report.html among the artifacts of run {result['run_id']}"
     # Another try records the same rounds once.
     assert make_task(channels=channels, **script).execute(context) == result
     for run in children:

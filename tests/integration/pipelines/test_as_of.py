@@ -143,11 +143,11 @@ def test_days_published_before_the_window_change_no_output(
 @pytest.mark.parametrize(
     ("day", "unchanged"),
     [
-        (LAST, {"model"}),
+        pytest.param(LAST, {"model"}, marks=pytest.mark.soak),
         (LAST - 3 * DAY, {"model"}),
         (GAP, {"features", "model", "evaluation", "verdict.json"}),
         (GAP - DAY, set()),
-        (FIRST + 2 * DAY, set()),
+        pytest.param(FIRST + 2 * DAY, set(), marks=pytest.mark.soak),
     ],
     ids=["last day of the holdout", "first day of the holdout", "gap", "last training day", "third training day"],
 )

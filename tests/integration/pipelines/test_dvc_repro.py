@@ -192,7 +192,7 @@ def test_a_stopped_run_leaves_no_process(
     assert child.poll() is None, log.read_text()[-2_000:]
     assert len(commands.list_members(child.pid)) >= 3
     child.terminate()
-    child.communicate(timeout=60)
+    child.communicate(timeout=180)
     until(lambda: not commands.list_members(child.pid))
     assert not (shared_home / "workspaces/stopped/models/flights/data/model").exists()
     shutil.rmtree(shared_home / "training", ignore_errors=True)
@@ -266,6 +266,7 @@ def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
         end_group(child)
 
 
+@pytest.mark.stateful
 def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project: Path, dvc: Callable[..., Any]) -> None:
     first = dvc("repro")
     assert first.code == 0, first.out
@@ -285,6 +286,10 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project:
     assert 'src="http' not in page, "DVC's own page would load Vega from a server"
     git_status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True)
     assert git_status.stdout.split() == ["??", "dvc.lock"]
+    # A person commits dvc.lock. The tests after this one begin with that commit.
+    commit = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "lock"]
+    for command in (["git", "add", "dvc.lock"], commit):
+        subprocess.run(command, cwd=project, check=True)
 
 
 def list_shown_columns(dvc: Callable[..., Any]) -> list[str]:
@@ -295,6 +300,7 @@ def list_shown_columns(dvc: Callable[..., Any]) -> list[str]:
     return next(csv.reader(io.StringIO(shown.out)))
 
 
+@pytest.mark.soak
 def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     project: Path, dvc: Callable[..., Any], until: Callable[..., Any]
 ) -> None:
@@ -328,10 +334,6 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     assert {"Experiment", "train.hyperparameters.num_round", "auc"} <= set(columns)
     assert len(columns) < 20 and not [name for name in columns if "/" in name], columns
     assert len(experiments["rounds-10"]) > 100, "without the options of the page"
-    # A person commits dvc.lock; then `metrics diff` knows the metrics of the commit.
-    commit = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "lock"]
-    for command in (["git", "add", "dvc.lock"], commit):
-        subprocess.run(command, cwd=project, check=True)
     assert json.loads(dvc("metrics", "diff", "--json").out) == {}, "the workspace has the metrics of the commit"
     differences = json.loads(dvc("metrics", "diff", "--json", "HEAD", "rounds-10").out)
     auc = differences["models/flights/data/evaluation/metrics.json"]["auc"]

@@ -91,7 +91,7 @@ def test_sigterm_to_an_operators_step_ends_the_training_script(
     child = commands.start(*TRAIN, env={"LEEWAY_PARENT": str(os.getpid())}, stderr=log, is_real=True)
     wait_for_checkpoint()
     child.terminate()
-    child.communicate(timeout=60)
+    child.communicate(timeout=180)
     assert child.returncode == 128 + signal.SIGTERM
     until(lambda: not commands.list_members(child.pid))
     assert "Traceback" not in read_log(log)
@@ -104,7 +104,7 @@ def test_ctrl_c_prints_no_traceback_and_leaves_no_process(
     child = commands.start(*TRAIN, stderr=log, is_real=True)
     wait_for_checkpoint()
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=180)
     assert child.returncode == 130
     assert out == ""
     assert "Traceback" not in read_log(log)
@@ -127,7 +127,7 @@ def test_sigterm_ends_a_backfill_that_then_resumes(commands: Any, home: Path, un
     )
     until((home / "validation/flights/2013-01-02.json").exists)
     child.terminate()
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=180)
     assert child.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
     assert "Traceback" not in err
     result = commands.run_step("backfill", "--dataset", "flights", "--first", "2013-01-01", "--last", "2013-01-04")

@@ -9,7 +9,7 @@ Tests of starts, parents, memory, and bytes that must not depend on a hash seed 
 (`subprocess.Popen`).
 """
 
-from tests.tools.forking.client import Popen, run, stop_server
+from tests.tools.forking.client import Popen, run, share_server, stop_server
 from tests.tools.forking.stand_in import ensure_stand_in, write_stand_in
 
-__all__ = ["Popen", "ensure_stand_in", "run", "stop_server", "write_stand_in"]
+__all__ = ["Popen", "ensure_stand_in", "run", "share_server", "stop_server", "write_stand_in"]

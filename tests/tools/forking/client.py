@@ -34,12 +34,29 @@ STARTUP_PREFIXES = (
 """Prefixes of variables that Python or a library reads at its start. If such a variable differs, no fork is used."""
 IGNORED_VARIABLES = ("PYTHONPATH",)
 """Variables with such a prefix that may differ, because the child applies them itself."""
-_servers: dict[int, tuple[subprocess.Popen[bytes], str, dict[str, str]]] = {}
-"""The server of each process, with its socket and startup variables, by process id. A fork starts its own server."""
+SERVER_VARIABLE = "FORKING_SERVER"
+"""The variable with the socket and the startup variables of a server that several processes share, as JSON."""
+_servers: dict[int, tuple[subprocess.Popen[bytes] | None, str, dict[str, str]]] = {}
+"""The server of each process, with its socket and startup variables, by process id.
+
+The server is None if another process started it, and shares it."""
 
 
-def ensure_server() -> str:
-    """Return the socket path of this process's server. Start the server if there is none."""
+def share_server() -> None:
+    """Start a server for all processes that this process starts later. Its imports take 10 seconds of CPU time."""
+    ensure_server(is_ready=False)
+    _, path, variables = _servers[os.getpid()]
+    os.environ[SERVER_VARIABLE] = json.dumps([path, variables])
+
+
+def ensure_server(*, is_ready: bool = True) -> str:
+    """Return the socket path of the server that this process uses. Start the server if there is none.
+
+    Args:
+        is_ready: Wait until the server accepts requests.
+    """
+    if os.getpid() not in _servers and SERVER_VARIABLE in os.environ:
+        _servers[os.getpid()] = None, *json.loads(os.environ[SERVER_VARIABLE])
     if os.getpid() not in _servers:
         path = str(Path(tempfile.gettempdir()) / f"forking-{uuid.uuid4().hex[:12]}")
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -51,15 +68,15 @@ def ensure_server() -> str:
         _servers[os.getpid()] = process, path, select_startup_variables(env)
     process, path, _ = _servers[os.getpid()]
     deadline = time.monotonic() + 300
-    while not Path(path).exists():
-        assert process.poll() is None, "the forking server ended; FORKING_LOG=1 shows what it wrote"
+    while is_ready and not Path(path).exists():
+        assert process is None or process.poll() is None, "the forking server ended; FORKING_LOG=1 shows what it wrote"
         assert time.monotonic() < deadline, "the forking server did not start"
         time.sleep(0.01)
     return path
 
 
 def stop_server() -> None:
-    """End this process's server. The server's children continue to run. Idempotent."""
+    """End the server that this process started. The server's children continue to run. Idempotent."""
     process, path, _ = _servers.pop(os.getpid(), (None, "", {}))
     if process:
         assert process.stdin

@@ -171,11 +171,11 @@ def test_a_bound_passes_more_often_on_correlated_days() -> None:
     shares = {}
     for correlation in (0.0, 0.7):
         values = correlated_days.simulate_days(14, correlation, 8_000)
-        assert values.mean(axis=0).std() == pytest.approx(correlated_days.compute_error(14, correlation), rel=0.03)
-        name, text = correlated_days.measure(values, correlation, correlated_days.FACTORS[0])
+        assert values.mean(axis=0).std() == pytest.approx(correlated_days.compute_true_error(14, correlation), rel=0.03)
+        name, text = correlated_days.measure_interval(values, correlation, correlated_days.FACTORS[0])
         assert name == f"14 days, correlated by {correlation}, 2 coefficients"
         shares[correlation] = read_share(text.partition("passes in ")[2])
     assert shares[0.0] == pytest.approx(5, abs=0.8)
     assert shares[0.7] > 7
     # With days of the other correlation, the true error is another.
-    assert values.mean(axis=0).std() != pytest.approx(correlated_days.compute_error(14, 0.0), rel=0.2)
+    assert values.mean(axis=0).std() != pytest.approx(correlated_days.compute_true_error(14, 0.0), rel=0.2)

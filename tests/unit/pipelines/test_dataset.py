@@ -1,5 +1,7 @@
 """Test how a dataset is found, and which names and models it refuses."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,13 @@ def test_an_unknown_dataset_is_an_error_that_names_the_known_ones(name: str) -> 
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder whose packages are packages of `pipelines.datasets`, too."""
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a folder whose packages are packages of `pipelines.datasets`, too. Other tests do not find them."""
     monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
-    return tmp_path
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pipelines.datasets.") and str(module.__file__).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def test_only_packages_with_a_dataset_are_known(packages: Path) -> None:

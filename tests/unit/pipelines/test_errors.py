@@ -7,7 +7,7 @@ import pytest
 
 from pipelines import errors
 from pipelines.contract import Report
-from pipelines.errors import MAX_CHARS, InvalidError, LeewayError, TryAgainError
+from pipelines.errors import MAX_CHARS, InvalidError, LeewayError, RetryableError
 
 
 def list_errors(root: type[LeewayError] = LeewayError) -> Iterator[type[LeewayError]]:
@@ -47,7 +47,7 @@ def test_an_error_is_bounded_and_has_one_line(kind: type[LeewayError]) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_the_exit_code_is_that_of_the_branch(kind: type[LeewayError]) -> None:
-    expected = 2 if issubclass(kind, InvalidError) else 75 if issubclass(kind, TryAgainError) else 1
+    expected = 2 if issubclass(kind, InvalidError) else 75 if issubclass(kind, RetryableError) else 1
     assert kind("m").exit_code == expected
     assert Report.from_error(kind("m", "h")).model_dump() == {
         "schema_version": 1, "error": kind.__name__, "message": "m", "hint": "h", "exit_code": expected,

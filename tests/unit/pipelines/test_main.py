@@ -16,7 +16,9 @@ runpy.run_module("pipelines", run_name="__main__")
 
 def run_main(main: str) -> subprocess.CompletedProcess[str]:
     """Run `python -m pipelines` with this text as the module that defines `main`."""
-    return subprocess.run([sys.executable, "-c", RUNNER, main], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", RUNNER, main], capture_output=True, text=True, timeout=180, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def main():
 
 def test_only_the_requested_step_is_loaded() -> None:
     code = "import sys; from pipelines.cli.app import build_app; build_app('gate'); print(*sys.modules)"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
     assert {"pipelines.steps.gate"} == {*process.stdout.split()} & {
         *("pipelines.steps.gate", "pipelines.steps.train", "pipelines.cli.costs", "pandas", "ibis")
     }

@@ -60,6 +60,15 @@ def test_page_of_a_step_has_each_field(step: str, pages: dict[str, str]) -> None
         assert f"| `{name}` |" in page
 
 
+@pytest.mark.parametrize("step", STEPS)
+def test_page_of_a_step_has_the_empty_defaults_that_a_function_makes(step: str, pages: dict[str, str]) -> None:
+    inputs = pages[f"reference/steps/{step}.md"]
+    for name, field in load_spec_class(step).model_fields.items():
+        if field.default_factory in (list, dict):
+            row = next(line for line in inputs.splitlines() if line.startswith(f"| `{name}` |"))
+            assert ("`[]`" if field.default_factory is list else "`{}`") in row
+
+
 @pytest.mark.parametrize("name", sorted(find_public_classes(PROVIDER)))
 def test_page_of_an_operator_describes_each_argument(name: str, pages: dict[str, str]) -> None:
     operator = operators.find_classes(PROVIDER)[name]

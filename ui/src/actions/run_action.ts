@@ -33,11 +33,18 @@ export function useRunAction(request: RunRequest): Action {
       await startRun(dagId, runId, request.conf);
       return { text: request.done, path: buildRunPath(dagId, runId) };
     } catch (error) {
-      if (!(error instanceof RequestError && error.status === 409)) throw error;
-      return describeOtherRun(request, await readRun(dagId, runId));
+      if (!mayExist(error)) throw error;
+      const run = await readRun(dagId, runId).catch(() => null);
+      if (!run) throw error;
+      return describeOtherRun(request, run);
     }
   }, refresh);
 }
+
+/** Return whether a request may have failed because another one was first. In the very same moment, both pass Airflow's
+ * check, and its database refuses the second one: the status is then 500. */
+export const mayExist = (error: unknown): boolean =>
+  error instanceof RequestError && (error.status === 409 || error.status >= 500);
 
 /** Describe the run because of which nothing was started. */
 function describeOtherRun({ dagId, runId, exists }: RunRequest, run: DagRun): ActionResult {

@@ -1,7 +1,7 @@
 // Start a backfill once, also if two visitors want it at the same moment.
 import { cancelBackfill, listBackfills, readNewestRun, startBackfill } from "../airflow/api";
 import type { BackfillRequest } from "../airflow/types";
-import { RequestError } from "../request";
+import { mayExist } from "./run_action";
 import type { ActionResult } from "./use_action";
 
 /** Return the ID of the newest backfill of a DAG; 0 if there is none. */
@@ -28,9 +28,10 @@ export async function startOneBackfill(request: BackfillRequest, seenId: number)
     const older = (await listBackfills(dagId)).find((each) => each.id > seenId && each.id < id);
     if (!older) return { text: `Backfill ${id} of ${dagId} was started.`, path };
     await cancelBackfill(id);
-    return describeOther(older.id);
+    const text = `Backfill ${older.id} of ${dagId} was started in the same moment, so yours (${id}) was canceled.`;
+    return { text, path, wasDone: true };
   } catch (error) {
-    const id = error instanceof RequestError && error.status === 409 ? await findNewestId(dagId) : 0;
+    const id = mayExist(error) ? await findNewestId(dagId).catch(() => 0) : 0;
     if (id <= seenId) throw error; // the active backfill is one that the visitor saw: Airflow's message says it
     return describeOther(id);
   }

@@ -3,7 +3,7 @@ import { Box, Flex, Grid, Heading, Text } from "@chakra-ui/react";
 import { Backfill } from "../actions/backfill";
 import { PermittedActions } from "../actions/permitted_actions";
 import { useDocument } from "../documents/read";
-import type { DatasetDetails, PartitionState } from "../documents/types";
+import type { DatasetDetails } from "../documents/types";
 import { addDays, formatDay, formatMoment, formatNumber } from "../format";
 import { ExternalLink, ViewLink } from "../links";
 import { Runs } from "../models/runs";
@@ -13,7 +13,7 @@ import { CalendarPanel } from "./calendar_panel";
 import { DatasetList } from "./list";
 import { Failures } from "./failures";
 import { Findings } from "./findings";
-import { formatState } from "./states";
+import { countStates } from "./states";
 import { Volume } from "./volume";
 
 /** Show the data. */
@@ -81,11 +81,7 @@ function Header({ details }: { details: DatasetDetails }) {
 }
 
 function Facts({ details }: { details: DatasetDetails }) {
-  const counts = new Map<PartitionState["state"], number>();
-  for (const { state } of details.partitions) counts.set(state, (counts.get(state) ?? 0) + 1);
-  const problems = [...counts]
-    .filter(([state]) => state !== "published")
-    .map(([state, count]) => `${count} ${formatState(state)}`);
+  const problems = countStates(details.partitions.filter(({ state }) => state !== "published"));
   return (
     <Grid
       templateColumns={{ base: "1fr 1fr", lg: "repeat(6, auto)" }}
@@ -103,7 +99,7 @@ function Facts({ details }: { details: DatasetDetails }) {
       </Fact>
       <Fact title="Partitions">
         <Text>{formatNumber(details.partitions.length, details.unit)}</Text>
-        <SmallText>{problems.join(", ") || (details.partitions.length > 0 && "all published")}</SmallText>
+        <SmallText>{problems || (details.partitions.length > 0 && "all published")}</SmallText>
       </Fact>
       <Fact title="Models">
         {details.models.map((model) => (

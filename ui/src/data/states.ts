@@ -1,6 +1,7 @@
 // How the states of partitions look, and what they mean.
 import { COLORS } from "../charts/chart";
 import type { PartitionState } from "../documents/types";
+import { countWords } from "../format";
 
 export type State = PartitionState["state"];
 
@@ -31,3 +32,7 @@ export const findWorst = (partitions: PartitionState[]): State =>
 export function formatState(state: State): string {
   return state.replace("_", " ");
 }
+
+/** Count partitions by state, in words: "5 published, 2 refused". */
+export const countStates = (partitions: PartitionState[]): string =>
+  countWords(partitions.map(({ state }) => formatState(state)));

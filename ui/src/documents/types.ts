@@ -12,7 +12,7 @@ export interface Documents {
  */
 export interface ModelList {
   /**
-   * Version of the document's form.
+   * Version of the document's schema.
    */
   schema_version?: 1;
   /**
@@ -217,7 +217,7 @@ export interface LastTraining {
  */
 export interface ModelDetails {
   /**
-   * Version of the document's form.
+   * Version of the document's schema.
    */
   schema_version?: 1;
   /**
@@ -601,7 +601,7 @@ export interface TrainingAge {
  */
 export interface DatasetDetails {
   /**
-   * Version of the document's form.
+   * Version of the document's schema.
    */
   schema_version?: 1;
   /**
@@ -682,6 +682,30 @@ export interface PartitionState {
    * Its page in the data docs; empty if it was never validated.
    */
   url: string;
+  /**
+   * Its validations before the last one, oldest first. Of successive ones in which the same expectations failed, only
+   * the first one; and at most five, those nearest to the partition's date.
+   */
+  earlier_validations?: EarlierValidation[];
+}
+/**
+ * A validation of a partition that was validated again later.
+ */
+export interface EarlierValidation {
+  /**
+   * When it was validated, UTC.
+   */
+  at: string;
+  /**
+   * passed: nothing worse than an info failed, and all rows were published; warned: warnings failed, so bad rows went
+   * to quarantine, or the partition was refused because too many rows were bad (the lake does not keep which); refused:
+   * a critical expectation failed, or a person withdrew the partition.
+   */
+  outcome: "passed" | "warned" | "refused";
+  /**
+   * The first expectations that failed, as text, and the number of the others.
+   */
+  failures: string[];
 }
 /**
  * The failures of an expectation.
@@ -717,7 +741,7 @@ export interface ExpectationFailures {
  */
 export interface CostDocument {
   /**
-   * Version of the document's form.
+   * Version of the document's schema.
    */
   schema_version?: 1;
   /**
@@ -1005,7 +1029,7 @@ export interface PayerCost {
  */
 export interface RunningJobs {
   /**
-   * Version of the document's form.
+   * Version of the document's schema.
    */
   schema_version?: 1;
   /**

@@ -38,7 +38,9 @@ function describeResult(event: TimelineEvent): string {
 /** Titles of the columns with the time of an event. A table of the events of one week does not need them. */
 const TIMES = ["As of", "Recorded at"];
 
-/** Show events as a table. */
+const MAX_OPEN = 10;
+
+/** Show events as a table. It scrolls if it has many. */
 export function EventTable({ events, hasTimes = true }: { events: TimelineEvent[]; hasTimes?: boolean }) {
   return (
     <DataTable
@@ -46,7 +48,7 @@ export function EventTable({ events, hasTimes = true }: { events: TimelineEvent[
       columns={COLUMNS.filter(({ title }) => hasTimes || !TIMES.includes(title))}
       rows={events}
       getKey={(event, index) => `${event.at} ${event.kind} ${index}`}
-      maxHeight="24rem"
+      maxHeight={events.length > MAX_OPEN ? "24rem" : undefined}
     />
   );
 }

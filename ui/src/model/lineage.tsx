@@ -3,7 +3,7 @@ import { Box, Grid, Stack, Text } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 import type { VersionLineage } from "../documents/types";
 import { formatCount, formatDay, formatMoment, formatNumber } from "../format";
-import { ExternalLink, RunLink } from "../links";
+import { ExternalLink, LinkedText, RunLink } from "../links";
 import { CodeText } from "../widgets/code_text";
 import { Disclosure } from "../widgets/disclosure";
 import { SmallText } from "../widgets/panel";
@@ -79,8 +79,7 @@ function listOrigin(lineage: VersionLineage): { title: string; content: ReactNod
       content: (
         <>
           <Text>
-            table{" "}
-            {lineage.data_url ? <ExternalLink address={lineage.data_url}>{lineage.table}</ExternalLink> : lineage.table}
+            table <LinkedText address={lineage.data_url}>{lineage.table}</LinkedText>
           </Text>
           <SmallText>snapshot {lineage.snapshot_id}</SmallText>
           <SmallText>as of {lineage.as_of}</SmallText>
@@ -144,7 +143,9 @@ function listOrigin(lineage: VersionLineage): { title: string; content: ReactNod
 function UnknownOrigin({ model, lineage }: { model: string; lineage: VersionLineage }) {
   return (
     <>
-      <Text>The lake does not have it: it is recorded when a version is registered by `evaluate`.</Text>
+      <Text>
+        <CodeText text="The lake does not have it: it is recorded when a version is registered by `evaluate`." />
+      </Text>
       <SmallText>
         <CodeText text={`\`python -m pipelines lineage ${model}@${lineage.version}\` reads MLflow. `} />
         <ExternalLink address={lineage.mlflow_url}>MLflow</ExternalLink>

@@ -1,18 +1,19 @@
-// Performance, drift and events of one week.
+// What is known of one week: performance, drift, events, data and lineage.
 import { Box, Grid, Stack, Text } from "@chakra-ui/react";
 import { useMemo } from "react";
 import type { ModelDetails } from "../documents/types";
 import { addDays, findMonday, formatCount, formatDay, formatInterval, formatMetric } from "../format";
-import { ExternalLink, ViewLink } from "../links";
+import { LinkedText } from "../links";
 import { Fact, EmptyNote, Panel, SmallText } from "../widgets/panel";
 import { EventTable } from "./events";
 import { Lineages } from "./lineage";
 import { findDay } from "./timeline/axis";
+import { WeekData } from "./week_data";
 import { listWeekVersions } from "./week_versions";
 
 const MAX_COLUMNS = 5;
 
-/** Show the performance, the drift decisions, the events and the lineage of a week. */
+/** Show the performance, the drift decisions, the events, the data and the lineage of a week. */
 export function WeekPanel({ details, week }: { details: ModelDetails; week: string }) {
   const events = details.events.filter((event) => findMonday(findDay(event)) === week);
   return (
@@ -26,6 +27,7 @@ export function WeekPanel({ details, week }: { details: ModelDetails; week: stri
           {events.length ? <EventTable events={events} hasTimes={false} /> : <EmptyNote>There was no event.</EmptyNote>}
         </Fact>
       </Grid>
+      <WeekData dataset={details.summary.dataset} week={week} />
       <WeekLineage details={details} week={week} />
     </Panel>
   );
@@ -48,7 +50,7 @@ function WeekLineage({ details, week }: { details: ModelDetails; week: string })
 }
 
 function WeekPerformance({ details, week }: { details: ModelDetails; week: string }) {
-  const { performance, dataset } = details.summary;
+  const { performance } = details.summary;
   const measurement = performance?.weeks.find((each) => each.week === week);
   return (
     <Fact title="Performance">
@@ -56,18 +58,16 @@ function WeekPerformance({ details, week }: { details: ModelDetails; week: strin
         <Box fontVariantNumeric="tabular-nums">
           <Text>
             {performance.metric} <b>{formatMetric(measurement.value)}</b>{" "}
-            {formatInterval(measurement.low, measurement.high) || "(too few days for an interval)"}
+            {`(${formatInterval(measurement.low, measurement.high) || "too few days for an interval"})`}
           </Text>
           <SmallText>
-            {formatCount(measurement.rows)} rows with a label, scored by version {measurement.versions.join(", ")}
+            {formatCount(measurement.rows)} rows with a label by now, scored by version{" "}
+            {measurement.versions.join(", ")}
           </SmallText>
         </Box>
       ) : (
         <Text color="fg.muted">No labels of this week are known.</Text>
       )}
-      <SmallText>
-        <ViewLink to={`data/${encodeURIComponent(dataset)}`}>The data of {dataset}</ViewLink>
-      </SmallText>
     </Fact>
   );
 }
@@ -88,7 +88,7 @@ function WeekDrift({ details, week }: { details: ModelDetails; week: string }) {
       {driftWeek.decisions.map((decision, index) => (
         <Box key={`${decision.day} ${index}`} mb={1}>
           <Text>
-            {decision.outcome} up to <ExternalLink address={decision.report_url}>{decision.day}</ExternalLink>, version{" "}
+            {decision.outcome} up to <LinkedText address={decision.report_url}>{decision.day}</LinkedText>, version{" "}
             {decision.version}
           </Text>
           {decision.reasons && <SmallText>{decision.reasons}</SmallText>}

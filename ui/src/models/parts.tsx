@@ -3,7 +3,7 @@ import { Box, HStack, Stack, Text } from "@chakra-ui/react";
 import { Sparkline } from "../charts/sparkline";
 import type { ModelSummary } from "../documents/types";
 import { formatBudget, formatDay, formatInterval, formatMetric, formatUsd } from "../format";
-import { ExternalLink, ViewLink } from "../links";
+import { LinkedText, ViewLink } from "../links";
 import { Budget } from "../widgets/budget";
 import { Shape } from "../widgets/icon";
 import { SmallText } from "../widgets/panel";
@@ -53,7 +53,7 @@ export function Drift({ model }: { model: ModelSummary }) {
         <Text>{isDrift ? "drift" : "none"}</Text>
       </HStack>
       <SmallText>
-        up to <ExternalLink address={drift.report_url}>{drift.day}</ExternalLink>
+        up to <LinkedText address={drift.report_url}>{drift.day}</LinkedText>
       </SmallText>
     </Box>
   );

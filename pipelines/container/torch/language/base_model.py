@@ -27,7 +27,7 @@ from pipelines.container.torch.processes import Processes
 from pipelines.errors import DataError
 from pipelines.system.files import sha256
 
-FORMAT = "Give a model folder in the format of Hugging Face: config.json, *.safetensors, tokenizer.json."
+FORMAT_HINT = "Give a model folder in the format of Hugging Face: config.json, *.safetensors, tokenizer.json."
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 INDEX_FILE = "model.safetensors.index.json"
 
@@ -39,7 +39,7 @@ def check_folder(folder: Path) -> None:
         DataError: a file is missing, or the model is a pickle, an adapter, quantized, or needs code of its own.
     """
     if not (folder / "config.json").is_file():
-        raise DataError(_describe_missing_config(folder), FORMAT)
+        raise DataError(_describe_missing_config(folder), FORMAT_HINT)
     config = _read_json(folder / "config.json")
     if "quantization_config" in config:
         raise DataError("the base model is quantized, so it cannot be trained.", "Give the model before quantization.")
@@ -53,7 +53,7 @@ def check_folder(folder: Path) -> None:
                 f"the base model is a pickle ({pickles[0]}), which could run code, so it is not read.",
                 "Convert it to safetensors: model.save_pretrained(folder).",
             )
-        raise DataError("the base model has no weights: the channel model has no *.safetensors.", FORMAT)
+        raise DataError("the base model has no weights: the channel model has no *.safetensors.", FORMAT_HINT)
     if (folder / INDEX_FILE).is_file():
         missing_names = sorted(set(_read_json(folder / INDEX_FILE).get("weight_map", {}).values()) - weights)
         if missing_names:
@@ -71,7 +71,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # tokenizers raises a plain Exception
-        raise DataError(f"the tokenizer of the base model cannot be read: {error}", FORMAT) from None
+        raise DataError(f"the tokenizer of the base model cannot be read: {error}", FORMAT_HINT) from None
     if tokenizer.eos_token_id is None:
         raise DataError("the tokenizer has no token for the end of a text.", "Set eos_token in tokenizer_config.json.")
     return tokenizer
@@ -94,7 +94,7 @@ def load_model(
             folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, **options
         )
     except Exception as error:  # safetensors, transformers and torch each have errors of their own
-        raise DataError(f"the base model cannot be read ({type(error).__name__}): {error}", FORMAT) from None
+        raise DataError(f"the base model cannot be read ({type(error).__name__}): {error}", FORMAT_HINT) from None
     # transformers would fill missing weights with random numbers.
     if report["missing_keys"]:
         names = ", ".join(sorted(report["missing_keys"])[:3])
@@ -116,6 +116,7 @@ def compute_digest(folder: Path, processes: Processes) -> str:
     Raises:
         DataError: a host has other files than the first one. A retry cannot help.
     """
+    # `gather` sends 64-bit integers, so the digest has 7 bytes. -1: another process of the host sends the digest.
     number = -1
     if processes.is_first_on_host:
         digest = hashlib.sha256()

@@ -24,7 +24,7 @@ PATTERNS = ("*.jsonl", "*.json")
 """Names of the files that are read."""
 BATCH_LINES = 1_000
 """Number of lines that are tokenized together."""
-FORMAT = 'Each line must be {"text": "..."} or {"prompt": "...", "completion": "..."}.'
+FORMAT_HINT = 'Each line must be {"text": "..."} or {"prompt": "...", "completion": "..."}.'
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def read_corpus(folder: Path, tokenizer: Any, sequence_length: int) -> Corpus:
             empty_count += not pieces
             documents += pieces
     if not documents:
-        raise DataError(f"the channel {folder.name} has no document with a token to predict.", FORMAT)
+        raise DataError(f"the channel {folder.name} has no document with a token to predict.", FORMAT_HINT)
     return Corpus(documents, split_count, truncated_count, empty_count)
 
 
@@ -120,7 +120,7 @@ def _read_lines(folder: Path) -> Iterator[dict[str, str]]:
     """Yield the content of the lines of all files, in the order of their names."""
     paths = sorted(path for pattern in PATTERNS for path in folder.rglob(pattern) if path.is_file())
     if not paths:
-        raise DataError(f"the channel {folder.name} has no file *.jsonl or *.json.", FORMAT)
+        raise DataError(f"the channel {folder.name} has no file *.jsonl or *.json.", FORMAT_HINT)
     for path in paths:
         with path.open(encoding="utf-8") as file:
             try:
@@ -128,18 +128,18 @@ def _read_lines(folder: Path) -> Iterator[dict[str, str]]:
                     if line.strip():
                         yield _parse_line(line, f"{path.name}, line {number}")
             except UnicodeDecodeError:
-                raise DataError(f"{path.name} is not UTF-8.", FORMAT) from None
+                raise DataError(f"{path.name} is not UTF-8.", FORMAT_HINT) from None
 
 
 def _parse_line(line: str, place: str) -> dict[str, str]:
     try:
         content = json.loads(line)
     except ValueError:
-        raise DataError(f"{place} is not JSON.", FORMAT) from None
+        raise DataError(f"{place} is not JSON.", FORMAT_HINT) from None
     names = set(content) if isinstance(content, dict) else set()
     name_sets: tuple[set[str], ...] = ({"text"}, {"prompt", "completion"})
     if names not in name_sets or not all(isinstance(value, str) for value in content.values()):
-        raise DataError(f"{place} has other fields, or a value that is not a text.", FORMAT)
+        raise DataError(f"{place} has other fields, or a value that is not a text.", FORMAT_HINT)
     return dict(content)
 
 

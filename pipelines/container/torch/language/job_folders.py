@@ -1,6 +1,6 @@
-"""Find the folders of a fine-tuning job, and write why it failed. Needs no torch.
+"""Find the folders of a fine-tuning job, and report why the job failed.
 
-This module is part of the training job's bundle, so it imports the standard library only.
+This module is in the source bundle of the training job, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class JobFolders:
         base_model: the channel `model`.
         train: the channel `train`.
         validation: the channel `validation`; the folder exists only if the job has this channel.
-        model: what becomes model.tar.gz.
-        output: what becomes output.tar.gz.
-        checkpoints: what SageMaker copies to S3 during the job.
+        model: the folder that SageMaker stores as model.tar.gz.
+        output: the folder that SageMaker stores as output.tar.gz.
+        checkpoints: the folder that SageMaker copies to S3 during the job.
     """
 
     base_model: Path
@@ -34,7 +34,10 @@ class JobFolders:
 
 
 def find_folders() -> JobFolders:
-    """Return the folders that SageMaker's script mode names; without a name, those below SAGEMAKER_BASE_DIR."""
+    """Return the folders that SageMaker's environment variables name, such as SM_CHANNEL_TRAIN.
+
+    If a variable is not set, its folder is in the usual place below SAGEMAKER_BASE_DIR (by default /opt/ml).
+    """
     base = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
 
     def find(variable: str, default: str) -> Path:

@@ -21,8 +21,8 @@ POSTGRES_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(("timestamp", "timestamptz"), UTC),
     "bytea": pa.binary(),
 }
-"""Maps the name of each type in PostgreSQL to the type in Arrow. All other types (json, uuid, arrays) are read as
-text."""
+"""Maps the names of PostgreSQL's types to Arrow's types. `numeric` is read as a decimal, or as text if it has more than
+38 digits. All other types (json, uuid, arrays) are read as text."""
 # The order matters: some of SQLAlchemy's types are subclasses of others.
 SQLALCHEMY_TYPES: tuple[tuple[Any, pa.DataType], ...] = (
     (types.Boolean, pa.bool_()),
@@ -50,16 +50,18 @@ def convert_postgres_type(column: Any) -> pa.DataType:
 
 
 def convert_sqlalchemy_type(data_type: Any, name: str) -> pa.DataType:
-    """Return the type of a column that SQLAlchemy found in a table.
+    """Return the Arrow type of a column, from the type that SQLAlchemy read from the database.
 
     Raises:
-        DataError: the column has no type. A retry cannot help.
+        DataError: SQLAlchemy found no type for the column. A retry cannot help.
     """
     if isinstance(data_type, types.NullType):
         raise DataError(f"column {name} has no type in the database.", "Declare it in columns=.")
     if isinstance(data_type, types.Numeric) and not isinstance(data_type, types.Float):
         return _build_decimal_type(data_type.precision, data_type.scale)
-    return next((arrow for sql, arrow in SQLALCHEMY_TYPES if isinstance(data_type, sql)), pa.string())
+    return next(
+        (arrow_type for sql_type, arrow_type in SQLALCHEMY_TYPES if isinstance(data_type, sql_type)), pa.string()
+    )
 
 
 def _build_decimal_type(precision: int | None, scale: int | None) -> pa.DataType:

@@ -46,7 +46,7 @@ def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, 
         for batch in _open_reader(stream, layout, types):
             yield row_number, _replace_nulls(batch, layout) if layout.texts else batch
             row_number += batch.num_rows
-        if row_number == 2:
+        if row_number == 2:  # there is no row after the header
             yield row_number, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
     except pa.ArrowInvalid as error:
         raise _translate_error(str(error), origin, names) from None
@@ -110,7 +110,7 @@ def _infer_types(
     binary_columns = [name for name, data_type in types.items() if pa.types.is_binary(data_type)]
     if binary_columns:
         hint = "Set encoding=, perhaps to latin-1."
-        raise DataError(f"{origin} is not {layout.encoding}: column {binary_columns[0]}.", hint)
+        raise DataError(f"column {binary_columns[0]} of {origin} is not in the encoding {layout.encoding}.", hint)
     # Times and timestamps are read as text: another type could be inferred from the file of another day.
     stable_types = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
     return {name: data_type if data_type in stable_types else pa.string() for name, data_type in types.items()}
@@ -137,7 +137,7 @@ def _translate_error(error: str, origin: str, names: list[str]) -> DataError:
 
 
 def _check_complete(stream: Utf8Stream, origin: str, layout: Layout) -> None:
-    """Refuse a file that ends within a value: pyarrow 25 reads the end of the file as the end of the value."""
+    """Refuse a file that ends in the middle of a value, for which pyarrow 25 raises no error."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
     # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.

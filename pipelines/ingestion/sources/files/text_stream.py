@@ -28,7 +28,7 @@ class Utf8Stream:
 
     Raises:
         SpecError: there is no such encoding. A retry cannot help.
-        DataError: the bytes are not in the encoding; from `read`, too. A retry cannot help.
+        DataError: the bytes are not in the encoding. `read` raises it, too. A retry cannot help.
     """
 
     def __init__(self, stream: Any, origin: str, encoding: str, head_bytes: int, is_checked: bool = False) -> None:
@@ -36,22 +36,22 @@ class Utf8Stream:
             self._decoder = codecs.getincrementaldecoder(encoding)("strict")
         except LookupError:
             raise SpecError(f"there is no encoding {encoding!r}.", "Use utf-8, latin-1, cp1252, ...") from None
-        self._stream, self._place, self._encoding = stream, origin, encoding
+        self._stream, self._origin, self._encoding = stream, origin, encoding
         self._passes_through = is_checked and codecs.lookup(encoding).name == "utf-8"
         self._position, self.closed, self.tail, self.quote_count = 0, False, b"", 0
         self.head = self._read_head(head_bytes)
         self._unread = self.head
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes; no bytes at the end of the file."""
-        if self._unread:
-            end = len(self._unread) if size < 0 else size
-            piece, self._unread = self._unread[:end], self._unread[end:]
-            return piece
-        piece = self._read_piece(size if size > 0 else PIECE_BYTES)
-        if piece:
-            self.tail = (self.tail + piece)[-TAIL_BYTES:]
-            self.quote_count += piece.count(b'"')
+        """Return at most `size` bytes, or any number if it is negative; no bytes at the end of the file."""
+        if not self._unread:
+            self._unread = self._read_piece(size if size > 0 else PIECE_BYTES)
+            self.tail = (self.tail + self._unread)[-TAIL_BYTES:]
+            self.quote_count += self._unread.count(b'"')
+        # `_unread` may be longer than `size`, since UTF-8 can need more bytes than the file's encoding. Where pyarrow
+        # 25 fills a buffer of its own, it copies all of them, also beyond the end of the buffer.
+        end = len(self._unread) if size < 0 else size
+        piece, self._unread = self._unread[:end], self._unread[end:]
         return piece
 
     def readable(self) -> bool:
@@ -84,7 +84,7 @@ class Utf8Stream:
         is_utf16 = not self._position and raw_bytes[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         if is_utf16 and "16" not in self._encoding:
             raise DataError(
-                f"{self._place} is not {self._encoding}: it begins with the byte order mark of UTF-16.",
+                f"{self._origin} is not {self._encoding}: it begins with the byte order mark of UTF-16.",
                 'Set encoding="utf-16".',
             )
 
@@ -94,6 +94,6 @@ class Utf8Stream:
         except UnicodeDecodeError as error:
             byte = error.object[error.start : error.start + 1].hex()
             raise DataError(
-                f"{self._place} is not {self._encoding}: byte 0x{byte} near byte {self._position + error.start}.",
+                f"{self._origin} is not {self._encoding}: byte 0x{byte} near byte {self._position + error.start}.",
                 "Set encoding=, perhaps to latin-1 or cp1252.",
             ) from None

@@ -30,13 +30,14 @@ NUMBERS = ("params", "tokens", "sequence")
 """Keys of a workload whose values are numbers."""
 
 
-def choose(training: Training, rows: Sequence[Row], now: dt.datetime) -> Choice:
+def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left_usd: float | None = None) -> Choice:
     """Choose the cheapest allowed type within the limits; the first that may start if nothing is known of the training.
 
     Args:
         training: what is about to start.
         rows: all rows of the ledger, oldest first.
         now: current time.
+        month_left_usd: what is left of the project's budget of the month, USD; None: no budget.
 
     Raises:
         SpecError: a type, the workload or the deadline is wrong. A retry cannot help.
@@ -48,6 +49,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime) -> Choice:
         budget_usd=training.budget_usd,
         max_run_s=training.max_run_s,
         max_wait_s=training.max_wait_s if training.spot else None,
+        month_left_usd=month_left_usd,
     )
     instances = list_instances("training", training.instance_types)
     if not instances:

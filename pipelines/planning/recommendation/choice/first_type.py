@@ -1,9 +1,10 @@
-"""Choose the first allowed instance type that may start, for a training of which nothing is known."""
+"""Choose the first allowed instance type that may start, for a training whose time cannot be predicted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipelines.costs.budgets import TOLERANCE_USD
 from pipelines.costs.charges import format_usd
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import Instance, list_instances
@@ -17,14 +18,14 @@ from pipelines.planning.recommendation.quotes import Quote, read_quotes
 def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason: str) -> Choice:
     """Return the first allowed type that the operator may start, in the order of `training.instance_types`.
 
-    Its time is not known, so the deadline is not checked. A type without a price, or whose worst case is over the
+    Its time is not known, so the deadline is not checked. A type without a price, or whose worst case is over a
     budget, is left out: the operator would refuse it.
 
     Args:
         training: what is about to start.
         limits: limits of the training.
         rows: all rows of the ledger.
-        reason: why nothing is known.
+        reason: why its time cannot be predicted.
 
     Raises:
         DataError: none of the types may start; the error says why. A retry cannot help.
@@ -43,7 +44,7 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
         name, problem = next(iter(problems.items()))
         raise DataError(
             f"none of the allowed types may start: {name} {problem}.",
-            "Allow other types, or a larger budget_usd or a smaller max_run_s.",
+            "Allow other types, a larger budget_usd or month_usd, or a smaller max_run_s.",
         )
     problem_count = len(problems) - len(types)
     begin = f"{types[0]}: the first of the allowed types{' that may start' if problem_count else ''}"
@@ -59,7 +60,8 @@ def _find_problem(
     if quote is None:
         return f"has no known price in {training.region}"
     worst_case_usd = limits.compute_worst_case_usd(quote.price.usd_h, training.instance_count)
-    if not limits.is_in_budget(worst_case_usd):
-        text = f"max_run_s of {limits.max_run_s:g} at the price on demand"
-        return f"costs {format_usd(worst_case_usd)} at worst ({text}), over the budget"
+    for name, budget_usd in limits.list_worst_case_budgets().items():
+        if worst_case_usd > budget_usd + TOLERANCE_USD:
+            text = f"max_run_s of {limits.max_run_s:g} at the price on demand"
+            return f"costs {format_usd(worst_case_usd)} at worst ({text}), over {name}"
     return ""

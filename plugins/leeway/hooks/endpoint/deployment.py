@@ -69,7 +69,7 @@ class Deployment:
     Args:
         client: calls AWS for the endpoint.
         release: what to deploy.
-        inputs: inputs that decide the release.
+        inputs: version, policy, image and model address from which the release is built.
         costs: checks the budget.
         step_hook: runs steps.
         wait_template: a wait for the endpoint, without a configuration.
@@ -91,7 +91,7 @@ class Deployment:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the release, for a later call of `prepare_work` in the same try."""
+        """The inputs of the release. `DeployTask.prepare_operation` takes them if the task resumes in the same try."""
         return dict(self._inputs)
 
     def resume(self, event: DeploymentEvent | None) -> DeploymentWait | dict[str, Any]:
@@ -110,26 +110,26 @@ class Deployment:
         tags = self.client.read_own_tags(endpoint)
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._attach(endpoint)
-        is_own = tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        has_own_tag = tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
         if endpoint["EndpointStatus"] == "InService" and endpoint["EndpointConfigName"] == self.release.config_name:
             return self._finish(endpoint, tags)
-        if is_own or (event and event["config_name"] == self.release.config_name):
+        if has_own_tag or (event and event["config_name"] == self.release.config_name):
             raise self._handle_failure(endpoint)
         if endpoint["EndpointStatus"] == "Failed":
             self.log.info("endpoint %s is Failed: deleting it, then creating it again", self.client.name)
             self.client.delete()
-            return self._wait_for_others()
+            return self._wait_for_other_change()
         return self._begin_update(endpoint)
 
     def _check_event(self, event: DeploymentEvent, endpoint: Endpoint | None) -> None:
-        """Raise the error of a wait that did not end with the deployment."""
-        name, is_own = self.client.name, event["config_name"] == self.release.config_name
+        """Raise an error if the wait ended before the deployment did, or if the deployment was refused."""
+        name, is_own_config = self.client.name, event["config_name"] == self.release.config_name
         if event["cause"] == "refused":
             self._discard(endpoint)
             raise AirflowFailException(f"endpoint {name} was not changed: {event['message']}")
         if event["cause"] != "ended":
             raise AirflowException(f"the deployment of endpoint {name} is not known to have ended: {event['message']}")
-        if is_own and endpoint is None:
+        if is_own_config and endpoint is None:
             raise AirflowException(f"endpoint {name} was deleted during its deployment.")
 
     def _begin_creation(self) -> DeploymentWait:
@@ -143,7 +143,7 @@ class Deployment:
                 *({"Key": key, "Value": value} for key, value in tags.items()),
             ],
         }
-        return replace(self._wait_for_own(), verb="create", request=request, tag="")
+        return replace(self._wait_for_own_deployment(), verb="create", request=request, tag="")
 
     def _begin_update(self, endpoint: Endpoint) -> DeploymentWait:
         failures.refuse_conversion(endpoint, is_serverless(self.release.policy))
@@ -161,7 +161,7 @@ class Deployment:
             **build_update(self.client.name, self.release.policy),
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
-        return replace(self._wait_for_own(), verb="update", request=request)
+        return replace(self._wait_for_own_deployment(), verb="update", request=request)
 
     def _prepare(self) -> None:
         """Check the budget, then create the model, the configuration and the alarms, unless they exist."""
@@ -188,17 +188,17 @@ class Deployment:
         status, config_name = endpoint["EndpointStatus"], get_pending_config(endpoint)
         if config_name == self.release.config_name:
             self.log.info("endpoint %s is %s: waiting for the deployment in progress", self.client.name, status)
-            return self._wait_for_own()
+            return self._wait_for_own_deployment()
         self.log.info(
             "endpoint %s is %s with %s: this deployment begins after its end",
             *(self.client.name, status, config_name or "another change"),
         )
-        return self._wait_for_others()
+        return self._wait_for_other_change()
 
-    def _wait_for_own(self) -> DeploymentWait:
+    def _wait_for_own_deployment(self) -> DeploymentWait:
         return replace(self.wait_template, config_name=self.release.config_name, tag=self.release.deployment_tag)
 
-    def _wait_for_others(self) -> DeploymentWait:
+    def _wait_for_other_change(self) -> DeploymentWait:
         return replace(self.wait_template, config_name="", tag="")
 
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:

@@ -12,13 +12,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT, build_alarm_names, compute_waits_s
+from pipelines.serving.endpoint_resources import (
+    ENDPOINT_TAG,
+    MAX_RELEASE_S,
+    VARIANT,
+    build_alarm_names,
+    compute_waits_s,
+)
 
 Policy = Mapping[str, Any]
 Tags = Sequence[Mapping[str, str]]
 MARGIN_S = 3_600
 """Seconds that SageMaker may need to start and stop instances, in addition to the waits of a release."""
-EXECUTION_TIMEOUT_S = (600, 28_800)
+EXECUTION_TIMEOUT_S = (600, MAX_RELEASE_S)
 """SageMaker's limits of MaximumExecutionTimeoutInSeconds."""
 ROUTING_TYPES = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "LINEAR"}
 SIZE_MEMBERS = {"canary": "CanarySize", "linear": "LinearStepSize"}

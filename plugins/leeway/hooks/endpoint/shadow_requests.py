@@ -1,4 +1,7 @@
-"""Build the requests that add and remove a shadow variant, and the tags by which a later try finds the shadow."""
+"""Build the requests that add a shadow variant to an endpoint and remove it.
+
+Also build the endpoint's tag by which a later try of the task finds the shadow.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,29 @@ from leeway.hooks.endpoint.requests import Tags, build_capture, build_endpoint_t
 SHADOW_TAG = "leeway:shadow"
 """Key of the endpoint's tag that describes the last shadow; see `ShadowRecord`."""
 BASE_TAG = "leeway:shadow-base"
-"""Key of the tag of a configuration with a shadow: name of the configuration without it."""
+"""Key of a tag of the configuration with the shadow. The value is the name of the configuration without the shadow."""
 MAX_VARIANT_CHARS = 63
+"""Largest number of characters of a variant's name in SageMaker."""
 
 
 @dataclass(frozen=True)
 class ShadowRecord:
-    """Task, begin and end of a shadow, as the endpoint's tag `SHADOW_TAG` stores them. Times are in ISO format, UTC."""
+    """Identity, begin and end of a shadow, as the endpoint's tag `SHADOW_TAG` stores them.
 
-    task: str
-    """Shadow variant, and a digest of the task."""
+    Times are in ISO format, in UTC.
+    """
+
+    shadow_id: str
+    """Name of the shadow variant, and a digest of the task that started it."""
     since: str
     until: str = ""
-    """Empty until the end."""
+    """Empty while the shadow runs."""
 
     @classmethod
     def parse(cls, value: str) -> Self | None:
         """Parse the value of the tag; None if it is empty or has another form."""
-        parts = value.rsplit("@", 2)
-        return cls(*parts) if len(parts) == 3 else None
+        fields = value.rsplit("@", 2)
+        return cls(*fields) if len(fields) == 3 else None
 
     def format(self) -> str:
         """Return the value of the tag."""
@@ -44,7 +51,9 @@ def build_variant_name(version: str) -> str:
 def build_shadow_request(
     endpoint: str, version: str, model_name: str, base: Mapping[str, Any], capture_uri: str, tags: Tags
 ) -> dict[str, Any]:
-    """Build the request to CreateEndpointConfig: the base with a shadow variant, and with capture of all requests.
+    """Build the request to CreateEndpointConfig for a configuration with a shadow variant.
+
+    The production variant is that of the base. All requests are captured.
 
     Args:
         endpoint: name of the endpoint.

@@ -79,7 +79,7 @@ class ShadowRun:
     Args:
         client: calls AWS for the endpoint.
         shadow: the version.
-        inputs: inputs that decide the shadow.
+        inputs: inputs that determine the shadow.
         costs: checks the budget.
         step_hook: runs steps.
         wait_template: a wait for the endpoint, without a configuration.
@@ -121,7 +121,7 @@ class ShadowRun:
         tags = self.client.read_own_tags(endpoint)
         own_tag = build_deployment_tag(config_name, self.shadow.task)
         record = ShadowRecord.parse(tags.get(SHADOW_TAG, ""))
-        record = record if record and record.task == self._record_task else None
+        record = record if record and record.shadow_id == self._shadow_id else None
         if endpoint["EndpointConfigName"] == config_name:
             return self._continue(endpoint, base_name, record or self._record_begin(endpoint), event)
         if record:
@@ -195,12 +195,12 @@ class ShadowRun:
             )
 
     @property
-    def _record_task(self) -> str:
-        """Value by which the endpoint's tag `SHADOW_TAG` identifies the shadow of this task."""
+    def _shadow_id(self) -> str:
+        """The identity of this task's shadow, as the endpoint's tag `SHADOW_TAG` stores it."""
         return build_deployment_tag(self.shadow.variant, self.shadow.task)
 
     def _record_begin(self, endpoint: Endpoint) -> ShadowRecord:
-        record = ShadowRecord(self._record_task, _get_now().isoformat())
+        record = ShadowRecord(self._shadow_id, _get_now().isoformat())
         self.client.set_tags(endpoint, {SHADOW_TAG: record.format()})
         self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         return record

@@ -10,7 +10,7 @@ from leeway.hooks.endpoint.client import EndpointClient
 from leeway.hooks.endpoint.shadow_requests import build_variant_name
 from leeway.hooks.endpoint.shadow_run import Shadow, ShadowRun, remove_shadow
 from leeway.hooks.endpoint.task import DeployFields, DeployTask
-from leeway.hooks.sagemaker.task import Work
+from leeway.hooks.sagemaker.task import Operation
 
 VERSION_TAG = "leeway:version"
 """Key of the endpoint's tag with the version that it serves."""
@@ -28,13 +28,13 @@ class ShadowFields(DeployFields):
 
 @dataclass(frozen=True)
 class SkippedShadow:
-    """The work of a task that runs no shadow."""
+    """The operation of a task that runs no shadow: it has its result, and never waits."""
 
     result: dict[str, Any]
     inputs: dict[str, Any]
 
     def resume(self, event: Any) -> dict[str, Any]:
-        """Return the result."""
+        """Return the result at once."""
         return self.result
 
 
@@ -44,8 +44,8 @@ class ShadowTask(DeployTask):
     fields: ShadowFields
     _variant = ""
 
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:  # type: ignore[override]
-        """Choose and upload the version, unless there is nothing to do, or this try has done so."""
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Operation:  # type: ignore[override]
+        """Choose the version, and upload it unless this try has done so; skip the shadow if it makes no sense."""
         self.parse_count_field("check_interval_s")
         client = self._create_client()
         if not inputs:
@@ -63,7 +63,7 @@ class ShadowTask(DeployTask):
 
     def stop(self) -> None:
         """Remove the shadow variant, if the endpoint has it and is not being changed. Idempotent."""
-        if not self._variant:  # another process prepared the work, and this one handles the time-out of its wait
+        if not self._variant:  # another process began the operation; this one only handles the time-out
             self._variant = build_variant_name(self.step_hook.run("serving", self._build_spec())["version"])
         remove_shadow(self._create_client(), self._variant)
 

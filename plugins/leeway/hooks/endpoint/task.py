@@ -46,8 +46,8 @@ class DeployTask(AwsTask):
 
     fields: DeployFields
 
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Deployment:
-        """Choose and upload the version, unless this try has done so; see `AwsTask.prepare_work`."""
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Deployment:
+        """Choose and upload the version, unless this try has done so; see `AwsTask.prepare_operation`."""
         self.parse_count_field("check_interval_s")
         inputs = inputs or self._upload_inputs()
         return Deployment(
@@ -92,7 +92,7 @@ class DeployTask(AwsTask):
         return self.get_setting("bucket", "LEEWAY_BUCKET")
 
     def _upload_inputs(self, **spec: str) -> dict[str, Any]:
-        """Check the requests, upload the packaged model, and return the inputs that decide the release.
+        """Check the requests, upload the packaged model, and return the inputs that determine the release.
 
         Args:
             spec: fields of the step `serving`, which replace those of the task.

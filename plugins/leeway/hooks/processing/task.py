@@ -61,8 +61,8 @@ class ProcessingTask(JobTask):
     jobs_class = ProcessingJobs
     fields: ProcessingFields
 
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
-        """Check the fields, upload the code and the window, and return the attempts; see `AwsTask.prepare_work`."""
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> ProcessingAttempts:
+        """Check the fields, upload the code and the window, and return the attempts; see `AwsTask`."""
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
@@ -103,7 +103,7 @@ class ProcessingTask(JobTask):
         return request_checks.merge_config(request, self.fields.config or {})
 
     def _upload_inputs(self, bucket: str) -> dict[str, Any]:
-        """Check the inputs that decide the features, pack and upload them, and return them."""
+        """Check the inputs that determine the features, pack and upload them, and return them."""
         if not self.fields.image_uri:
             raise AirflowFailException(
                 f"give image_uri= to {self.task_label}: an image with Java 17, PySpark and ibis."

@@ -29,7 +29,7 @@ class SimpleAttempts(Attempts):
     Args:
         jobs: finds and stops the task's jobs.
         costs: checks the budgets, and writes to the ledger.
-        inputs: the inputs that decide the job's output.
+        inputs: the inputs that determine the job's output.
         request: request to SageMaker, without a job's name.
         max_run_s: longest run of a job, seconds.
         wait_template: a wait for a job of the task, without the job's name and limits.
@@ -51,7 +51,7 @@ class SimpleAttempts(Attempts):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the job's output, for a later call of `prepare_work` in the same try."""
+        """The inputs that determine the job's output, for a later call of `prepare_operation` in the same try."""
         return dict(self._inputs)
 
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:

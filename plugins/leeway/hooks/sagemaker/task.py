@@ -36,12 +36,12 @@ class Wait(Protocol):
         """Longest time that it may take, seconds."""
 
 
-class Work(Protocol):
-    """The work of a task after `AwsTask.prepare_work`: start or find a job or deployment, and return its result."""
+class Operation(Protocol):
+    """The long operation of a task in SageMaker: start or find a job or deployment, and return its result."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the output, for a later call of `AwsTask.prepare_work` in the same try."""
+        """The inputs that determine the output, for a later call of `AwsTask.prepare_operation` in the same try."""
 
     def resume(self, event: Any) -> Wait | dict[str, Any]:
         """Return what to wait for, or the task's result.
@@ -52,7 +52,7 @@ class Work(Protocol):
 
 
 class AwsTask(ABC):
-    """Prepare the work of one task that calls SageMaker and S3.
+    """Prepare the operation of one task that calls SageMaker and S3.
 
     Args:
         fields: the operator's rendered fields.
@@ -79,11 +79,11 @@ class AwsTask(ABC):
         self.hook: SageMakerHook = connection.create_hook(SageMakerHook)
 
     @abstractmethod
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """Check the fields, upload what SageMaker needs, and return the work.
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Operation:
+        """Check the fields, upload what SageMaker needs, and return the operation.
 
         Args:
-            inputs: `Work.inputs` of an earlier call in the same try: they are not built and uploaded again.
+            inputs: `Operation.inputs` of an earlier call in the same try: they are not built and uploaded again.
 
         Raises:
             AirflowFailException: a field is wrong, or a file is missing. A retry cannot help.
@@ -145,7 +145,7 @@ class AwsTask(ABC):
 
 
 class JobTask(AwsTask):
-    """Prepare the work of one task, which has one job at a time."""
+    """Prepare the operation of one task, which has one job at a time."""
 
     jobs_class: type[NamedJobs]
 

@@ -66,13 +66,21 @@ async def wait_for_job(wait: JobWait, log: Logger, stop: Callable[[Any], Awaitab
 
 async def stop_job(wait: JobWait, log: Logger) -> None:
     """Request that the job stops; retry the request while SageMaker does not answer. Idempotent."""
-    outage = Outage(log, "SageMaker")
+
+    async def request() -> None:
+        async with wait.open_clients() as (sagemaker, _):
+            await request_stop(sagemaker, wait)
+        log.warning("%s job %s: stop requested; %s", wait.kind, wait.job_name, LOST_BY_STOP[wait.kind])
+
+    await retry_without_limit(request, log)
+
+
+async def retry_without_limit(call: Callable[[], Awaitable[None]], log: Logger, service: str = "SageMaker") -> None:
+    """Call a function, and retry it while the service does not answer. Raise an error for which a retry cannot help."""
+    outage = Outage(log, service)
     while True:
         try:
-            async with wait.open_clients() as (sagemaker, _):
-                await request_stop(sagemaker, wait)
-            log.warning("%s job %s: stop requested; %s", wait.kind, wait.job_name, LOST_BY_STOP[wait.kind])
-            return
+            return await call()
         except Exception as error:
             if not is_transient(error):
                 raise

@@ -1,4 +1,4 @@
-"""Wait for the start of a run that is not urgent, in the triggerer or a worker, by the history of spot prices.
+"""Wait until spot prices are low enough to start a run that is not urgent, in the triggerer or in a worker.
 
 All decisions depend only on the wait's fields, on EC2's history and on the clock. A wait that was killed and started
 again therefore decides the same.
@@ -48,7 +48,7 @@ class StartWait(AwsWait):
         duration_s: expected time of the run, seconds.
         latest_start: latest start, ISO format, UTC.
         criterion: what has to be low: price or risk.
-        quantile: which quantile of past runs predicts a later one.
+        quantile: quantile of the prices of past runs that predicts the price of a later run, 0 to 1.
         check_interval_s: seconds between two requests for the prices.
     """
 
@@ -70,7 +70,7 @@ class StartWait(AwsWait):
         """EC2's name of the instance type: without the prefix of SageMaker."""
         return self.instance_type.removeprefix("ml.")
 
-    def compute_rest_s(self) -> float:
+    def compute_remaining_s(self) -> float:
         """Return the seconds until the latest start; below 0 after it."""
         return (self.run.latest - dt.datetime.now(dt.UTC)).total_seconds()
 
@@ -115,20 +115,26 @@ async def check_start(wait: StartWait, log: Logger) -> StartEvent:
 async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
     """Check the prices until the run starts, and never past its latest start; return how the wait ended.
 
-    While EC2 throttles requests or does not answer, they are retried. At the latest start, the run starts without them.
+    While EC2 throttles requests or does not answer, they are retried. At the latest start, the run starts even
+    if EC2 has not answered.
+
+    Raises:
+        Exception: any other error, such as one of the decision. A retry cannot help.
     """
     outage = Outage(log, "EC2")
-    while wait.compute_rest_s() > 0:
+    while wait.compute_remaining_s() > 0:
         try:
             event = await check_start(wait, log)
         except Exception as error:
+            if not is_transient(error):
+                raise
             delay_s = outage.record_failure(error)
         else:
             outage.record_response()
             delay_s = wait.check_interval_s
             if event["cause"] != "wait":
                 return event
-        await asyncio.sleep(max(0.0, min(delay_s, wait.compute_rest_s())))
+        await asyncio.sleep(max(0.0, min(delay_s, wait.compute_remaining_s())))
     return _build_latest_event(wait, log)
 
 

@@ -24,10 +24,10 @@ EXTRA_FIELDS = ("snapshot_id", "rows", "changed", "changes", "columns")
 
 
 def register_asset(task: BaseOperator, asset: Asset) -> None:
-    """Add the asset to the task's outlets, and make Airflow call `remember_versions` when the task has succeeded."""
+    """Add the asset to the task's outlets, and make Airflow call `store_versions` when the task has succeeded."""
     if asset not in task.outlets:
         task.outlets = [*task.outlets, asset]
-    task.on_success_callback = [*task.on_success_callback, remember_versions]
+    task.on_success_callback = [*task.on_success_callback, store_versions]
 
 
 def prepare_event(
@@ -56,8 +56,8 @@ def prepare_event(
     return True
 
 
-def remember_versions(context: Context) -> None:
-    """Write the versions whose events Airflow has to the assets' state stores. Airflow calls this after a success."""
+def store_versions(context: Context) -> None:
+    """Store for each asset the version whose event Airflow has received. Airflow calls this after a success."""
     for asset in context["ti"].task.outlets:
         if isinstance(asset, Asset):
             extra = context["outlet_events"][asset].extra

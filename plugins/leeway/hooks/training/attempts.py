@@ -86,7 +86,7 @@ class TrainingAttempts(Attempts):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the model, for a later call of `prepare_work` in the same try."""
+        """The inputs that determine the model, for a later call of `prepare_operation` in the same try."""
         return {name: self.template.request[name] for name in INPUTS}
 
     def _has_same_inputs(self, job: Job) -> bool:

@@ -105,6 +105,7 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed_types: Sequen
             "max_wait_s": task.parse_count_field("max_wait_s"),
             "deadline": str(fields.deadline or ""),
             "budget_usd": budget_usd,
+            "project": fields.project,
             "model": fields.model,
             "dag_id": task.identity["dag_id"],
             "task_id": task.identity["task_id"],

@@ -91,7 +91,7 @@ class ScriptTask(JobTask):
         }
 
     def upload_inputs(self) -> dict[str, Any]:
-        """Check the inputs that decide the script's results, upload them, and return them."""
+        """Check the inputs that determine the script's results, upload them, and return them."""
         fields, bucket = self.fields, self.bucket
         uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix, self.log)
         hyperparameters, image = self.build_hyperparameters(), self._get_image()

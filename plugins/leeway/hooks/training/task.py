@@ -18,7 +18,7 @@ from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
 from leeway.hooks.training.instance_choice import EMPTY_VALUES, resolve_instance_type
 from leeway.hooks.training.queue.attempts import QueuedAttempts
-from leeway.hooks.training.queue.job_queue import QueuePlace, find_queue
+from leeway.hooks.training.queue.job_queue import QueueTarget, find_queue
 from leeway.hooks.training.queue.queued_jobs import QueuedJobs
 from leeway.hooks.training.queue.wait import BATCH_HOOK
 from leeway.hooks.training.script_task import ScriptTask
@@ -42,9 +42,9 @@ class TrainingTask(ScriptTask):
         # If the DAG's param has no value, Jinja renders it to "None".
         return "" if self.fields.job_queue in EMPTY_VALUES else str(self.fields.job_queue)
 
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
-        """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
-        place = self._find_place()
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> TrainingAttempts:
+        """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask`."""
+        target = self._find_queue_target()
         self.fields = resolve_instance_type(self, self.fields)
         machines, costs = self._list_machines(), self.build_costs()
         request = self.build_request(self.bucket, inputs or self.upload_inputs())
@@ -52,9 +52,9 @@ class TrainingTask(ScriptTask):
         logs = self.connection.create_hook(AwsLogsHook)
         tuning = self.fields.tuning or {}
         arguments = (self.jobs, template, costs, logs, tuning, self.build_wait_template(), self.log)
-        if place is None:
+        if target is None:
             return TrainingAttempts(*arguments)
-        return QueuedAttempts(place, self.parse_count_field("max_queue_s"), *arguments)
+        return QueuedAttempts(target, self.parse_count_field("max_queue_s"), *arguments)
 
     def build_hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters of section `train`; the tuning's replace them, then the operator's."""
@@ -82,7 +82,7 @@ class TrainingTask(ScriptTask):
             )
         return names
 
-    def _find_place(self) -> QueuePlace | None:
+    def _find_queue_target(self) -> QueueTarget | None:
         """Return where the jobs are submitted; None without a queue."""
         share = "" if self.fields.share in EMPTY_VALUES else str(self.fields.share)
         if not self.queue_name:
@@ -91,7 +91,7 @@ class TrainingTask(ScriptTask):
             return None
         with raise_airflow_errors("AWS Batch"):
             queue = find_queue(self.connection.create_hook(BATCH_HOOK).conn, self.queue_name)
-        return QueuePlace(queue, queue.build_share_fields(share), self.fields.priority)
+        return QueueTarget(queue, queue.build_share_fields(share), self.fields.priority)
 
     def _list_machines(self) -> list[Machine]:
         """Return the machines to try in turn."""

@@ -24,8 +24,8 @@ RunScore = Callable[[Mapping[str, Any]], dict[str, Any]]
 """A function that runs the step `score` with the task's fields and with further ones, and returns the `ScoreResult`."""
 
 
-class InProcessWork:
-    """The work of a task that scored its partition in process: it has no job and no costs.
+class InProcessOperation:
+    """The operation of a task that scored its partition in process: it has no job and no costs.
 
     Args:
         result: `ScoreResult`.
@@ -36,7 +36,7 @@ class InProcessWork:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """No inputs: the task does not wait, so `prepare_work` is not called again."""
+        """No inputs: the task does not wait, so `prepare_operation` is not called again."""
         return {}
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:

@@ -15,10 +15,10 @@ from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.named_jobs import compute_digest
-from leeway.hooks.sagemaker.task import JobTask, Work
+from leeway.hooks.sagemaker.task import JobTask, Operation
 from leeway.hooks.sagemaker.uploads import S3Uploader
 from leeway.hooks.transform import job_requests
-from leeway.hooks.transform.attempts import InProcessWork, TransformAttempts
+from leeway.hooks.transform.attempts import InProcessOperation, TransformAttempts
 from leeway.hooks.transform.job_requests import TransformJobs
 
 MAX_RUN_S = 28 * 24 * 3_600
@@ -58,8 +58,8 @@ class TransformTask(JobTask):
         """Return dataset, model and partition. All runs of a partition score the same rows, so they share jobs."""
         return "/".join([self.fields.dataset, self.fields.model, self.fields.partition])
 
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """Score a small partition; for a large one, check and upload its inputs; see `AwsTask.prepare_work`."""
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Operation:
+        """Score a small partition; for a large one, check and upload its inputs; see `AwsTask.prepare_operation`."""
         if not inputs:
             result = self._run_score({"max_rows": self.parse_count_field("transform_above_rows")})
             if not result["large"]:
@@ -82,14 +82,14 @@ class TransformTask(JobTask):
             log=self.log,
         )
 
-    def _finish_in_process(self, result: Mapping[str, Any]) -> InProcessWork:
-        """Return the work of a partition that needs no job now; stop the job of an earlier try that needed one."""
+    def _finish_in_process(self, result: Mapping[str, Any]) -> InProcessOperation:
+        """Return the operation for a partition that needs no job; stop the job of an earlier try that needed one."""
         if self.is_retry:
             try:
                 self.stop()
             except (BotoCoreError, ClientError) as error:
                 self.log.warning("an earlier try may have left a job running: %s", format_error_line(error))
-        return InProcessWork(result)
+        return InProcessOperation(result)
 
     @property
     def _bucket(self) -> str:
@@ -105,7 +105,7 @@ class TransformTask(JobTask):
         return {name: value for name in names if (value := getattr(self.fields, name)) is not None}
 
     def _upload_inputs(self) -> dict[str, Any]:
-        """Check, upload and return the inputs that decide the scores; empty if no version may score the partition."""
+        """Check, upload and return the inputs that determine the scores; {} if no version may score the partition."""
         with tempfile.TemporaryDirectory(prefix="leeway-") as parent:
             folder = Path(parent) / "batch"
             batch = self.step_hook.run("batch", {**self._common_fields, "folder": str(folder)})

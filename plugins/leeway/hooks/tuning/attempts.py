@@ -48,16 +48,24 @@ class TuningAttempts(Attempts):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the trials, for a later call of `prepare_work` in the same try."""
+        """The inputs that determine the trials, for a later call of `prepare_operation` in the same try."""
         return {name: self.template.training[name] for name in INPUTS}
 
     def _has_same_inputs(self, job: Job) -> bool:
-        """Return whether a tuning job has this search, and the trials that earlier tuning jobs of it have left."""
+        """Return whether a tuning job has this search, and the trials that earlier tuning jobs of it have left.
+
+        A tuning job that completed may have more trials: they are paid for, and the plan now wants fewer.
+        """
         if not self.template.has_same_search(job):
             return False
-        limits = job["HyperParameterTuningJobConfig"]["ResourceLimits"]
-        trials = self.template.count_trials_left(self._list_earlier_jobs(get_number(job)))
-        return self.template.plan.strategy == "grid" or limits.get("MaxNumberOfTrainingJobs") == trials
+        if self.template.plan.strategy == "grid":
+            return True
+        earlier_jobs = self._list_earlier_jobs(get_number(job))
+        limit = job["HyperParameterTuningJobConfig"]["ResourceLimits"].get("MaxNumberOfTrainingJobs")
+        if limit == self.template.count_trials_left(earlier_jobs):
+            return True
+        finished_count = sum(map(count_finished_trials, [*earlier_jobs, job]))
+        return get_job_status(job) == "Completed" and finished_count >= self.template.plan.count_trials()
 
     def _list_earlier_jobs(self, number: int) -> list[Job]:
         """Return the ended tuning jobs of this search before the one with a number, oldest first."""

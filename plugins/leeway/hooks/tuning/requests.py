@@ -26,7 +26,7 @@ SEARCH = (
 )
 """Parts of HyperParameterTuningJobConfig that decide what the trials are; the limits are not among them."""
 INPUTS = ("AlgorithmSpecification", "InputDataConfig")
-"""Parts of TrainingJobDefinition, apart from the hyperparameters, that decide the objective of a trial."""
+"""Parts of TrainingJobDefinition, apart from the hyperparameters, that determine the objective of a trial."""
 
 
 class TuningJobs(NamedJobs):
@@ -94,7 +94,18 @@ class TuningTemplate:
             and _get_instance_count(definition) == _get_instance_count(own_definition)
             and _select_search(job) == _select_search(request)
             and job["HyperParameterTuningJobConfig"].get("RandomSeed") == self.plan.seed + get_number(job) - 1
+            and self._has_same_parents(job, request)
         )
+
+    def _has_same_parents(self, job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+        """Return whether a tuning job learns from the same tuning jobs of other tasks as the request of this search.
+
+        A later attempt of the task has its earlier attempts as parents, too. They may take the place of the others.
+        """
+        base, names = _get_base_name(get_job_name(job)), _list_parents(job)
+        other_names = {name for name in names if _get_base_name(name) != base}
+        expected_names = set(_list_parents(request))
+        return other_names == expected_names or (len(names) == MAX_PARENTS and other_names < expected_names)
 
     def _build_definition(self) -> dict[str, Any]:
         """Return TrainingJobDefinition."""
@@ -126,6 +137,17 @@ class TuningTemplate:
 def get_number(job: Mapping[str, Any]) -> int:
     """Return the number of a task's tuning job, from 1: the end of its name."""
     return int(get_job_name(job).rpartition("-")[2])
+
+
+def _get_base_name(name: str) -> str:
+    """Return the name of a task's tuning jobs without their number."""
+    return name.rpartition("-")[0]
+
+
+def _list_parents(job: Mapping[str, Any]) -> list[str]:
+    """Return the names of the tuning jobs that a described or requested tuning job learns from."""
+    parents = job.get("WarmStartConfig", {}).get("ParentHyperParameterTuningJobs", [])
+    return [str(parent["HyperParameterTuningJobName"]) for parent in parents]
 
 
 def count_finished_trials(job: Mapping[str, Any]) -> int:

@@ -31,8 +31,8 @@ class TuningTask(ScriptTask):
     fields: TuningFields
     _plan: PlanSpec | None = None
 
-    def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> TuningAttempts:
-        """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask.prepare_work`."""
+    def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> TuningAttempts:
+        """Check the fields, upload the code and the channels, and return the attempts; see `AwsTask`."""
         self._set_defaults()
         machine, costs = self._build_machine(), self.build_costs()
         parents = self._list_parents()

@@ -20,7 +20,7 @@ pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
 """
 
 
-def test_shares_of_two_teams_alternate_although_one_submitted_first(queues: Any) -> None:
+def test_share_that_used_nothing_goes_before_jobs_that_another_share_submitted_earlier(queues: Any) -> None:
     queue = queues.create_fair("fair", shareDecaySeconds=3_600)
     gate = queues.runs.with_name("gate")
     wait = f"import os, time\nwhile not os.path.exists({os.fspath(gate)!r}):\n    time.sleep(0.05)\n"
@@ -30,7 +30,8 @@ def test_shares_of_two_teams_alternate_although_one_submitted_first(queues: Any)
     gate.touch()
     assert {queues.wait_for_end(job)["status"] for job in [blocker, *jobs]} == {"SUCCEEDED"}
     runs = queues.read_runs()
-    assert [name[0] for name in runs] in (list("ABABAB".lower()), list("ABBABA".lower()), list("ABABBA".lower()))
+    # After that, the order depends on the durations of the jobs: see test_fair_share.py.
+    assert runs[:2] == ["a0", "b2"]
     assert [name for name in runs if name[0] == "b"] == ["b2", "b1", "b0"], "a higher priority goes first in its share"
 
 

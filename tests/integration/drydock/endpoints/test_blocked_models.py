@@ -1,5 +1,6 @@
 """Test models that never answer: the process is replaced, and the next requests are answered."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -20,10 +21,25 @@ def impatient(tmp_path_factory: pytest.TempPathFactory, start_drydock: Any, make
         yield make_client(server)
 
 
+@contextlib.contextmanager
+def pause(pid: int, start_s: float, end_s: float) -> Iterator[None]:
+    """Let a process do nothing for a while, which begins and ends so many seconds after this call."""
+    timers = [threading.Timer(start_s, os.kill, (pid, signal.SIGSTOP))]
+    timers += [threading.Timer(end_s, os.kill, (pid, signal.SIGCONT))]
+    for timer in timers:
+        timer.start()
+    yield
+    for timer in timers:
+        timer.join()
+
+
 def test_process_of_a_request_without_an_answer_is_replaced(impatient: Any) -> None:
     impatient.create_endpoint("hangs")
     before, health = impatient.invoke("hangs")["pid"], impatient.server.get_health()
-    with pytest.raises(ClientError, match=r"ModelError.*timed out while waiting for a response from container primary"):
+    with (
+        pytest.raises(ClientError, match=r"ModelError.*timed out while waiting for a response from container primary"),
+        pause(before, start_s=1.0, end_s=2.5),  # as on a loaded machine: the process is late
+    ):
         impatient.invoke("hangs", "wait 1000")
     after = impatient.invoke("hangs")["pid"]
     assert after != before

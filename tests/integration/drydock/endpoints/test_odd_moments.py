@@ -43,16 +43,21 @@ def test_endpoint_that_is_deleted_while_its_model_loads_leaves_no_process(endpoi
     drydock.wait_until("the end of its process", lambda: len(list_models(drydock)) == before)
 
 
-def test_name_of_a_deleted_endpoint_can_be_used_again(endpoints: Any, drydock: Any) -> None:
-    endpoints.create_endpoint("again")
-    endpoints.sagemaker.delete_endpoint(EndpointName="again")
-    endpoints.sagemaker.delete_endpoint(EndpointName="again")
-    assert endpoints.describe("again")["EndpointStatus"] == "Deleting"
-    endpoints.wait_for_end("again")
-    endpoints.sagemaker.create_endpoint(EndpointName="again", EndpointConfigName="again")
-    endpoints.wait_for_status("again", "InService")
-    time.sleep(1)  # the second deletion must not reach the new endpoint
-    assert endpoints.invoke("again")["model"] == "again-main"
+def test_name_of_a_deleted_endpoint_can_be_used_again(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
+    with run_drydock(tmp_path, "--stop-grace", "600") as server:
+        endpoints = make_client(server)
+        endpoints.create_endpoint("again")
+        process = list_models(server)[0]
+        process.suspend()  # so the deletion takes until it is resumed
+        endpoints.sagemaker.delete_endpoint(EndpointName="again")
+        endpoints.sagemaker.delete_endpoint(EndpointName="again")
+        assert endpoints.describe("again")["EndpointStatus"] == "Deleting"
+        process.resume()
+        endpoints.wait_for_end("again")
+        endpoints.sagemaker.create_endpoint(EndpointName="again", EndpointConfigName="again")
+        endpoints.wait_for_status("again", "InService")
+        time.sleep(1)  # the second deletion must not reach the new endpoint
+        assert endpoints.invoke("again")["model"] == "again-main"
 
 
 def test_deletion_is_not_taken_back_by_the_end_of_a_change(endpoints: Any) -> None:
@@ -106,7 +111,7 @@ def test_reset_of_moto_deletes_endpoints_while_their_logs_are_moved(
         client.create_endpoint("reset")
         process = list_models(server)[0]
         process.kill()
-        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60) as connection:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=180) as connection:
             connection.sendall(b"POST /moto-api/reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
             assert b" 200 " in connection.recv(100)
         assert client.sagemaker.list_endpoints()["Endpoints"] == []
@@ -130,7 +135,7 @@ def test_body_arrives_whole_or_is_refused(endpoints: Any, drydock: Any, head: st
         "Content-Type: text/csv",
         head,
     ]
-    with socket.create_connection(("127.0.0.1", int(drydock.url.rpartition(":")[2])), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", int(drydock.url.rpartition(":")[2])), timeout=180) as connection:
         connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
         connection.shutdown(socket.SHUT_WR)
         response = b""

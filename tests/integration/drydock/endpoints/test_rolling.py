@@ -73,12 +73,13 @@ def test_alarm_brings_the_stopped_instances_back_batch_by_batch(endpoints: Any, 
     before = {endpoints.invoke("keep")["pid"] for _ in range(4)}
     rollback = {"RollbackMaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
     endpoints.sagemaker.update_endpoint(
-        EndpointName="keep", EndpointConfigName="bad", DeploymentConfig=build_rolling("errors", wait_s=4, **rollback)
+        EndpointName="keep", EndpointConfigName="bad", DeploymentConfig=build_rolling("errors", wait_s=12, **rollback)
     )
     drydock.wait_until("the second batch", lambda: set(endpoints.invoke_often("keep", 10)) == {"bad"})
     drydock.send_command("variant", endpoint="keep", config="bad", error_rate=1)
     answers: list[str] = []
     while "FailureReason" not in endpoints.describe("keep"):
+        assert endpoints.describe("keep")["EndpointStatus"] != "InService", "the alarm must act before the update ends"
         answers += endpoints.invoke_often("keep", 1)
     assert set(answers) <= {"keep", "ModelError"}
     description = endpoints.wait_for_status("keep", "InService")

@@ -66,10 +66,10 @@ def test_more_than_max_concurrency_is_throttled_and_each_process_has_one_request
     sleepy.create_serverless_endpoint("busy", MaxConcurrency=2)
     results = invoke_together(sleepy, "busy", "wait 2", 3)
     pids = [result for result in results if isinstance(result, int)]
-    (refusal,) = [result for result in results if not isinstance(result, int)]
+    (error_response,) = [result for result in results if not isinstance(result, int)]
     assert len(set(pids)) == 2, "each request has a process of its own"
-    assert refusal["Error"]["Code"] == "ThrottlingException"
-    assert refusal["ResponseMetadata"]["HTTPStatusCode"] == 429
+    assert error_response["Error"]["Code"] == "ThrottlingException"
+    assert error_response["ResponseMetadata"]["HTTPStatusCode"] == 429
     assert sleepy.invoke("busy")["text"] == "hello", "later there is room again"
 
 

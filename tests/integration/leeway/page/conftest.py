@@ -23,7 +23,7 @@ import requests
 
 from tests.tools import forking
 from tests.tools.airflow_db import copy_migrated_database
-from tests.tools.browser import start_browser
+from tests.tools.browser import open_context, start_browser
 
 ROOT = Path(__file__).parents[4]
 WRITE_FIXTURES = ROOT / "ui/fixtures/write_fixtures.py"
@@ -76,14 +76,23 @@ with create_session() as session:
     task = session.query(TaskInstance).filter_by(dag_id=dag_id, run_id=run_id, task_id=task_id).one()
     task.state, task.pool = "scheduled", pool
 """
+ENDED_BACKFILL = """
+import sys
+from airflow._shared.timezones.timezone import utcnow
+from airflow.models.backfill import Backfill
+from airflow.utils.session import create_session
+
+with create_session() as session:
+    session.get(Backfill, int(sys.argv[1])).completed_at = utcnow()
+"""
 
 
 class PageServer:
-    """An API server with the page, its users, and the folder of the documents."""
+    """An API server with the page, its users, and the folder of the documents. At MLflow's address nothing answers."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder, self.url = folder, f"http://127.0.0.1:{port}"
-        self.status = folder / "home/status"
+    def __init__(self, folder: Path, port: int, mlflow_port: int) -> None:
+        self.folder, self.url, self.mlflow_port = folder, f"http://127.0.0.1:{port}", mlflow_port
+        self.status, self.log = folder / "home/status", folder / "api-server.log"
         settings = {
             "CORE__LOAD_EXAMPLES": "False",
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
@@ -106,6 +115,7 @@ class PageServer:
             "AIRFLOW_HOME": str(folder),
             "LEEWAY_HOME": str(folder / "home"),
             "LEEWAY_PROJECT": str(ROOT),
+            "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{mlflow_port}",
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "plugins", folder))),
         }
         self.process: subprocess.Popen[bytes] | None = None
@@ -119,10 +129,10 @@ class PageServer:
         self.reset_documents()
         self.run("-m", "airflow", "dags", "reserialize")
 
-    def reset_documents(self, hostile: bool = False) -> None:
-        """Write all documents again; with HTML in each text if `hostile` is set."""
+    def reset_documents(self) -> None:
+        """Write all documents again."""
         shutil.rmtree(self.status, ignore_errors=True)
-        self.run(str(WRITE_FIXTURES), str(self.status), *(["--hostile"] if hostile else []))
+        self.run(str(WRITE_FIXTURES), str(self.status))
         self.touch_watched()
 
     def touch_watched(self) -> None:
@@ -138,7 +148,7 @@ class PageServer:
 
     def start(self) -> None:
         """Start the API server."""
-        with (self.folder / "api-server.log").open("ab") as log:
+        with self.log.open("ab") as log:
             command = [sys.executable, "-m", "airflow", "api-server"]
             options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             self.process = forking.Popen(command, cwd=self.folder, env=self.env, start_new_session=True, **options)
@@ -158,16 +168,20 @@ class PageServer:
     def get_token(self, user: str) -> str:
         """Return a token of the API for a user."""
         body = {"username": user, "password": PASSWORDS[user]}
-        response = requests.post(f"{self.url}/auth/token", json=body, timeout=30)
+        response = requests.post(f"{self.url}/auth/token", json=body, timeout=120)
         response.raise_for_status()
         return str(response.json()["access_token"])
 
     def call_api(self, method: str, path: str, user: str = "ada", **options: Any) -> Any:
         """Call Airflow's API as a user, and return the JSON of the answer."""
         headers = {"Authorization": f"Bearer {self.get_token(user)}"}
-        response = requests.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=30, **options)
+        response = requests.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=120, **options)
         response.raise_for_status()
         return response.json() if response.content else None
+
+    def end_backfill(self, backfill_id: int) -> None:
+        """Record that a backfill has ended, as the scheduler does. Its runs stay as they are."""
+        self.run("-c", ENDED_BACKFILL, str(backfill_id))
 
     def list_runs(self, dag_id: str) -> list[dict[str, Any]]:
         """Return the runs of a DAG, the newest last."""
@@ -197,7 +211,7 @@ def server(
     """Start the API server once for all tests of the page."""
     folder = tmp_path_factory.mktemp("page")
     copy_migrated_database(tmp_path_factory.getbasetemp().parent, folder)
-    page_server = PageServer(folder, free_port())
+    page_server = PageServer(folder, free_port(), free_port())
     page_server.write_files()
     page_server.start()
     try:
@@ -205,6 +219,21 @@ def server(
         yield page_server
     finally:
         page_server.stop()
+
+
+@pytest.fixture
+def documents(server: PageServer) -> Iterator[None]:
+    """Write the documents again where a test has changed them, and keep them watched."""
+    server.touch_watched()
+    yield
+    if (server.status / "changed").exists():
+        server.reset_documents()
+
+
+@pytest.fixture
+def changes(documents: None, server: PageServer) -> None:
+    """Declare that the test changes documents."""
+    (server.status / "changed").touch()
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +250,7 @@ def get_context(browser: Any, server: PageServer) -> Iterator[Callable[[str], An
 
     def get(user: str) -> Any:
         if user not in contexts:
-            contexts[user] = browser.new_context()
+            contexts[user] = open_context(browser)
         contexts[user].add_cookies([{"name": "_token", "value": server.get_token(user), "url": server.url}])
         return contexts[user]
 
@@ -231,9 +260,21 @@ def get_context(browser: Any, server: PageServer) -> Iterator[Callable[[str], An
 
 
 @pytest.fixture
-def open_page(get_context: Callable[[str], Any], server: PageServer) -> Iterator[Callable[..., Any]]:
-    """Return the function that logs a person in, opens an address of the page, and collects the browser's errors."""
-    pages, problems = [], []
+def problems() -> list[str]:
+    """Collect the errors of the browser, and its requests to other servers than Airflow's. They fail the test."""
+    return []
+
+
+@pytest.fixture
+def open_page(
+    get_context: Callable[[str], Any], server: PageServer, problems: list[str]
+) -> Iterator[Callable[..., Any]]:
+    """Return the function that logs a person in, opens an address of the page, and collects problems."""
+    pages = []
+
+    def check_request(request: Any) -> None:
+        if not request.url.startswith((f"{server.url}/", "data:", "blob:")):
+            problems.append(f"request to another server: {request.url}")
 
     def open_as(user: str, path: str = "", width: int = 1280, height: int = 900, theme: str = "light") -> Any:
         page = get_context(user).new_page()
@@ -241,6 +282,7 @@ def open_page(get_context: Callable[[str], Any], server: PageServer) -> Iterator
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         page.add_init_script(f"localStorage.setItem('theme', {theme!r})")
+        page.on("request", check_request)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.goto(f"{server.url}/plugin/leeway{path}")

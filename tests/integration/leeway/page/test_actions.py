@@ -6,6 +6,8 @@ import re
 import pytest
 import requests
 
+from tests.tools.browser import open_context
+
 SINCE = re.compile(r"[-:]|\.\d+")
 
 
@@ -27,11 +29,11 @@ def act(page, button, confirm, reason="", **fields):
 
 
 def test_stranger_is_sent_to_the_login(server, browser):
-    page = browser.new_context().new_page()
+    page = open_context(browser).new_page()
     page.goto(f"{server.url}/plugin/leeway")
     page.wait_for_url(re.compile("/login"))
     for path in ("documents/models", "documents/models/flights", "leeway.js"):
-        assert requests.get(f"{server.url}/leeway/{path}", timeout=30).status_code == 401
+        assert requests.get(f"{server.url}/leeway/{path}", timeout=120).status_code == 401
 
 
 def test_viewer_sees_all_and_can_do_nothing(server, open_page):
@@ -42,7 +44,7 @@ def test_viewer_sees_all_and_can_do_nothing(server, open_page):
     headers = {"Authorization": f"Bearer {server.get_token('vera')}"}
     for dag_id in ("flights_rollback", "flights_train", "flights_reset_breaker"):
         url = f"{server.url}/api/v2/dags/{dag_id}/dagRuns"
-        response = requests.post(url, json={"logical_date": None}, headers=headers, timeout=30)
+        response = requests.post(url, json={"logical_date": None}, headers=headers, timeout=120)
         assert response.status_code == 403
     assert server.list_runs("flights_rollback") == []
 
@@ -68,8 +70,11 @@ def test_two_people_roll_back_at_once_and_the_second_sees_who_was_first(server, 
 START = {
     "Train": ("Start the training", "The training as of .* was started"),
     "Reset the breaker": ("Reset the breaker", "The reset of the breaker was started"),
+    "Deploy": ("Deploy version 4", "The deployment of version 4 was started"),
 }
 """Action to the name of the button that confirms it, and to the beginning of its result."""
+DAGS = {"Train": "flights_train", "Reset the breaker": "flights_reset_breaker", "Deploy": "flights_deploy"}
+"""Action to the DAG that it starts."""
 
 
 @pytest.fixture
@@ -80,6 +85,14 @@ def open_breaker(server):
     path.write_text(json.dumps({**json.loads(text), "breaker_open": True}))
     yield
     path.write_text(text)
+
+
+@pytest.fixture
+def unpaused_deployment(server):
+    """Let Airflow start deployments during a test."""
+    server.call_api("PATCH", "/dags/flights_deploy", json={"is_paused": False})
+    yield
+    server.call_api("PATCH", "/dags/flights_deploy", json={"is_paused": True})
 
 
 def open_dialog(page, action):
@@ -93,12 +106,14 @@ def open_dialog(page, action):
     return button
 
 
-@pytest.mark.usefixtures("open_breaker")
-@pytest.mark.parametrize("action", START)
+@pytest.mark.usefixtures("open_breaker", "unpaused_deployment")
+@pytest.mark.parametrize(
+    "action", [name if name == "Train" else pytest.param(name, marks=pytest.mark.soak) for name in START]
+)
 def test_two_people_who_start_the_same_at_once_start_it_once(server, open_page, action):
     pages = [open_page(user, "/models/flights") for user in ("ada", "grace")]
     buttons = [open_dialog(page, action) for page in pages]
-    dag_id = "flights_reset_breaker" if action == "Reset the breaker" else "flights_train"
+    dag_id = DAGS[action]
     before = len(server.list_runs(dag_id))
     for button in buttons:  # the clicks come later, in both browsers in the same moment
         button.evaluate("(button) => void setTimeout(() => button.click(), 1000 - (Date.now() % 1000) + 1000)")
@@ -115,6 +130,7 @@ def test_two_people_who_start_the_same_at_once_start_it_once(server, open_page, 
     loser.get_by_text(re.compile(rf"{winner}( has started|\. Nothing)")).wait_for()
 
 
+@pytest.mark.soak
 def test_same_person_can_start_a_training_again(server, open_page):
     page = open_page("grace", "/models/flights")
     for number in (1, 2):
@@ -170,17 +186,26 @@ def test_breaker_is_reset_with_a_reason(server, open_page):
 
 def test_champion_is_deployed_unless_the_dag_is_paused(server, open_page):
     """The DAG is paused at first, because an endpoint costs money every hour: then a run would only wait."""
+    before = len(server.list_runs("flights_deploy"))
     page = open_page("ada", "/models/flights")
     page.get_by_role("button", name="Deploy", exact=True).click()
     page.get_by_role("dialog").get_by_text("The DAG flights_deploy is paused").wait_for()
     assert page.get_by_role("dialog").get_by_role("button", name=re.compile("^Deploy version")).is_disabled()
-    assert server.list_runs("flights_deploy") == []
+    assert len(server.list_runs("flights_deploy")) == before
     server.call_api("PATCH", "/dags/flights_deploy", json={"is_paused": False})
     page = open_page("ada", "/models/flights")
     act(page, "Deploy", "^Deploy version")
     page.get_by_text("The deployment of version 4 was started.").wait_for()
-    (run,) = server.list_runs("flights_deploy")
+    (run,) = server.list_runs("flights_deploy")[before:]
     assert (run["conf"]["version"], run["triggering_user_name"]) == ("4", "ada")
+
+
+def record_answer(page, answer, why):
+    """Choose an answer in the dialog of an approval, give the reason, and record it."""
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name=answer, exact=True).click()
+    dialog.get_by_label("Reason").fill(why)
+    dialog.get_by_role("button", name=f"Record: {answer}").click()
 
 
 def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server, open_page):
@@ -197,12 +222,9 @@ def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server
         assert dialog.get_by_role("link", name="The report").count() == 1
         assert page.locator("a[href^='javascript:' i]").count() == 0
         assert page.evaluate("window.hacked") is None
-    for page, answer in ((ada, "Approve"), (grace, "Reject")):
-        dialog = page.get_by_role("dialog")
-        dialog.get_by_role("button", name=answer, exact=True).click()
-        dialog.get_by_label("Reason").fill("I looked")
-        dialog.get_by_role("button", name=f"Record: {answer}").click()
+    record_answer(ada, "Approve", "I looked")
     ada.get_by_text("The answer was recorded: Approve.").wait_for()
+    record_answer(grace, "Reject", "I looked")
     grace.get_by_text("ada has answered already: Approve. Your answer was not recorded.").wait_for()
     path = f"/dags/flights_train/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
     details = server.call_api("GET", path)
@@ -221,10 +243,7 @@ def test_rejection_is_recorded_and_leaves_the_list_of_those_who_look(server, ope
         page.get_by_text(subject).first.wait_for()
     row = grace.get_by_text(subject).locator("xpath=ancestor::*[.//button][1]")
     row.get_by_role("button", name="Decide").click()
-    dialog = grace.get_by_role("dialog")
-    dialog.get_by_role("button", name="Reject", exact=True).click()
-    dialog.get_by_label("Reason").fill("too slow")
-    dialog.get_by_role("button", name="Record: Reject").click()
+    record_answer(grace, "Reject", "too slow")
     grace.get_by_text("The answer was recorded: Reject.").wait_for()
     vera.get_by_text(subject).wait_for(state="detached")
     path = f"/dags/flights_train/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
@@ -248,6 +267,38 @@ def test_days_are_ingested_again_by_a_backfill(server, open_page):
     assert (backfill["from_date"][:10], backfill["to_date"][:10]) == ("2013-02-01", "2013-02-03")
     assert {run["triggering_user_name"] for run in server.list_runs("flights_ingest")} == {"grace"}
     assert len(server.list_runs("flights_ingest")) == 3
+    server.call_api("PUT", f"/backfills/{backfill['id']}/cancel")
+
+
+def test_backfill_is_canceled_if_another_one_was_started_in_the_same_moment(server, open_page):
+    """Both requests pass Airflow's check: here, because the first backfill has ended at the second check."""
+    page = open_page("grace", "/data/flights")
+    page.get_by_role("button", name="Backfill", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("From").fill("2013-02-05")
+    dialog.get_by_label("To, included").fill("2013-02-05")
+    dialog.get_by_role("button", name="List the runs").click()
+    first_ids = []
+
+    def start_another(route):
+        if route.request.method == "POST":
+            other = {
+                **route.request.post_data_json,
+                "from_date": "2013-02-06T00:00:00Z",
+                "to_date": "2013-02-06T00:00:00Z",
+            }
+            first_ids.append(server.call_api("POST", "/backfills", json=other)["id"])
+            server.end_backfill(first_ids[0])
+        route.continue_()
+
+    page.route(re.compile("/api/v2/backfills$"), start_another)
+    dialog.get_by_role("button", name="Start 1 run").click()
+    dialog.get_by_text("was started in the same moment, so yours").wait_for()
+    own = server.call_api("GET", "/backfills?dag_id=flights_ingest&order_by=-id")["backfills"][0]
+    assert dialog.get_by_text(f"Backfill {first_ids[0]} of flights_ingest").count() == 1
+    assert own["id"] > first_ids[0] and own["is_paused"] and own["completed_at"], "it is canceled"
+    states = {run["partition_key"][:10]: run["state"] for run in server.list_runs("flights_ingest")}
+    assert (states["2013-02-05"], states["2013-02-06"]) == ("failed", "queued")
 
 
 def test_only_who_may_answer_an_approval_can_decide(server, open_page):
@@ -259,10 +310,7 @@ def test_only_who_may_answer_an_approval_can_decide(server, open_page):
     viewer.get_by_text("Show the evidence").last.click()
     viewer.get_by_text("auc is better by 0.01.").wait_for()
     approver.get_by_role("button", name="Decide").last.click()
-    dialog = approver.get_by_role("dialog")
-    dialog.get_by_role("button", name="Reject", exact=True).click()
-    dialog.get_by_label("Reason").fill("not yet")
-    dialog.get_by_role("button", name="Record: Reject").click()
+    record_answer(approver, "Reject", "not yet")
     approver.get_by_text("The answer was recorded: Reject.").wait_for()
     assert approver.get_by_role("button", name="Train", exact=True).count() == 0
 

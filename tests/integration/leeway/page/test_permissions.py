@@ -9,6 +9,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import requests
 
+from tests.tools.browser import open_context
+
 REASON = {"why": "distances in km"}
 RUNS = {
     "flights_train": {"as_of": "2013-05-01"},
@@ -42,7 +44,7 @@ def test_only_an_editor_can_act(server, requests_of_page, action):
 
     def send(**headers):
         url = f"{server.url}/api/v2/{path}"
-        return requests.request(method, url, json=body, headers=headers, timeout=60).status_code
+        return requests.request(method, url, json=body, headers=headers, timeout=180).status_code
 
     viewer, editor = (f"Bearer {server.get_token(user)}" for user in ("vera", "grace"))
     before = read_state(server, requests_of_page)
@@ -91,7 +93,7 @@ READ = """(address) => fetch(address, {credentials: "include", mode: "no-cors"})
 
 
 def test_another_origin_with_the_cookie_of_an_editor_starts_nothing(server, browser, other_origin):
-    context = browser.new_context()
+    context = open_context(browser)
     context.add_cookies(
         [{"name": "_token", "value": server.get_token("grace"), "url": server.url, "sameSite": "Lax", "httpOnly": True}]
     )
@@ -124,8 +126,8 @@ def test_airflow_allows_no_other_origin_and_sends_its_cookie_only_to_its_own_sit
         "Cookie": f"_token={server.get_token('grace')}",
     }
     for path in ("dags/flights_train/dagRuns", "backfills"):
-        answer = requests.options(f"{server.url}/api/v2/{path}", headers=headers, timeout=60)
+        answer = requests.options(f"{server.url}/api/v2/{path}", headers=headers, timeout=180)
         assert not answer.ok and "access-control-allow-origin" not in answer.headers
     address = f"{server.url}/leeway/documents/models"
-    answer = requests.get(address, headers=headers, timeout=60)
+    answer = requests.get(address, headers=headers, timeout=180)
     assert answer.ok and "access-control-allow-origin" not in answer.headers

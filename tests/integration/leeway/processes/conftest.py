@@ -95,11 +95,11 @@ class Airflow:
 
     @cached_property
     def token(self) -> str:
-        return str(self.session.get(f"{self.url}/auth/token", timeout=60).json()["access_token"])
+        return str(self.session.get(f"{self.url}/auth/token", timeout=180).json()["access_token"])
 
     def call_api(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}
-        response = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=60, **options)
+        response = self.session.request(method, f"{self.url}/api/v2{path}", headers=headers, timeout=180, **options)
         response.raise_for_status()
         return response.json()
 
@@ -298,7 +298,7 @@ def start_run(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> It
     def start(dag_id: str, task_id: str, wait_for_job: bool = True, **conf: str) -> TaskRun:
         run = TaskRun(airflow, dag_id, f"run-{uuid.uuid4().hex[:8]}", task_id, release_file)
         run.start(conf)
-        until(lambda: not wait_for_job or run.has_started(1), 120)
+        until(lambda: not wait_for_job or run.has_started(1), 250)
         return run
 
     yield start

@@ -45,6 +45,7 @@ def kill_processes(airflow: Any, rng: random.Random, count: int) -> None:
         airflow.start(victim)
 
 
+@pytest.mark.soak
 def test_kills_leave_one_service_job_with_one_training_job(airflow, start_run, until, queue):
     """The first task is killed while it submits and trains, the second one while it waits in the queue."""
     runs = [start_run("spot_queued", "train", wait_for_job=False, queue=queue) for _ in range(2)]
@@ -62,12 +63,12 @@ def test_kills_leave_one_service_job_with_one_training_job(airflow, start_run, u
 
 def test_clear_terminates_the_service_job_and_the_next_one_resumes(start_run, until, queue):
     run = start_run("spot_queued", "train", wait_for_job=False, queue=queue)
-    until(lambda: "trained on rows wait" in run.read_logs(), 120)
+    until(lambda: "trained on rows wait" in run.read_logs(), 250)
     run.clear_task()
     until(lambda: [job["status"] for job in list_service_jobs(run, queue)][:1] == ["FAILED"], 60)
-    until(lambda: len(list_service_jobs(run, queue)) == 2, 120)
+    until(lambda: len(list_service_jobs(run, queue)) == 2, 250)
     run.release_file.touch()
-    until(lambda: run.get_state() == "success", 120)
+    until(lambda: run.get_state() == "success", 250)
     assert [job["status"] for job in list_service_jobs(run, queue)] == ["FAILED", "SUCCEEDED"]
     assert run.get_result()["attempts"] == 2
     until(lambda: "after ['step-0']" in run.read_logs(), 60)

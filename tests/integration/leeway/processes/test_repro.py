@@ -16,7 +16,7 @@ def test_cleared_run_has_the_code_of_its_version(airflow, start_run, until):
     assert [task.get_result()["git_commit"] for task in tasks] == [first_commit, first_commit]
 
     second_commit = commit_word(project, "two")
-    until(lambda: airflow.call_api("GET", "/dags/versions")["bundle_version"] == second_commit, 120)
+    until(lambda: airflow.call_api("GET", "/dags/versions")["bundle_version"] == second_commit, 250)
     for task in tasks:
         task.clear_task()
     until(lambda: [task.get_state() for task in tasks] == ["success"] * 2, 180)

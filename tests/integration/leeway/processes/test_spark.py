@@ -38,9 +38,9 @@ def test_kills_leave_one_job_and_lose_no_result(airflow, start_run, check_one_jo
         for part in ("scheduler", "triggerer"):
             airflow.start(part)
         # Airflow notices that the killed worker's task is gone; its next try attaches to the job.
-        until(lambda: runs[1].get_task()["try_number"] > 1 and runs[1].get_state() == "running", 120)
+        until(lambda: runs[1].get_task()["try_number"] > 1 and runs[1].get_state() == "running", 250)
         runs[0].release_file.touch()
-        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
+        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 250)
     for run in runs:
         assert run.list_jobs() == {f"{run.job_base_name}-1": "Completed"}
         assert run.get_result()["attempts"] == 1
@@ -56,9 +56,9 @@ def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_on
         for run in runs:
             run.clear_task()
         until(lambda: [run.get_status(1) for run in runs] == ["Stopped"] * 2, 60)
-        until(lambda: all(run.has_started(2) for run in runs), 120)
+        until(lambda: all(run.has_started(2) for run in runs), 250)
         runs[0].release_file.touch()
-        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
+        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 250)
     until(lambda: "the task was cleared, or a person set its state: stopping processing job" in runs[0].read_logs(), 60)
     until(lambda: "the task was killed: stopping processing job" in runs[1].read_logs(), 60)
     for run in runs:

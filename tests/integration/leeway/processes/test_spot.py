@@ -21,7 +21,7 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run
         for run in runs:
             run.clear_task()
         until(lambda: [run.get_status(1) for run in runs] == ["Stopped"] * 2, 60)
-        until(lambda: all(run.has_started(2) for run in runs), 120)
+        until(lambda: all(run.has_started(2) for run in runs), 250)
         for run in runs:
             assert run.get_job(1)["CheckpointConfig"] == run.get_job(2)["CheckpointConfig"]
         until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
@@ -30,7 +30,7 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run
         until(lambda: "killed: stopping" in runs[1].read_logs(), 60)
         for run in runs:
             run.release_file.touch()
-        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
+        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 250)
     for run in runs:
         assert run.get_result()["training_job"] == f"{run.job_base_name}-2"
         assert run.get_result()["attempts"] == 2
@@ -43,7 +43,7 @@ def test_mark_stops_the_job(start_run, until):
     # Each task is marked as soon as its job exists.
     unmarked = dict(runs)
     while unmarked:
-        until(lambda: any(run.list_jobs() for run in unmarked.values()), 120)
+        until(lambda: any(run.list_jobs() for run in unmarked.values()), 250)
         for case, run in list(unmarked.items()):
             if run.list_jobs():
                 run.mark_task(case[1])
@@ -63,20 +63,21 @@ def test_mark_before_the_start_of_the_trigger_leaves_no_job(airflow, start_run, 
         states = ("failed", "success", "skipped")
         runs = {state: start_run("spot_deferred", "train", wait_for_job=False) for state in states}
         unmarked = start_run("spot_deferred", "train", wait_for_job=False)
-        until(lambda: {run.get_state() for run in (*runs.values(), unmarked)} == {"deferred"}, 120)
+        until(lambda: {run.get_state() for run in (*runs.values(), unmarked)} == {"deferred"}, 250)
         for state, run in runs.items():
             run.mark_task(state)
     finally:
         airflow.start("triggerer")
     # This is the negative control: without a mark, the trigger starts the job.
-    until(lambda: unmarked.has_started(1), 120)
+    until(lambda: unmarked.has_started(1), 250)
     until(lambda: {status for run in runs.values() for status in run.list_jobs().values()} <= {"Stopped"}, 60)
     assert [run.get_state() for run in runs.values()] == list(runs)
     unmarked.release_file.touch()
-    until(lambda: unmarked.get_state() == "success", 120)
+    until(lambda: unmarked.get_state() == "success", 250)
     assert list(unmarked.list_jobs().values()) == ["Completed"]
 
 
+@pytest.mark.soak
 def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, until):
     """This is the negative control: only a person stops a job."""
     run = start_run("spot_deferred", "train")
@@ -86,7 +87,7 @@ def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, unti
     process.wait(60)
     airflow.start("triggerer")
     run.release_file.touch()
-    until(lambda: run.get_state() == "success", 120)
+    until(lambda: run.get_state() == "success", 250)
     assert list(run.list_jobs().items()) == [(f"{run.job_base_name}-1", "Completed")]
     assert run.get_result()["attempts"] == 1
 

@@ -65,6 +65,7 @@ def check_job_span(span: Span, job: dict) -> None:
     assert span.end_ns == pytest.approx(job["TrainingEndTime"].timestamp() * 1e9, abs=1e6)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("dag_id", ["spot_deferred", pytest.param("spot_waiting", marks=pytest.mark.soak)])
 def test_training_whose_processes_are_killed_is_one_trace(airflow, collector, start_run, until, dag_id):
     """The worker and the triggerer are killed while the job runs; the next ones attach to the job."""
@@ -103,9 +104,9 @@ def test_training_whose_processes_are_killed_is_one_trace(airflow, collector, st
 def test_training_that_was_stopped_and_retried_is_one_trace_with_two_jobs(airflow, collector, start_run, until):
     run = start_run("spot_waiting", "train")
     airflow.drydock.stop_job(f"{run.job_base_name}-1")
-    until(lambda: run.has_started(2), 120)
+    until(lambda: run.has_started(2), 250)
     run.release_file.touch()
-    until(lambda: run.get_state() == "success", 120)
+    until(lambda: run.get_state() == "success", 250)
     trace = find_trace(collector, run, until)
     spans = {span.attributes["leeway.job.name"]: span for span in collector.select(trace=trace, name="training_job")}
     assert list(spans) == list(run.list_jobs()) == [f"{run.job_base_name}-{number}" for number in (1, 2)]

@@ -353,7 +353,7 @@ def test_a_stopped_step_lets_the_script_save_a_checkpoint(
 ) -> None:
     process = start_step()
     process.send_signal(number)  # only the step gets the signal
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     log = (home.parent / "step.log").read_text()
     assert process.returncode == code, log[-2_000:]
     assert out == ""
@@ -366,7 +366,7 @@ def test_a_stopped_process_group_saves_a_checkpoint(start_step: Callable[[], Any
     """Ctrl-C in a terminal sends the signal to the whole group, so the script gets it twice."""
     process = start_step()
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 130
     assert len(list(home.glob("training/*/checkpoints/[0-9]*"))) == 1
     assert "Traceback" not in (home.parent / "step.log").read_text()

@@ -118,7 +118,7 @@ def test_an_interrupted_training_ends_with_the_same_model(
         process = start_slow_training(commands, until, home, rounds)
         os.killpg(process.pid, number)
         os.killpg(process.pid, signal.SIGCONT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=180)
         until(lambda group=process.pid: not commands.list_members(group))
         assert not Path("data/model").exists(), "an interrupted training leaves no model"
     last_process = commands.run_step("train", "--hyperparameters", json.dumps(SLOW))
@@ -136,7 +136,7 @@ def test_a_killed_script_gives_an_error_that_can_be_retried(
     script = next(member for member in commands.list_members(process.pid) if member.pid != process.pid)
     script.kill()
     process.send_signal(signal.SIGCONT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert process.returncode == 75
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
 

@@ -29,14 +29,14 @@ def run_costs(*arguments: str) -> str:
 
 @pytest.fixture
 def ledgers(home: Path) -> list[dict[str, Any]]:
-    """Fill both ledgers: a job on each of the last 60 days, yesterday's ten times as expensive, and one endpoint."""
+    """Fill both ledgers: 60 days with a job, yesterday's ten times as expensive, and an endpoint two days ago."""
     days = [NOW - dt.timedelta(days=n, minutes=1) for n in range(60)]
     rows = [
         make_row(f"j{n}", day, team="red" if n % 2 else "", cost_usd=100.0 if n == 1 else 10.0, project="flights")
         for n, day in enumerate(days)
     ]
     Ledger.open().add([{name: value for name, value in row.items() if name != "date"} for row in rows])
-    EndpointLedger.open().add([make_endpoint_row(NOW - dt.timedelta(hours=3), project="flights", running=False)])
+    EndpointLedger.open().add([make_endpoint_row(NOW - dt.timedelta(days=2), project="flights", running=False)])
     return rows
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipelines.costs.forecast import estimate_worst_case
 from pipelines.costs.ledger import SCHEMA, TABLE, Ledger, get_current_month
 from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
@@ -251,6 +252,13 @@ def test_the_worst_case_uses_the_most_expensive_type(home: Path) -> None:
     assert result.prices_usd_h == {"ml.m5.large": 0.115, "ml.c5.xlarge": 0.204}
     assert result.allowed and result.month_budget_usd is None
     assert "3 x ml.c5.xlarge at 0.204 USD/h for 3600 s" in result.reason
+
+
+def test_a_retired_type_is_refused_with_its_successor_before_anything_starts(home: Path) -> None:
+    with pytest.raises(SpecError, match=r"ml.p3.2xlarge is retired. Use ml.g5.2xlarge"):
+        check_budget(instance_types=["ml.m5.large", "ml.p3.2xlarge"])
+    with pytest.raises(SpecError, match=r"ml\.p3\.8xlarge is retired"):
+        estimate_worst_case(["ml.p3.8xlarge"], 1, 60, "us-east-1")
 
 
 def test_the_worst_case_of_a_tuning_is_that_of_all_its_trials(home: Path) -> None:

@@ -21,6 +21,7 @@ from pipelines.steps.preprocess import PreprocessSpec
 from pipelines.steps.preprocess import run as preprocess
 from pipelines.steps.snapshot import SnapshotResult, SnapshotSpec
 from pipelines.steps.snapshot import run as snapshot
+from tests.tools.saved_homes import SavedHome
 
 SMALL = {"dataset": "flights", "as_of": "2013-01-15", "train_days": 5, "holdout_days": 3, "min_train_days": 2}
 FILE = Path("data/snapshot.json")
@@ -29,6 +30,23 @@ FILE = Path("data/snapshot.json")
 def get_day(number: int) -> dt.date:
     """Return a day of January."""
     return dt.date(2013, 1, number)
+
+
+@pytest.fixture(scope="module")
+def nine_days(save_home: Callable[..., SavedHome], day_rows: Callable[[str], pa.Table]) -> SavedHome:
+    """Make a lake with the days of January from the 5th to the 13th, which are those of the small window."""
+
+    def write_days() -> None:
+        for number in range(5, 14):
+            Lake.open().write_partition("flights", get_day(number), day_rows(get_day(number).isoformat()))
+
+    return save_home(write_days)
+
+
+@pytest.fixture
+def published_window(home: Path, nine_days: SavedHome, restore_home: Callable[[SavedHome], Path]) -> Path:
+    """Set LEEWAY_HOME to the lake of the small window, as it was made."""
+    return restore_home(nine_days)
 
 
 @pytest.fixture
@@ -50,11 +68,12 @@ def drop_first_row(rows: pa.Table) -> pa.Table:
     return rows.slice(1)
 
 
+@pytest.mark.usefixtures("published_window")
 def test_another_dataset_of_the_same_rows_has_the_same_features_and_another_label(publish: Callable[..., None]) -> None:
     from pipelines.steps.validate import ValidateSpec
     from pipelines.steps.validate import run as validate
 
-    publish(*range(4, 15))
+    publish(4, 14)
     tables = {}
     for name in ("flights", "flight_delay"):
         window = pin_window(dataset=name)
@@ -69,8 +88,9 @@ def test_another_dataset_of_the_same_rows_has_the_same_features_and_another_labe
         pin_window(dataset="flight_delay", as_of="2013-02-15", missing="fail")
 
 
+@pytest.mark.usefixtures("published_window")
 def test_the_snapshot_is_of_the_window(publish: Callable[..., None]) -> None:
-    publish(*range(4, 15))
+    publish(4, 14)
     window = pin_window()
     # Labels of the 13th are known on the 14th, so as of the 15th the 13th is the last day.
     assert (window.holdout_first, window.holdout_last) == (get_day(11), get_day(13))
@@ -79,8 +99,8 @@ def test_the_snapshot_is_of_the_window(publish: Callable[..., None]) -> None:
     assert SnapshotResult.read(FILE) == window
 
 
+@pytest.mark.usefixtures("published_window")
 def test_only_a_changed_day_of_the_window_changes_the_snapshot_file(publish: Callable[..., None]) -> None:
-    publish(*range(5, 14))
     first = pin_window()
     content = FILE.read_bytes()
     publish(2, 3, 14, 20)
@@ -117,7 +137,7 @@ def test_missing_days_are_ingested_on_request(home: Path) -> None:
 
 
 def test_a_day_that_fails_validation_counts_as_missing(
-    publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch, source: Any
+    home: Path, monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
     from pipelines.datasets.flights import source as module
 
@@ -157,10 +177,10 @@ def test_preprocess_names_the_step_that_writes_the_missing_file(home: Path) -> N
         preprocess(PreprocessSpec())
 
 
+@pytest.mark.usefixtures("published_window")
 def test_preprocess_refuses_a_snapshot_of_another_lake(
     publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    publish(*range(5, 14))
     pin_window()
     Lake.open().catalog.drop_table(("leeway", "flights"))
     shutil.rmtree(settings().home / "lake/leeway/flights")  # no table is created beside the files of one of its name
@@ -171,8 +191,8 @@ def test_preprocess_refuses_a_snapshot_of_another_lake(
         preprocess(PreprocessSpec(validation_days=1))
 
 
+@pytest.mark.usefixtures("published_window")
 def test_a_pinned_window_gives_identical_features_after_the_lake_changed(publish: Callable[..., None]) -> None:
-    publish(*range(5, 14))
     pin_window()
     first = preprocess(PreprocessSpec(validation_days=1, features="one"))
     publish(3, 14)
@@ -185,8 +205,8 @@ def test_a_pinned_window_gives_identical_features_after_the_lake_changed(publish
     assert preprocess(PreprocessSpec(validation_days=1, features="three")).digest != first.digest
 
 
-def test_the_splits_have_labelled_rows_of_consecutive_days(publish: Callable[..., None]) -> None:
-    publish(*range(5, 14))
+@pytest.mark.usefixtures("published_window")
+def test_the_splits_have_labelled_rows_of_consecutive_days() -> None:
     pin_window()
     result = preprocess(PreprocessSpec(validation_days=2))
     tables = {name: pq.read_table(f"data/features/{name}/data.parquet") for name in ("train", "validation", "holdout")}
@@ -204,8 +224,8 @@ def test_the_splits_have_labelled_rows_of_consecutive_days(publish: Callable[...
     assert result.rows_train == tables["train"].num_rows
 
 
-def test_a_failed_preprocess_keeps_the_features_that_were_built_before(publish: Callable[..., None]) -> None:
-    publish(*range(5, 14))
+@pytest.mark.usefixtures("published_window")
+def test_a_failed_preprocess_keeps_the_features_that_were_built_before() -> None:
     pin_window()
     before = preprocess(PreprocessSpec(validation_days=1)).digest
     with pytest.raises(DataError, match="leave nothing of the 5 days"):
@@ -215,12 +235,12 @@ def test_a_failed_preprocess_keeps_the_features_that_were_built_before(publish: 
     assert sha256(Path("data/features")) == before
 
 
+@pytest.mark.usefixtures("published_window")
 def test_a_holdout_without_labels_is_refused(publish: Callable[..., None]) -> None:
     def remove_labels(rows: pa.Table) -> pa.Table:
         field = rows.schema.field("late")
         return rows.set_column(rows.schema.get_field_index("late"), field, pa.nulls(rows.num_rows, field.type))
 
-    publish(*range(5, 11))
     publish(11, 12, 13, change=remove_labels)
     pin_window()
     with pytest.raises(DataError, match="holdout would be empty"):
@@ -251,8 +271,8 @@ def read_features_without_label(folder: str) -> list[bytes]:
     return contents
 
 
+@pytest.mark.usefixtures("published_window")
 def test_shuffled_known_later_columns_change_no_feature(publish: Callable[..., None]) -> None:
-    publish(*range(5, 14))
     pin_window()
     first = preprocess(PreprocessSpec(validation_days=1, features="one"))
     publish(*range(5, 14), change=shuffle_known_later)
@@ -262,6 +282,7 @@ def test_shuffled_known_later_columns_change_no_feature(publish: Callable[..., N
     assert read_features_without_label("one") == read_features_without_label("two")
 
 
+@pytest.mark.usefixtures("published_window")
 def test_shuffled_known_later_columns_change_a_leaking_feature(
     publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +296,6 @@ def test_shuffled_known_later_columns_change_a_leaking_feature(
     # The rows that features read contain no known_later column, so dep_delay must not be one.
     permissive_dataset = replace(DATASET, known_later=[name for name in DATASET.known_later if name != "dep_delay"])
     monkeypatch.setattr("pipelines.datasets.flights.DATASET", permissive_dataset)
-    publish(*range(5, 14))
     pin_window()
     preprocess(PreprocessSpec(validation_days=1, features="one"))
     publish(*range(5, 14), change=shuffle_known_later)

@@ -1,7 +1,6 @@
 """Provide a lake that is written once for a module, and one whose files are in S3 (moto's server)."""
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,34 +10,20 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from pipelines.lake import Lake
-from pipelines.settings import settings
-from tests.conftest import ROOT, set_home
+from tests.conftest import ROOT
+from tests.tools.saved_homes import SavedHome
 
 
 @pytest.fixture(scope="module")
-def written_lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Call the module's `write_tables` in an empty home; return the home.
-
-    A copy of it is beside it, since the paths in a lake's files are absolute.
-    """
-    home = tmp_path_factory.mktemp("written_lake") / "home"
-    with pytest.MonkeyPatch.context() as patch:
-        set_home(patch, home, ROOT)
-        request.module.write_tables(Lake.open())
-    settings.cache_clear()
-    shutil.copytree(home, home.with_name("copy"))
-    return home
+def written_lake(request: pytest.FixtureRequest, save_home: Callable[..., SavedHome]) -> SavedHome:
+    """Call the module's `write_tables` in an empty home, and save it."""
+    return save_home(lambda: request.module.write_tables(Lake.open()), ROOT)
 
 
 @pytest.fixture
-def written_home(written_lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def written_home(written_lake: SavedHome, restore_home: Callable[..., Path]) -> Path:
     """Set LEEWAY_HOME to the written lake, as it was written, and the working directory to `tmp_path`."""
-    shutil.rmtree(written_lake)
-    shutil.copytree(written_lake.with_name("copy"), written_lake)
-    set_home(monkeypatch, written_lake, ROOT)
-    monkeypatch.chdir(tmp_path)
-    yield written_lake
-    settings.cache_clear()
+    return restore_home(written_lake, ROOT)
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ def test_json(add_rows: Callable[..., None]) -> None:
     assert record["cheapest"]["instance_type"].startswith("ml.g5.") and record["cheapest"]["plan_usd"]["1y"] is None
     assert record["price_dates"] == ["2025-01-01"] and record["accuracy"] is None
     assert {entry["kind"] for entry in record["exclusions"]} <= {"price", "memory"}
-    assert record["limits"] == dict.fromkeys(("deadline_s", "budget_usd", "max_run_s", "max_wait_s"))
+    assert set(record["limits"].values()) == {None}, record["limits"]
 
 
 def test_past_jobs_of_a_model(add_rows: Callable[..., None]) -> None:

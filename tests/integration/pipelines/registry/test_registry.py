@@ -441,8 +441,11 @@ run(GateSpec.parse({spec!r}, "test"))
 
 @pytest.mark.parametrize(
     "function",
-    ["(artifacts, 'upload_folder')", "(Registry, 'set_tags')", "(lifecycle, 'record_verdict')"],
-    ids=["report", "tags", "event"],
+    [
+        pytest.param("(artifacts, 'upload_folder')", marks=pytest.mark.soak, id="report"),
+        pytest.param("(Registry, 'set_tags')", marks=pytest.mark.soak, id="tags"),
+        pytest.param("(lifecycle, 'record_verdict')", id="event"),
+    ],
 )
 def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, function: str) -> None:
     version = register(model)
@@ -553,7 +556,7 @@ def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
     assert importances == [shares]
 
 
-@pytest.mark.parametrize("backfill", [False, True])
+@pytest.mark.parametrize("backfill", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_the_gate_reads_each_thing_of_the_registry_once(
     data: Path, model: str, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, backfill: bool
 ) -> None:

@@ -296,7 +296,7 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
         {"key": ["order_no"]},
         "4 rows have no value in this column",
     ),
-    "the label as the key": (lambda rows: rows, {"key": ["returned"]}, "is not known when the row is new"),
+    "the label as the key": (lambda rows: rows, {"key": ["returned"]}, "is not known when the prediction is made"),
     "no such format": (lambda rows: rows, {"time_formats": ["%Q"]}, "no value of sold_at has the format '%Q'"),
     "few days": (lambda rows: rows.head(600), {}, "has 10 days with labels"),
     "few rows": (lambda rows: rows.head(50), {}, "has 50 rows"),

@@ -51,7 +51,7 @@ def test_equal_templates_change_nothing(make: Callable[..., Creation], project: 
     make(orders)
     edit(project / PARAMS, "eta: 0.05", "eta: 0.1")
     before = read_files(project)
-    assert update("orders", project).changed == []
+    assert update("orders", project).changed_files == []
     assert read_files(project) == before
 
 
@@ -63,11 +63,11 @@ def test_a_changed_template_is_merged_and_edits_stay(age: Callable[[str, str, st
     edit(project / PARAMS, "eta: 0.05", "eta: 0.1")
     (project / TEST).unlink()
     result = update("orders", project)
-    assert (result.old_version, set(result.changed), result.conflicts) == ("0.0.1", {PARAMS, RUFF}, [])
+    assert (result.old_version, set(result.changed_files), result.conflicts) == ("0.0.1", {PARAMS, RUFF}, [])
     assert (project / PARAMS).read_bytes() == made[PARAMS].replace(b"eta: 0.05", b"eta: 0.1")
     assert (project / RUFF).read_bytes() == made[RUFF]
     assert not (project / TEST).exists(), "a person removed it"
-    assert update("orders", project).changed == [], "the record has the new texts"
+    assert update("orders", project).changed_files == [], "the record has the new texts"
 
 
 def test_a_file_that_only_new_templates_have_is_added(age: Callable[[str, str, str], None], project: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_file_that_only_new_templates_have_is_added(age: Callable[[str, str, s
     del record["files"][RUFF]
     record_file.write_text(json.dumps(record))
     (project / RUFF).unlink()
-    assert update("orders", project).changed == [RUFF]
+    assert update("orders", project).changed_files == [RUFF]
 
 
 def test_the_same_line_changed_twice_is_a_conflict(
@@ -114,6 +114,6 @@ def test_templates_that_need_what_was_not_recorded_are_refused(
     del record["values"]["about"]
     record_file.write_text(json.dumps(record))
     before = read_files(project)
-    with pytest.raises(SpecError, match=r"need what `new` of .* did not record: 'about' is undefined"):
+    with pytest.raises(SpecError, match=r"need a value that .* did not record: 'about' is undefined"):
         update("orders", project)
     assert read_files(project) == before

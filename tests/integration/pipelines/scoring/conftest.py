@@ -51,7 +51,7 @@ class Server:
 
     def invoke(self, content: Any) -> tuple[int, dict[str, Any]]:
         """Send rows as JSON; return status and answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=180)
         body = content if isinstance(content, bytes) else json.dumps(content, default=lambda value: value.isoformat())
         connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -61,7 +61,7 @@ class Server:
 
     def ping(self) -> dict[str, Any]:
         """Return the answer of GET /ping."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=180)
         connection.request("GET", "/ping")
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
         connection.close()

@@ -45,6 +45,7 @@ def test_a_captured_day_and_its_batch_twin_have_equal_rows_and_profiles(
     pd.testing.assert_frame_equal(online[twin.columns], twin)
     stored = Lake.open().read_partition("flights_requests", DAY)
     assert set(stored["endpoint"].to_pylist()) == {"online"} and len(set(stored["event_id"].to_pylist())) > 1
+    assert all(latency_ms > 0 for latency_ms in stored["latency_ms"].to_pylist())
     assert not run(capture).changed, "the same requests commit nothing"
 
     profiles = {}
@@ -63,6 +64,14 @@ def test_the_report_of_an_ab_test_reads_online_scores(capture: CaptureFolder, ba
     assert sums.samples[0].mean == pytest.approx(((rows["score"] - rows["late"].astype(float)) ** 2).mean())
     with pytest.raises(DataError, match="no table"):
         sum_outcomes(Lake.open(), FLIGHTS, "scored", [version], window, metric)  # `outcomes` did not run
+
+
+def test_an_answer_without_a_latency_is_collected_without_one(
+    capture: CaptureFolder, batch_twin: score.ScoreResult
+) -> None:
+    capture.request(read_inputs(batch_twin)[:2], dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC), scores=[0.1, 0.2])
+    assert run(capture).scored == 2
+    assert Lake.open().read_partition("flights_requests", DAY)["latency_ms"].to_pylist() == [None, None]
 
 
 def test_labels_are_joined_to_online_scores_as_to_those_of_the_batch(

@@ -31,7 +31,7 @@ from pipelines.features.earlier_values import find_first_day, run_features
 from pipelines.lake import Lake
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
-from pipelines.online.materialize import Count, materialize, read_records
+from pipelines.online.materialize import RecordCounts, materialize, read_records
 from pipelines.online.store import OnlineStore
 from pipelines.scoring import scores
 from pipelines.serving.compilation import compile_features
@@ -111,7 +111,7 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
     until(lambda: "found" in server.invoke(rows[0])[1]["lookups"]["hour"])
     assert [server.invoke(row)[1]["scores"][0] for row in rows[:20]] == expected[:20]
     server.child.send_signal(signal.SIGTERM)
-    _, stderr = server.child.communicate(timeout=60)
+    _, stderr = server.child.communicate(timeout=180)
     assert stderr.count("defaults are used instead of looked-up features: the online store does not answer") == 1
     assert stderr.count("the online store answers again") == 1
     check_skew(commands.cwd / "requests", champion)
@@ -176,7 +176,7 @@ def by_origin(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_newest_partition_wins_and_its_last_write(publish: Publish, store: OnlineStore, by_origin: Any) -> None:
-    def write(day: dt.date) -> Count:
+    def write(day: dt.date) -> RecordCounts:
         return materialize(Lake.open(), store, by_origin, by_origin.lookups[0], day, 0)
 
     def read() -> dict[str, float]:
@@ -185,14 +185,14 @@ def test_the_newest_partition_wins_and_its_last_write(publish: Publish, store: O
 
     counts = {day: count_by_airport(publish(day)) for day in (DAY, NEXT_DAY)}
     assert counts[DAY] != counts[NEXT_DAY]
-    assert write(NEXT_DAY) == Count(3, 3) and read() == counts[NEXT_DAY]
-    assert write(DAY) == Count(3, 0) and read() == counts[NEXT_DAY]
+    assert write(NEXT_DAY) == RecordCounts(3, 3) and read() == counts[NEXT_DAY]
+    assert write(DAY) == RecordCounts(3, 0) and read() == counts[NEXT_DAY]
     # A correction of the newest day counts, and one of an older day does not, though it is written later.
     fewer = count_by_airport(publish(NEXT_DAY, lambda rows: rows.slice(0, 500)))
-    assert write(NEXT_DAY) == Count(3, 3) and read() == fewer != counts[NEXT_DAY]
+    assert write(NEXT_DAY) == RecordCounts(3, 3) and read() == fewer != counts[NEXT_DAY]
     publish(DAY, lambda rows: rows.slice(0, 400))
-    assert write(DAY) == Count(3, 0) and read() == fewer
-    assert write(NEXT_DAY) == Count(3, 0)
+    assert write(DAY) == RecordCounts(3, 0) and read() == fewer
+    assert write(NEXT_DAY) == RecordCounts(3, 0)
 
 
 def count_by_airport(rows: pa.Table) -> dict[str, float]:

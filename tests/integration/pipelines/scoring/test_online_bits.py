@@ -76,6 +76,7 @@ def test_scores_of_a_day_have_the_bits_of_the_evaluation(trained: SimpleNamespac
     check_bits(online_scores, tabulate(predictions, predictions["score"]))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_scores_of_a_day_have_the_bits_of_features_that_spark_builds(
     java: None, trained: SimpleNamespace, day: pa.Table, online_scores: Scores, tmp_path: Path

@@ -82,7 +82,7 @@ def deploy(start_drydock: StartDrydock, tmp_path: Path) -> Callable[..., Callabl
             )
             answer: dict[str, Any] = json.loads(response["Body"].read())
             names = [answer.pop(name) for name in ("model", "version", "request_id")]
-            assert names == [model, version, "request-7"]
+            assert names == [model, version, "request-7"] and answer.pop("latency_ms") > 0
             return answer
 
         return invoke

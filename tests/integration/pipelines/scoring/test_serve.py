@@ -50,7 +50,7 @@ def serve(commands: Any, with_mlflow: str) -> Callable[..., SimpleNamespace]:
 
 def is_refused(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+        socket.create_connection(("127.0.0.1", port), timeout=180).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -100,7 +100,7 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
     assert results[1::2] == [(400, error)] * len(rows)
 
     # A wrong request, or a client that goes away, leaves the server serving.
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=180) as client:
         client.sendall(b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
     status, answer = server.invoke([{**rows[0], "distance": "far"}])
     assert (status, answer) == (400, {"error": "row 1, column distance: 'far' is not a whole number (int32)"})
@@ -116,7 +116,7 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
 
     # SIGTERM: a request whose body is still arriving is answered, and then the server ends.
     body = json.dumps(rows[0], default=lambda value: value.isoformat()).encode()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=180) as client:
         head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
         client.sendall(f"{head}\r\n\r\n".encode() + body[:10])
         server.invoke(rows[0])  # the server has seen the head of the first request by then
@@ -126,7 +126,7 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
         response = http.client.HTTPResponse(client)
         response.begin()
         assert json.loads(response.read())["scores"] == alone[:1]
-    _, stderr = server.child.communicate(timeout=60)
+    _, stderr = server.child.communicate(timeout=180)
     assert (server.child.returncode, [line for line in stderr.splitlines() if "rror" in line]) == (0, [])
 
 

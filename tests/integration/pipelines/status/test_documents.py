@@ -24,7 +24,7 @@ from pipelines.registry.lifecycle import Kind
 from pipelines.settings import settings
 from pipelines.status.documents.costs import CostDocument
 from pipelines.status.documents.data import DatasetDetails
-from pipelines.status.documents.message import Document
+from pipelines.status.documents.json_object import Document
 from pipelines.status.documents.model import ModelDetails
 from pipelines.status.documents.models import ModelList
 from pipelines.status.writing import write_documents
@@ -230,6 +230,31 @@ def test_partitions_of_a_dataset(home: Any, source: Any) -> None:
         ("expect_y", "critical"): 2,
     }
     assert failures["expect_y", "critical"].newest_partition == "2013-01-11"
+
+
+def test_earlier_validations_of_a_partition(home: Any, source: Any) -> None:
+    """Those in which the same expectations failed as before say nothing new. The last one is in the state."""
+    Lake.open().write_partition("flights", MONDAY, source.read(MONDAY))
+    add_event(Kind.REGISTERED, "1")
+    failures = {f"expect_{number}": "warning" for number in range(5)}
+    for hour, run, severities in [
+        *((6, "a", {"expect_x": "critical"}), (7, "b", {"expect_x": "critical"}), (8, "c", failures), (9, "d", {})),
+        (10, "e", {"expect_x": "info"}),
+    ]:
+        write_validation(MONDAY, run, severities, hour)
+    write_validation(MONDAY + dt.timedelta(1), "f", {})
+    assert write() == {}
+    first, second = read(DatasetDetails, "data/flights.json").partitions
+    assert first.validated_at == dt.datetime.combine(MONDAY, dt.time(10), dt.UTC)
+    assert [(item.at.hour, item.outcome) for item in first.earlier_validations] == [
+        *((6, "refused"), (8, "warned"), (9, "passed"))
+    ]
+    assert [item.failures for item in first.earlier_validations] == [
+        ["critical expect_x of distance: 3 bad"],
+        [*(f"warning expect_{number} of distance: 3 bad" for number in range(3)), "and 2 more"],
+        [],
+    ]
+    assert second.earlier_validations == [], "the control: it was validated once"
 
 
 def test_costs(home: Any) -> None:

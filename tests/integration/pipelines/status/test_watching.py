@@ -30,7 +30,7 @@ KINDS = {"models.json": ModelList, "costs.json": CostDocument, "flights.json": M
 @pytest.fixture(autouse=True)
 def request_file(home: Path) -> Path:
     """Record that somebody looks at the page; return the file."""
-    file = home / "status" / watching.REQUESTED_FILE
+    file = home / "status" / watching.LAST_REQUEST_FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
     return file
@@ -76,7 +76,7 @@ def test_documents_are_written_again_only_after_a_change(
 
 @pytest.mark.usefixtures("one_model_project")
 def test_changes_are_not_written_while_the_page_requests_nothing(home: Path, request_file: Path) -> None:
-    watched_file = home / "status" / watching.WATCHED_FILE
+    watched_file = home / "status" / watching.LAST_CHECK_FILE
     request_file.unlink()
     add_event("1")
     watcher = Watcher()
@@ -154,7 +154,7 @@ def test_watch_follows_the_lake_until_a_signal(
     add_event("2")
     until(lambda: read_champion(home) == "2")
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     assert "status: 1 models, 1 datasets, written in" in errors

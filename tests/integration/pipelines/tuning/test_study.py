@@ -60,7 +60,7 @@ def test_a_grid_tries_each_point_once_and_finds_the_best(tmp_path: Path, tune: C
     assert tune(parallel=1, **GRID).trials == result.trials
     assert len(list_events(tmp_path, "start")) == 4, "a finished trial has no second run"
     best = read_json(tmp_path / "out/best.json", "tune writes it")
-    assert best["counts"] == {"tried": 4, "complete": 4, "pruned": 0, "failed": 0}
+    assert best["counts"] == {"trials": 4, "complete": 4, "pruned": 0, "failed": 0}
     assert (tmp_path / "out/trials.csv").read_text().splitlines()[0].endswith(",param_x")
 
 
@@ -173,7 +173,8 @@ def test_a_search_that_is_killed_again_and_again_runs_each_trial_once(
     resumed = [text for _, _, text in read_diary(tmp_path) if text.startswith("start ") and text != "start 0"]
     assert resumed, "from a checkpoint"
     for trial in result.trials:
-        assert list(trial.rounds) == list(range(1, 13))
+        log = (home / "tuning/t/trials" / f"{trial.number:04d}" / "log.txt").read_text()
+        assert list(trial.rounds) == list(range(1, 13)), log
 
 
 def test_a_killed_random_search_proposes_what_one_without_a_kill_does(
@@ -241,6 +242,12 @@ def test_a_warm_start_gives_the_strategy_earlier_trials(
     assert len(open_study(home / "tuning/later", "later").trials) == 5, "they are given once"
     by_name = make_request(tmp_path, trials=1, warm_start="t")
     assert len(tune(Request(**{**vars(by_name), "name": "by name"})).trials) == 1
+    by_folder = make_request(tmp_path, trials=1, warm_start=str(home / "tuning/t"))
+    assert len(tune(Request(**{**vars(by_folder), "name": "by folder"})).trials) == 1
+    chain = make_request(tmp_path, trials=1, warm_start="by name")
+    tune(Request(**{**vars(chain), "name": "chain"}))
+    warm = [trial for trial in open_study(home / "tuning/chain", "chain").trials if "warm" in trial.user_attrs]
+    assert len(warm) == 1, "the trials from which the earlier search started are not its own"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.errors import DataError, SpecError, TrainingError
+from pipelines.errors import DataError, ServiceError, SpecError, TrainingError
 from pipelines.steps import train
 from pipelines.steps.tune import TuneSpec, run
 from pipelines.system.files import read_json
+from pipelines.tuning.report.artifacts import download_results
+from pipelines.tuning.trials.mlflow_runs import TuningRuns
+from pipelines.tuning.winner import read_winner
 from tests.tools.tuning import write_features
 
 PLAN: dict[str, Any] = {
@@ -87,6 +90,12 @@ def test_a_step_that_reads_the_holdout_would_fail(features: Path) -> None:
         ({"space": {"etta": [0.1, 0.2]}}, SpecError, r"space\.etta: unknown hyperparameters: --etta 0\.1\. Use one of"),
         ({"space": {"eta": {"low": -1, "high": 0.1}}}, SpecError, r"space\.eta: hyperparameter eta: it must be a num"),
         ({"hyperparameters": {"eta": "x"}, "space": {"max_depth": [2, 3]}}, SpecError, r"train\.hyperparameters: hyp"),
+        (
+            {"space": {"max_depth": [2, 3]}},
+            SpecError,
+            "the space has 2 points, and trials is 3: some would be tried twice",
+        ),
+        ({"warm_start": "data/../data/tuning"}, SpecError, "is the folder that this search replaces"),
         ({"budget_usd": 0.01}, SpecError, "budget_usd 0.0100 USD is less than the cost of one trial"),
         ({"folds": 9, "parallel": 3}, TrainingError, "Trial 0: .*9 folds of 3 days do not fit into the window"),
     ],
@@ -147,7 +156,7 @@ def test_a_winner_is_applied_and_a_training_records_it(
 
 
 def test_trials_are_nested_runs(
-    features: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
+    features: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any, tmp_path: Path
 ) -> None:
     from mlflow import MlflowClient
 
@@ -162,7 +171,7 @@ def test_trials_are_nested_runs(
     (parent,) = [item for item in runs if "mlflow.parentRunId" not in item.data.tags]
     children = [item for item in runs if item.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     assert (first.name, len(runs), len(children)) == (result.name, 4, 3), "a resumed search continues its runs"
-    assert parent.data.metrics["objective"] == result.objective and parent.data.metrics["tried"] == 3
+    assert parent.data.metrics["objective"] == result.objective and parent.data.metrics["trials"] == 3
     assert parent.info.status == "FINISHED" and parent.data.params["strategy"] == "random"
     (winner,) = [item for item in children if item.data.metrics["objective"] == result.objective]
     assert {name: float(value) for name, value in winner.data.params.items()} == result.hyperparameters
@@ -175,3 +184,59 @@ def test_trials_are_nested_runs(
     assert {"report/report.html", "report/history.png", "report/rounds.png"} <= files
     later = run(TuneSpec(**{**PLAN, "trials": 1, "warm_start": parent.info.run_id}))
     assert later.trials == 1
+    folder = download_results(parent.info.run_id, tmp_path)
+    assert read_winner(folder).hyperparameters == result.hyperparameters
+    with pytest.raises(DataError, match="has no results of a tuning"):
+        download_results(winner.info.run_id, tmp_path)
+    with pytest.raises(SpecError, match="MLflow has no run 0000"):
+        download_results("0" * 32, tmp_path)
+
+
+def test_a_run_is_not_read_while_mlflow_does_not_answer(
+    features: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    fresh_settings()
+    with pytest.raises(SpecError, match="MLFLOW_TRACKING_URI is not set"):
+        download_results("0" * 32, tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    fresh_settings()
+    with pytest.raises(ServiceError, match=r"MLflow at http://127\.0\.0\.1:9 does not answer"):
+        download_results("0" * 32, tmp_path)
+    with pytest.raises(ServiceError, match="does not answer"):
+        run(TuneSpec(**{**PLAN, "warm_start": "0" * 32}))
+
+
+@pytest.mark.parametrize("outage", ["all the time", "while a trial is recorded"])
+def test_trials_that_ended_without_mlflow_are_recorded_once_it_answers(
+    features: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any, outage: str
+) -> None:
+    from mlflow import MlflowClient
+
+    plan = {**PLAN, "seed": 1 + (outage == "all the time")}  # a search of its own
+    if outage != "all the time":
+        record = TuningRuns._finish_trial
+        outages = [ConnectionError("MLflow was killed")]
+
+        def fail_once(self: TuningRuns, *arguments: Any) -> None:
+            if outages:
+                raise outages.pop()
+            record(self, *arguments)
+
+        monkeypatch.setattr(TuningRuns, "_finish_trial", fail_once)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+        fresh_settings()
+    result = run(TuneSpec(**plan))
+    if outage == "all the time":
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+        fresh_settings()
+        assert run(TuneSpec(**plan)) == result
+    client = MlflowClient(mlflow_uri)
+    experiment = client.get_experiment_by_name("flights")
+    assert experiment
+    query = f"tags.`leeway.tuning` = '{result.name}' and tags.`leeway.trial_state` = 'complete'"
+    trials = client.search_runs([experiment.experiment_id], query)
+    assert sorted(trial.data.tags["leeway.trial"] for trial in trials) == ["0", "1", "2"]
+    assert {trial.info.status for trial in trials} == {"FINISHED"}
+    assert min(trial.data.metrics["objective"] for trial in trials) == result.objective
+    assert all(client.get_metric_history(trial.info.run_id, "objective_of_round") for trial in trials)

@@ -60,7 +60,7 @@ def test_a_damaged_dvc_lock_is_replaced_and_nothing_is_computed_again(
     assert count_runs(tmp_path) == 1
 
 
-@pytest.mark.parametrize("damage", ["cut", "garbage"])
+@pytest.mark.parametrize("damage", ["cut", pytest.param("garbage", marks=pytest.mark.soak)])
 def test_a_damaged_file_of_the_cache_gives_no_damaged_features(
     damage: str, run: Callable[[str], str], home: Path, tmp_path: Path
 ) -> None:

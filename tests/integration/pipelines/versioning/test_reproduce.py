@@ -191,6 +191,7 @@ def test_a_version_of_a_regression_is_rebuilt_with_identical_files_and_metrics(p
     assert "metric rmse" not in read_error(result) and "features" not in read_error(result)
 
 
+@pytest.mark.soak
 def test_a_version_is_rebuilt_without_dvcs_cache(project: Project, model: str) -> None:
     cache = project.home / "dvc/cache"
     cache.rename(cache.with_name("away"))

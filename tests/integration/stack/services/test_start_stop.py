@@ -99,7 +99,7 @@ def test_interrupted_start_leaves_no_process(project, foreign_process, wait_for,
     first = project.start("up")
     wait_for(lambda: len(project.list_processes()) > 2)
     first.send_signal(signal.SIGINT)
-    _, err = first.communicate(timeout=60)
+    _, err = first.communicate(timeout=180)
     assert (first.returncode, err) == (130, "interrupted\n")
     assert project.list_processes() == []
 
@@ -123,7 +123,7 @@ def test_down_interrupts_a_start(project, foreign_process, wait_for, slow_start)
     first = project.start("up")
     wait_for(lambda: len(project.list_processes()) > 2)
     assert project.run("down").returncode == 0
-    first.communicate(timeout=60)
+    first.communicate(timeout=180)
     assert first.returncode == 130
     assert project.list_processes() == []
 
@@ -178,7 +178,7 @@ def test_reads_training_runs_from_mlflow(project):
     url = f"http://127.0.0.1:{project.record['ports']['mlflow']}"
 
     def post(call: str, **body: object) -> dict:
-        result = requests.post(f"{url}/api/2.0/mlflow/{call}", json=body, timeout=30)
+        result = requests.post(f"{url}/api/2.0/mlflow/{call}", json=body, timeout=120)
         assert result.ok, result.text
         return result.json()
 

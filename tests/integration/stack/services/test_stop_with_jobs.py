@@ -138,7 +138,7 @@ def create_jobs(server: Drydock, wait_for: Callable[..., Any]) -> None:
     server.create_training("first-seconds", NO_HANDLER.replace("import os", "import time; time.sleep(1)\nimport os", 1))
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("is_killed", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_jobs_resume_after_the_stop_of_their_stack(start_drydock, wait_for, tmp_path, is_killed):
     server = start_drydock()
     create_jobs(server, wait_for)

@@ -153,7 +153,7 @@ PRICES = {"instance_type": "m5.large", "region": "us-east-1", "prices": [["2026-
         ({"instance_type": "ml.m5.large"}, "must be EC2's name, such as m5.large, not 'ml.m5.large': leave out ml."),
         ({"instance_type": ""}, "must be EC2's name"),
         ({"region": "us-esat-1"}, "region must be a region of AWS, such as us-east-1, not 'us-esat-1'"),
-        ({"zone": "eu-west-1a"}, "zone must be one of us-east-1, such as us-east-1a, not 'eu-west-1a'"),
+        ({"zone": "eu-west-1a"}, "zone must be a zone of us-east-1, such as us-east-1a, not 'eu-west-1a'"),
     ],
 )
 def test_prices_that_no_client_could_read_are_refused(client: Client, changes: dict[str, Any], message: str) -> None:

@@ -59,3 +59,13 @@ def test_deployment_config_of_the_creation_is_shown_and_retained_by_an_update(ba
     endpoint.record.status = EndpointStatus.IN_SERVICE
     backend.update_endpoint(request)
     assert endpoint.record.deployment is None, "an update without the member retains nothing"
+
+
+def test_a_variant_that_is_changed_twice_in_one_request_is_refused(backend: EndpointsBackend) -> None:
+    endpoint = create(backend, "twice")
+    name = endpoint.record.plan.variants[0].name
+    changes = [{"VariantName": name, "DesiredWeight": weight} for weight in (0.5, 0.7)]
+    with pytest.raises(AWSValidationException) as error:
+        backend.scale_endpoint({"EndpointName": "twice", "DesiredWeightsAndCapacities": changes})
+    assert error.value.message == f"The variant {name} is in DesiredWeightsAndCapacities more than once."
+    assert endpoint.record.plan.variants[0].weight == 1.0

@@ -31,9 +31,9 @@ def test_larger_answer_is_an_error_of_the_model() -> None:
     result = refuse_large_answer(build_result(MAX_BODY_BYTES + 1))
     with pytest.raises(InvocationError) as error:
         check_response(result.response, "flights", OWNER)
-    assert (error.value.refusal.status, error.value.refusal.code) == (424, "ModelError")
+    assert (error.value.error_response.status, error.value.error_response.code) == (424, "ModelError")
     text = "The model's answer of 6291457 bytes is larger than the limit of 6291456 bytes."
-    assert dict(error.value.refusal.details) == {
+    assert dict(error.value.error_response.details) == {
         "OriginalStatusCode": 500,
         "OriginalMessage": text,
         "LogStreamArn": f"{GROUP}:log-stream:main/i-1-5",
@@ -43,4 +43,4 @@ def test_larger_answer_is_an_error_of_the_model() -> None:
 def test_error_without_an_instance_names_the_log_group() -> None:
     with pytest.raises(InvocationError) as error:
         check_response(ModelResponse(0, b"timed out", "text/plain"), "flights", OWNER)
-    assert dict(error.value.refusal.details)["LogStreamArn"] == GROUP
+    assert dict(error.value.error_response.details)["LogStreamArn"] == GROUP

@@ -113,5 +113,10 @@ def test_the_host_that_failed_first_is_found_whatever_ended_it(tmp_path: Path) -
     trees[1].exit_file.write_text(json.dumps({"exit_code": 137, "ended_at": 20.4, "by_itself": False}))
     trees[2].exit_file.write_text(json.dumps({"exit_code": 0, "ended_at": 1.0, "by_itself": True}))
     assert find_first_failure(trees) == "algo-2"
+    trees[1].exit_file.write_text(json.dumps({"exit_code": 137, "ended_at": 20.7, "by_itself": False}))
+    assert find_first_failure(trees) == "algo-2", "its end was recorded late"
+    trees[1].exit_file.write_text(json.dumps({"exit_code": 3, "ended_at": 20.7, "by_itself": True}))
+    assert find_first_failure(trees) == "algo-1"
+    trees[1].exit_file.write_text(json.dumps({"exit_code": 137, "ended_at": 20.4, "by_itself": False}))
     # For the next server, a command that was killed did not end by itself: a spot job then resumes.
     assert read_command_exit(trees[1:2]) is None

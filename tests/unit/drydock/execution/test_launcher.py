@@ -140,7 +140,7 @@ def run_report(*prefix: str, root: Path) -> list[str]:
     """Run REPORT_CODE in a new process, started by the command `prefix`, and return the fields that it prints."""
     root.mkdir()
     command = [*prefix, sys.executable, "-c", REPORT_CODE, str(root)]
-    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=180)
     if result.returncode != 0 and prefix and not shutil.which(prefix[0]):
         pytest.skip(f"{prefix[0]} is missing: apt-get install util-linux")
     return result.stdout.strip().split("|") or [result.stderr]

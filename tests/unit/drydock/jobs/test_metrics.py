@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from drydock.jobs.metrics import FinalMetrics, parse_series
-from drydock.jobs.record import Record, TrialOf
+from drydock.jobs.record import ParentTuning, Record
 from drydock.jobs.training.job import TrainingJob
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -40,11 +40,11 @@ def test_trial_stores_the_values_of_its_objective_and_other_jobs_store_none(
 ) -> None:
     algorithm = {"TrainingImage": "i", "TrainingInputMode": "File", "MetricDefinitions": DEFINITIONS}
     trial, other = make_job(AlgorithmSpecification=algorithm), make_job(AlgorithmSpecification=algorithm)
-    trial.record.tuning = TrialOf("arn:tuning", "auc")
+    trial.record.tuning = ParentTuning("arn:tuning", "auc")
     for job in (trial, other):
         job.update_metrics(["auc=0.5", "auc=nan"], 1)
         job.update_metrics(["auc=0.5"], 2)
     restored = Record.load(trial.record.dump())
-    assert restored.objective_values == [0.5, None, 0.5] and restored.tuning == TrialOf("arn:tuning", "auc")
+    assert restored.objective_values == [0.5, None, 0.5] and restored.tuning == ParentTuning("arn:tuning", "auc")
     assert other.record.objective_values == [] and "TuningJobArn" not in other.describe()
     assert trial.describe()["TuningJobArn"] == "arn:tuning"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.core.base_backend import backend_lock
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.models import LogsBackend, logs_backends
 
@@ -82,6 +83,23 @@ def test_lock_of_moto_is_never_taken_inside_a_transaction(
     disk.backend.delete_log_stream(GROUP, "s")
     disk.backend.delete_log_group(GROUP)
     assert lock_uses and not any(lock_uses)
+
+
+def test_groups_are_created_and_changed_while_moto_resets(disk: Disk) -> None:
+    """A reset holds moto's lock while it waits for the lock of the groups: who holds the latter must not wait."""
+    backend = disk.backend
+
+    def change_groups() -> None:
+        backend.append_blocks(GROUP, "s", build_blocks(b"line\n", NOW_MS), lambda _: None)
+        backend.put_retention_policy(GROUP, "7")
+        backend.delete_log_group(GROUP)
+
+    with backend_lock:
+        thread = threading.Thread(target=change_groups, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert not backend.groups
 
 
 def test_reader_reads_page_by_page_to_the_end(disk: Disk) -> None:

@@ -45,7 +45,7 @@ def test_request_is_refused_after_its_time(environ: dict[str, Any]) -> None:
     check_request(environ, SIGNED_AT + timedelta(seconds=60))
     with pytest.raises(InvalidPresignedRequest, match="expired") as error:
         check_request(environ, SIGNED_AT + timedelta(seconds=61))
-    assert error.value.refusal[:2] == (403, "AccessDenied")
+    assert error.value.error_response[:2] == (403, "AccessDenied")
 
 
 def test_response_is_an_error_of_s3_whatever_the_content_type() -> None:
@@ -82,7 +82,7 @@ def test_body_of_an_upload_is_left_as_it_was() -> None:
 def test_malformed_times_are_refused(change: dict[str, str], code: str, message: str) -> None:
     with pytest.raises(InvalidPresignedRequest, match=message) as error:
         check_request(build_query(**{**V4, **change}), SIGNED_AT)
-    assert error.value.refusal.code == code
+    assert error.value.error_response.code == code
 
 
 @pytest.mark.parametrize("name", V4)

@@ -252,9 +252,9 @@ def test_file_that_a_killed_command_was_writing_keeps_its_last_whole_copy(
 def test_file_that_was_truncated_twice_keeps_its_last_whole_copy(
     s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is empty when the folder is read, complete when it is copied, and empty again when the job is killed."""
+    """The file is a part when the folder is read, whole when it is copied, and a part again when the job is killed."""
     folder, sync = host()
-    (folder / "state").write_text("")
+    (folder / "state").write_text("wh")
 
     def fill_and_copy(path: Path, *arguments: Any, **options: Any) -> Any:
         path.write_text("whole")
@@ -264,23 +264,31 @@ def test_file_that_was_truncated_twice_keeps_its_last_whole_copy(
         patch.setattr("drydock.transfer.checkpoints.copy_stable", fill_and_copy)
         sync.upload()
     assert s3.get("run-1/state") == b"whole"
-    (folder / "state").write_text("")
+    (folder / "state").write_text("who")  # longer than when the folder was read, and shorter than the copy
     sync.upload_last_changes(was_killed=True)
     assert s3.get("run-1/state") == b"whole"
     sync.upload_last_changes(was_killed=False)
-    assert s3.get("run-1/state") == b"", "negative control: a job that ended by itself has written an empty file"
+    assert s3.get("run-1/state") == b"who", "negative control: a job that ended by itself has written a shorter file"
 
 
-def test_shorter_file_is_uploaded_once_the_job_has_outlived_it(s3: Any, host: Host) -> None:
-    """A signal may have ended the job between truncating the file and filling it: then no process has it open."""
+def test_shorter_file_is_uploaded_once_it_has_not_changed_for_a_while(
+    s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may have ended the job between truncating the file and filling it: then no process has it open.
+
+    Several uploads may come before the end of the job is seen.
+    """
     folder, sync = host()
     (folder / "state").write_text("whole")
     sync.upload()
     (folder / "state").write_text("")
     (folder / "longer").write_text("new")
-    sync.upload()
-    assert (s3.get("run-1/state"), s3.get("run-1/longer")) == (b"whole", b"new")
-    sync.upload()
+    for _ in range(3):
+        sync.upload()
+        assert (s3.get("run-1/state"), s3.get("run-1/longer")) == (b"whole", b"new")
+    with monkeypatch.context() as patch:
+        patch.setattr("drydock.transfer.checkpoints.QUIET_S", 0.0)
+        sync.upload()
     assert s3.get("run-1/state") == b"", "the job still runs, and has closed the file: this is what it has written"
     (folder / "new").write_text("by rename")
     sync.upload()

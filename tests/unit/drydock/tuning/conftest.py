@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drydock.jobs.record import TrialOf
+from drydock.jobs.record import ParentTuning
 from drydock.jobs.states import Phase, Status
 from drydock.tuning.records import StopCause, TrialRecord
 from drydock.tuning.trial import Trial
@@ -68,7 +68,7 @@ def make_trial(make_job: Callable[..., Any]) -> Callable[..., Trial]:
         end_s: float = 1.0,
     ) -> Trial:
         job = make_job()
-        job.record.tuning = TrialOf("arn", "loss")
+        job.record.tuning = ParentTuning("arn", "loss")
         job.record.objective_values = list(values)
         job.record.transitions[0].start = started_at
         if status.is_final:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drydock.jobs.record import TrialOf
+from drydock.jobs.record import ParentTuning
 from drydock.jobs.states import Phase, Status
 from drydock.resources import Owner, Resources
 from drydock.store import Store
@@ -30,7 +30,7 @@ class TrainingJobs:
         """Return a job; None if it does not exist."""
         return self.jobs.get(name)
 
-    def start(self, owner: Owner, request: dict[str, Any], tuning: TrialOf) -> None:
+    def start(self, owner: Owner, request: dict[str, Any], tuning: ParentTuning) -> None:
         """Create a job, and refuse a second one of the same name."""
         name = request["TrainingJobName"]
         assert name not in self.jobs

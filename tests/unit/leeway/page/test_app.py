@@ -91,20 +91,23 @@ def test_an_unchanged_document_is_not_sent_again(viewer: TestClient, status: Pat
 def test_the_time_of_the_last_check_is_sent_even_if_the_document_is_unchanged(viewer: TestClient, status: Path) -> None:
     first = viewer.get("/documents/models")
     assert page_app.WATCHED_HEADER not in first.headers
-    (status / documents.WATCHED_FILE).touch()
-    os.utime(status / documents.WATCHED_FILE, (1_795_770_000, 1_795_770_000))
+    (status / documents.LAST_CHECK_FILE).touch()
+    os.utime(status / documents.LAST_CHECK_FILE, (1_795_770_000, 1_795_770_000))
     again = viewer.get("/documents/models", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.headers[page_app.WATCHED_HEADER]) == (304, "2026-11-27T09:00:00Z")
 
 
 def test_files_have_the_names_that_the_watcher_uses(status: Path) -> None:
-    assert (documents.WATCHED_FILE, documents.REQUESTED_FILE) == (watching.WATCHED_FILE, watching.REQUESTED_FILE)
+    assert (documents.LAST_CHECK_FILE, documents.LAST_REQUEST_FILE) == (
+        watching.LAST_CHECK_FILE,
+        watching.LAST_REQUEST_FILE,
+    )
     assert documents._get_folder() == settings().home / writing.FOLDER
-    assert Layout(home=settings().home, project=status).watched_file == status / watching.WATCHED_FILE
+    assert Layout(home=settings().home, project=status).watched_file == status / watching.LAST_CHECK_FILE
 
 
 def test_a_request_is_recorded_but_not_that_of_a_stranger(viewer: TestClient, status: Path) -> None:
-    file = status / documents.REQUESTED_FILE
+    file = status / documents.LAST_REQUEST_FILE
     for address in ADDRESSES:
         viewer.get(address, headers={"Cookie": "", "Authorization": "Bearer forged"})
     viewer.get("/leeway.js")

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
-from pipelines.status.documents.message import SCHEMA_VERSION
+from pipelines.status.documents.json_object import SCHEMA_VERSION
 from tests.tools.page_documents import find_form, write_document
 
 ROOT = Path(__file__).parents[4]

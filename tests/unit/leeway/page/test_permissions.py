@@ -76,3 +76,38 @@ def test_a_team_reads_about_its_own_models_only(visit: Any, teams_of_visitor: st
 def test_an_admin_reads_about_the_models_of_all_teams(visit: Any) -> None:
     models = visit("admin").get("/documents/models").json()["models"]
     assert [model["model"] for model in models] == ["boats", "cars", "trains"]
+
+
+@pytest.mark.parametrize(
+    ("role", "team", "assigned", "may_start", "may_answer"),
+    [
+        ("viewer", "harbor", [], False, False),
+        ("viewer", "harbor", ["vera"], False, False),
+        ("user", "harbor", [], True, True),
+        ("user", "harbor", ["vera"], True, True),
+        ("user", "harbor", ["grace", "vera"], True, True),
+        ("user", "harbor", ["grace"], True, False),
+        ("user", "harbor", ["<img src=x>"], True, False),
+        ("user", "street", [], False, False),
+        ("user", "street", ["vera"], False, False),
+        ("admin", "", [], True, True),
+    ],
+)
+def test_visitor_reads_what_the_visitor_may_do(
+    visit: Any, role: str, team: str, assigned: list[str], may_start: bool, may_answer: bool
+) -> None:
+    """The DAG is that of the team harbor, and the visitor is vera. To be assigned gives nobody a permission."""
+    answer = visit(role, *[team] * bool(team)).get("/permissions/boats_train", params={"assigned": assigned})
+    assert answer.json() == {"may_start": may_start, "may_answer": may_answer}
+
+
+def test_a_dag_without_a_team_or_an_unknown_one_belongs_to_everybody(visit: Any) -> None:
+    visitor = visit("user", "street")
+    for dag in ("trains_train", "planes_train"):
+        assert visitor.get(f"/permissions/{dag}").json() == {"may_start": True, "may_answer": True}
+
+
+def test_permissions_need_a_valid_token(client: TestClient, auth_manager: Any) -> None:
+    assert client.get("/permissions/boats_train").status_code == 401
+    client.cookies.set("_token", "forged")
+    assert client.get("/permissions/boats_train").status_code in (401, 403)

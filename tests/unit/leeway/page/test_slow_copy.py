@@ -91,7 +91,7 @@ def list_models(viewer: TestClient) -> list[str]:
 def test_old_documents_are_sent_while_one_thread_waits_for_s3(
     viewer: TestClient, slow_s3: SlowS3, until: Callable[..., Any]
 ) -> None:
-    documents.shared_copy._checked_s = 0.0  # the process has read a copy before
+    documents.shared_copy._last_check_s = 0.0  # the process has read a copy before
     for _ in range(3):
         assert list_models(viewer) == ["boats", "cars"]
     until(lambda: slow_s3.requests, 60)

@@ -57,7 +57,7 @@ def test_a_month_of_several_classes_has_the_share_of_right_classes() -> None:
     [(MAE, 10.0, 12.0, 0.2), (MAE, 10.0, 9.0, -0.1), (ACCURACY, 0.7, 0.6, 0.1), (AUC, 0.7, 0.75, -0.05)],
 )
 def test_a_loss_has_the_direction_of_the_metric(metric, before: float, value: float, loss: float) -> None:
-    assert metric.compute_loss(value, before) == pytest.approx(loss)
+    assert metric.compute_drop(value, before) == pytest.approx(loss)
 
 
 def test_the_best_and_the_worst_are_by_the_direction() -> None:

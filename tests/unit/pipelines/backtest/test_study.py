@@ -125,9 +125,9 @@ def test_the_costs_of_a_run_in_the_ledger_are_added_up() -> None:
 
 def test_months_begin_after_the_first_day_and_end_with_the_last_published_day() -> None:
     published = {dt.date(2013, 1, 20) + n * DAY: 1 for n in range(50)}
-    spans = list(backtest._list_month_spans(published, dt.date(2013, 2, 1), None))
+    spans = list(backtest._split_into_months(published, dt.date(2013, 2, 1), None))
     assert [str(span) for span in spans] == ["2013-02-01..2013-02-28", "2013-03-01..2013-03-10"]
-    assert list(backtest._list_month_spans(published, dt.date(2013, 2, 2), dt.date(2013, 2, 28))) == []
+    assert list(backtest._split_into_months(published, dt.date(2013, 2, 2), dt.date(2013, 2, 28))) == []
 
 
 def build_rows(*labels: bool) -> pd.DataFrame:

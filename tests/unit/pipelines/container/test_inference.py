@@ -142,7 +142,8 @@ def test_json_answers_have_model_version_and_the_id_of_the_request(trained: tupl
         return json.loads(inference.output_fn(prediction, JSON, context))  # type: ignore[no-any-return]
 
     content = read(Inference_Id="flight-7")
-    assert list(content) == ["model", "version", "request_id", "scores"]
+    assert list(content) == ["model", "version", "request_id", "scores", "latency_ms"]
+    assert 0 < content["latency_ms"] < 60_000
     assert (content["model"], content["version"], content["request_id"]) == ("flights", "4", "flight-7")
     assert read(inference_id="lower-case")["request_id"] == "lower-case"
     for wrong in ("a b", "\n", "", "x" * 65):
@@ -182,6 +183,7 @@ def test_wrong_value_names_row_and_column(model: Any, change: dict[str, Any], me
         ("[]", JSON, 400, "no rows"),
         ("distance,hour,carrier\n1,2", CSV, 400, "row 1 has 2 values"),
         ("distance,hour,carrier\nnan,2,AA", CSV, 400, "row 1, column distance: 'nan' is not a double"),
+        ("distance,hour,carrier\n1_000,2,A_A", CSV, 400, "row 1, column distance: '1_000' is not a double"),
         (b"PAR1", PARQUET, 400, "the body is not application/vnd.apache.parquet"),
         (b"x", ARROW, 400, "the body is not application/vnd.apache.arrow.stream"),
         (b" " * (tables.MAX_BYTES + 1), JSON, 413, "send at most"),

@@ -96,7 +96,7 @@ def answer(model: PackagedModel, content: Any, content_type: str = JSON) -> dict
     body = content if isinstance(content, str) else json.dumps(content)
     prediction = inference.predict_fn(inference.input_fn(body, content_type), model)
     content: dict[str, Any] = json.loads(inference.output_fn(prediction, JSON))
-    assert content.pop("request_id")
+    assert content.pop("request_id") and content.pop("latency_ms") > 0
     return content
 
 

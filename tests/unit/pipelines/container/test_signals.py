@@ -52,21 +52,21 @@ def wait_until_ready(child: subprocess.Popen[str]) -> subprocess.Popen[str]:
 def test_the_child_saves_and_then_the_signal_ends_the_parent(number: signal.Signals) -> None:
     process = wait_until_ready(start_process(STARTER, SAVE_ON_SIGTERM, "60"))
     process.send_signal(number)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=180)
     assert output == "saved\n"
     assert process.returncode == -number, errors
 
 
 def test_without_a_signal_the_child_ends_by_itself() -> None:
     process = start_process(STARTER, "print('done')", "60")
-    assert process.communicate(timeout=60)[0] == "done\npast it 0\n"
+    assert process.communicate(timeout=180)[0] == "done\npast it 0\n"
     assert process.returncode == 0
 
 
 def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_period() -> None:
     process = wait_until_ready(start_process(STARTER, IGNORE_SIGTERM, "0.2"))
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == -signal.SIGTERM
 
 
@@ -74,7 +74,7 @@ def test_a_child_that_ignores_signals_is_killed_at_the_second_ctrl_c() -> None:
     process = wait_until_ready(start_process(STARTER, IGNORE_SIGTERM, "600"))
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == -signal.SIGINT
 
 
@@ -102,7 +102,7 @@ def test_a_signal_stops_at_once_or_at_the_next_safe_point(mode: str, expected: s
     process = wait_until_ready(start_process(WAIT_FOR_STOP, mode))
     for _ in range(3):
         process.send_signal(number)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=180)
     assert (output, errors) == (expected, "")
     assert process.returncode == 128 + number
 
@@ -113,4 +113,4 @@ def test_code_that_ignores_errors_does_not_ignore_a_stop() -> None:
     )
     process = wait_until_ready(start_process(code))
     process.terminate()
-    assert process.communicate(timeout=60)[0] == "at once\n"
+    assert process.communicate(timeout=180)[0] == "at once\n"

@@ -9,6 +9,7 @@ import pytest
 from pipelines.costs.deployment_forecast import PlannedDeployment, forecast_deployment
 from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.running import RunningFleet, get_month_bounds
+from pipelines.errors import SpecError
 
 NOW = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 """240 hours before the end of the month."""
@@ -88,6 +89,11 @@ def test_a_serverless_endpoint_costs_what_its_load_costs() -> None:
     assert result.allowed
     assert "2 GB at 0.072 USD/h and GB with 0.25 request(s) at a time on average for 730 h" in result.reason
     assert not forecast(month_usd=30, **{**serverless, "serverless_load": 0.5}).allowed
+
+
+def test_a_retired_type_is_refused_with_its_successor() -> None:
+    with pytest.raises(SpecError, match=r"ml.p3.2xlarge is retired. Use ml.g5.2xlarge"):
+        forecast(instance_type="ml.p3.2xlarge")
 
 
 def test_a_deployment_has_instances_or_memory() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
-from pipelines.costs.prices import PRICES_VARIABLE, find_price, find_serverless_price
-from pipelines.errors import DataError, InvalidError, ServiceError
+from pipelines.costs.prices import PRICES_VARIABLE, find_launch_price, find_price, find_serverless_price
+from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
 
 
 def test_the_packaged_table_is_dated_and_consistent() -> None:
@@ -57,6 +57,13 @@ def write_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) 
     path.write_text(text)
     monkeypatch.setenv(PRICES_VARIABLE, str(path))
     return path
+
+
+def test_nothing_starts_on_a_retired_type_whose_past_jobs_are_still_charged() -> None:
+    assert find_price("ml.p3.2xlarge", "us-east-1").usd_h == 3.825
+    with pytest.raises(SpecError, match=r"ml.p3.2xlarge is retired. Use ml.g5.2xlarge"):
+        find_launch_price("ml.p3.2xlarge", "us-east-1")
+    assert find_launch_price("ml.m5.large", "us-east-1", "Hosting").usd_h == 0.115
 
 
 def test_the_users_table_has_priority_over_the_packaged_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

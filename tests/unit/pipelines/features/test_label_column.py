@@ -19,10 +19,10 @@ from pipelines.features import label_column
 from pipelines.features.building import build_features
 from pipelines.features.label_column import (
     build_label,
+    build_label_query,
     check_label_type,
     compute_labels,
     find_label_type,
-    write_label_query,
 )
 from pipelines.system.duckdb_session import connect
 
@@ -76,7 +76,7 @@ def test_the_query_of_outcomes_has_the_same_labels(use_label: Callable[[Any], No
         rows = ROWS if function else ROWS.append_column("is_late", pa.array(LABELS))
         with connect() as connection:
             connection.register("published rows", rows)
-            query = write_label_query(PARCELS, connection, "published rows")
+            query = build_label_query(PARCELS, connection, "published rows")
             result = connection.sql(f"SELECT * FROM ({query}) ORDER BY date, number").to_arrow_table()
         assert result.column_names == ["date", "number", "label"]
         assert result["label"].to_pylist() == [False, None, True, None]

@@ -15,14 +15,14 @@ from pipelines.monitoring import report
 from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide_each
 from pipelines.monitoring.drift.counts import ComparedColumn, Counts
 from pipelines.monitoring.profiles.record import ReferenceRecord
-from pipelines.monitoring.profiles.reference import Category, Number, Reference
+from pipelines.monitoring.profiles.reference import CategoryBins, NumberBins, Reference
 from pipelines.monitoring.windows import ComparedWindow
 
 pytestmark = pytest.mark.usefixtures("home")
 REFERENCE = Reference(
     label="late",
-    numbers=(Number(name="wind", family="number", edges=(0.0, 1.0, 2.0), center=1.0),),
-    categories=(Category(name="<carrier>", family="text", values=("AA", "UA"), rest=()),),
+    numbers=(NumberBins(name="wind", family="number", edges=(0.0, 1.0, 2.0), center=1.0),),
+    categories=(CategoryBins(name="<carrier>", family="text", values=("AA", "UA"), rest=()),),
 )
 
 
@@ -112,7 +112,7 @@ def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwar
     counts = Counts([[50, 30, 0, 0]]), Counts([[50, 30, 0, 3]])
     result = WindowResult("2013-04-01", 2_000, (Finding(name, "psi", 0.4, 1e-9, 0.5),))
     window = ComparedWindow(dt.date(2013, 4, 1), (ComparedColumn(name, "category", *counts),), {}, result)
-    texts = Category(name=name, family="text", values=values, rest=())
+    texts = CategoryBins(name=name, family="text", values=values, rest=())
     history = build_history(window)
     record = ReferenceRecord(Reference(label="late", numbers=(), categories=(texts,)), {}, {})
     page = report.write_report(tmp_path / "page", replace(history, record=record))

@@ -22,7 +22,7 @@ from pipelines.partitions import (
     list_partitions,
     list_range,
     parse_partition,
-    refuse_months,
+    refuse_monthly_partitions,
     shift,
 )
 from pipelines.window import Days
@@ -91,7 +91,7 @@ def test_months_are_refused_where_days_are_compared() -> None:
         run_backtest("bills", months, None, None, 1, 0.02)
     with pytest.raises(SpecError, match=f"the study of the loop {message}"):
         run_study("bills", months, DAY, None)
-    refuse_months(replace(months, partition="day"), "drift")
+    refuse_monthly_partitions(replace(months, partition="day"), "drift")
 
 
 def test_a_range_has_all_keys_in_order() -> None:

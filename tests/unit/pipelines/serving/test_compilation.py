@@ -238,6 +238,6 @@ def test_processes_compile_equal_features_to_equal_files(day: pa.Table, tmp_path
             [sys.executable, "-c", PRINT_DIGEST], cwd=tmp_path, capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)},
         ).stdout
-        for seed in (1, 2, 4)
+        for seed in (1, 2)
     }  # fmt: skip
     assert len(digests) == 1

@@ -28,7 +28,7 @@ def test_rows_are_recorded_and_read(tmp_path: Path, caplog: pytest.LogCaptureFix
     folder.write_text("a file in place of the folder")
     recorder.record(ORIGIN, [ROW])
     assert "a request was not recorded" in caplog.text
-    with pytest.raises(SpecError, match="cannot be a folder of recorded requests: File exists"):
+    with pytest.raises(SpecError, match="of recorded requests cannot be created: File exists"):
         Recorder(folder)
 
 

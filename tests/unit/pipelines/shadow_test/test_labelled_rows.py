@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pipelines.dataset import Dataset, Task
 from pipelines.evaluation.gates.policy import Comparison
-from pipelines.shadow_test.labelled_rows import Labels, check_labelled_rows
+from pipelines.lake import Lake
+from pipelines.shadow_test.labelled_rows import Labels, check_labelled_rows, read_labels
 from pipelines.shadow_test.limits import ShadowLimits
-from pipelines.shadow_test.pairs import Scores
+from pipelines.shadow_test.pairs import Pairs, Period, Scores
 
+SCHEMA = [("date", pa.date32()), ("number", pa.int64()), ("late", pa.bool_())]
 ROWS = 2_000
 RANDOM = np.random.default_rng(13)
 CLASSES = pd.DataFrame(RANDOM.dirichlet((3, 2, 1), ROWS), columns=["late", "lost", "on time"])
@@ -67,3 +72,16 @@ def test_a_label_that_no_version_knows_is_left_out() -> None:
     (check_of_known,) = check_labelled_rows(dataset, (CLASSES, CLASSES), known, ShadowLimits(min_labelled_rows=400))
     assert check_of_known.outcome in ("passed", "undecided")
     assert check_labelled_rows(dataset, (CLASSES, CLASSES), known, ShadowLimits(min_labelled_rows=401)) == []
+
+
+def test_a_row_that_was_requested_several_times_counts_once(home: Path) -> None:
+    day, lake = dt.date(2026, 3, 1), Lake.open()
+    dataset = Dataset(name="rides", key=("date", "number"), label="late")
+    published = {"date": [day] * 3, "number": [1, 2, 3], "late": [True, False, None]}
+    lake.write_partition(dataset.table, day, pa.table(published, pa.schema(SCHEMA)), dataset.key)
+    numbers = [1, 2, 1, 3, 1, 9]
+    pairs = Pairs(rows=[{"date": str(day), "number": number} for number in numbers], text_rows=[False] * len(numbers))
+    noon = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+    labels = read_labels(lake, dataset, pairs, Period(noon, noon + dt.timedelta(hours=1)))
+    assert labels is not None and list(labels.positions) == [1, 4]
+    assert labels.values.tolist() == [False, True] and labels.keys["number"].tolist() == [2, 1]

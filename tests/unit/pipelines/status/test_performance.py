@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from pipelines.registry.lifecycle import Event, Kind, compute_state
-from pipelines.status.performance import choose_version, get_week
+from pipelines.status.performance import choose_version, get_week_start
 
 JANUARY, MARCH, MAY = dt.date(2013, 1, 1), dt.date(2013, 3, 1), dt.date(2013, 5, 1)
 AS_OF = {"1": JANUARY, "2": MARCH, "3": MARCH, "4": MARCH}
@@ -42,4 +42,4 @@ def test_a_version_of_unknown_as_of_counts_before_those_that_were_trained_later(
 
 @pytest.mark.parametrize("day", [dt.date(2013, 1, 7), dt.date(2013, 1, 13)])
 def test_weeks_begin_on_mondays(day):
-    assert get_week(day) == dt.date(2013, 1, 7)
+    assert get_week_start(day) == dt.date(2013, 1, 7)

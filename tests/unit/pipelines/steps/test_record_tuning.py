@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.errors import SpecError
 from pipelines.steps.record_tuning import RecordTuningSpec, _write_report, run
+from pipelines.tuning.winner import read_winner
 
 TRIALS: list[dict[str, Any]] = [
     {"name": "t-001", "state": "complete", "objective": 0.5, "hyperparameters": {"eta": 0.1, "booster": "dart"}},
@@ -44,7 +45,7 @@ def test_record_has_the_winner_and_counts_all_trials(home: Any) -> None:
     assert result.run_id == "", "MLflow is not set"
 
 
-def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path) -> None:
+def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path, home: Any) -> None:
     values = [(0.1, "dart", 0.5), (0.2, "dart", 0.4), (0.3, "gbtree", 0.3), (0.4, "gbtree", 0.2), (0.5, "dart", 0.6)]
     completed: list[dict[str, Any]] = [
         {
@@ -57,7 +58,9 @@ def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path) -> No
         }
         for number, (eta, booster, objective) in enumerate(values)
     ]
-    _write_report(tmp_path, parse(trials=[*TRIALS, *completed], best="t-13"))
+    spec = parse(trials=[*TRIALS, *completed], best="t-13", metric="logloss", fold_losses=[0.1, 0.3])
+    _write_report(tmp_path, spec)
+    assert read_winner(tmp_path) == run(spec).record, "`tune apply` gets what the operator's training gets"
     page = (tmp_path / "report.html").read_text()
     assert "8</b><span>trials: 6 complete, 1 pruned, 1 failed" in page and "eta is 9" in page
     assert "<td>eta 0.4, booster gbtree</td>" in page

@@ -26,3 +26,9 @@ def test_an_instance_type_without_a_price_is_refused() -> None:
     plan = PlanSpec(space={"eta": [0.1, 0.2]}, instance_type="ml.unknown", budget_usd=1.0)
     with pytest.raises(DataError, match=r"no price is known for ml\.unknown"):
         check_budget(plan)
+
+
+def test_a_retired_type_is_refused() -> None:
+    plan = PlanSpec(space={"eta": [0.1, 0.2]}, instance_type="ml.p3.2xlarge", budget_usd=10.0)
+    with pytest.raises(SpecError, match=r"ml\.p3\.2xlarge is retired"):
+        check_budget(plan)

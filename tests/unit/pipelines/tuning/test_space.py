@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.tuning.plan import PlanSpec
-from pipelines.tuning.space import Range, contains, list_grid_values
+from pipelines.tuning.space import Range, contains, count_points, list_grid_values
 
 WRONG_ITEMS: dict[str, tuple[Any, str]] = {
     "too wide": ({"low": -1e308, "high": 1e308}, "low -1e.308 and high 1e.308 are too far apart"),
@@ -90,3 +90,10 @@ def test_the_values_of_a_grid() -> None:
 def test_which_values_are_inside(values: dict[str, Any], expected: bool) -> None:
     space = {"a": Range(low=1, high=3, type="int"), "b": Range(low=0, high=1, step=0.25), "c": ["x", "y"]}
     assert contains(space, values) is expected
+
+
+def test_the_number_of_points() -> None:
+    space = {"a": Range(low=1, high=3, type="int"), "b": Range(low=0, high=0.3, step=0.1), "c": ["x", "y"]}
+    assert count_points(space) == 3 * 4 * 2
+    assert count_points({"a": Range(low=0, high=1e9, type="int")}) == 1e9 + 1
+    assert count_points({**space, "eta": Range(low=0, high=1)}) == float("inf")

@@ -42,12 +42,42 @@ def test_a_file_without_the_section_gets_one(tmp_path: Path) -> None:
     assert path.read_text().startswith("gate: {approval: none} # as it was\n")
 
 
-@pytest.mark.parametrize("text", ["train: 3\n", "train: {hyperparameters: [1]}\n"])
-def test_a_wrong_file_is_refused_and_stays(tmp_path: Path, text: str) -> None:
+def test_small_and_large_numbers_stay_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("train:\n  hyperparameters:\n    gamma: 0.5\n")
+    values: dict[str, int | float | str] = {"eta": 1e-05, "gamma": 2e22, "alpha": 1.5e-300, "lambda": 0.1, "depth": 3}
+    winner = WINNER.model_copy(update={"hyperparameters": values, "objective": 1e-6, "fold_losses": [1e-6]})
+    apply_winner(path, winner)
+    section = yaml.safe_load(path.read_text())["train"]
+    assert section["hyperparameters"] == section["tuning"]["hyperparameters"] == values
+    assert (section["tuning"]["objective"], section["tuning"]["fold_losses"]) == (1e-6, [1e-6])
+    assert apply_winner(path, winner) == {}, "idempotent"
+
+
+@pytest.mark.parametrize("text", ["train:\n", "train: {hyperparameters: }\n", "train:\n  hyperparameters: # none\n"])
+def test_an_empty_section_is_filled(tmp_path: Path, text: str) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(text)
-    with pytest.raises(SpecError, match="is not a mapping"):
+    apply_winner(path, WINNER)
+    assert yaml.safe_load(path.read_text())["train"]["hyperparameters"] == WINNER.hyperparameters
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("train: 3\n", "is not a mapping"),
+        ("train: {hyperparameters: [1]}\n", "is not a mapping"),
+        ("- train\n", "is not a mapping"),
+        ("just a text\n", "is not a mapping"),
+        ("train: [1\n", "is not YAML"),
+    ],
+)
+def test_a_wrong_file_is_refused_and_stays(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=problem) as error:
         apply_winner(path, WINNER)
+    assert "\n" not in str(error.value)
     assert path.read_text() == text
     with pytest.raises(SpecError, match="does not exist"):
         apply_winner(tmp_path / "missing.yaml", WINNER)

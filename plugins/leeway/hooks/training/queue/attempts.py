@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.sagemaker.attempts import Job
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.training.attempts import TrainingAttempts
-from leeway.hooks.training.queue.job_queue import QueuePlace
+from leeway.hooks.training.queue.job_queue import QueueTarget
 from leeway.hooks.training.queue.service_job import SERVICE_JOB, compute_queue_s
 from leeway.hooks.training.queue.wait import QueuedJobWait
 
@@ -20,19 +20,19 @@ class QueuedAttempts(TrainingAttempts):
     """Submit, find or collect the training job of a task with a queue.
 
     Args:
-        place: where the task's jobs are submitted.
+        target: where the task's jobs are submitted.
         max_queue_s: longest wait in the queue, seconds.
         arguments: those of `TrainingAttempts`.
     """
 
-    def __init__(self, place: QueuePlace, max_queue_s: int, *arguments: Any) -> None:
+    def __init__(self, target: QueueTarget, max_queue_s: int, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.place, self.max_queue_s = place, max_queue_s
+        self.target, self.max_queue_s = target, max_queue_s
 
     def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
-        self.place.queue.check_is_enabled()
+        self.target.queue.check_is_enabled()
         wait = super()._prepare_next(attempts)
-        return replace(wait, request=self.place.build_submission(wait.job_name, wait.request or {}))
+        return replace(wait, request=self.target.build_submission(wait.job_name, wait.request or {}))
 
     def _build_wait(
         self, job: Job, earlier_attempts: Sequence[Job], prices: Mapping[str, float], attached_at: str | None
@@ -45,7 +45,7 @@ class QueuedAttempts(TrainingAttempts):
                 **vars(wait),
                 "job_name": self.jobs.get_attempt_name(job),
                 "max_duration_s": wait.max_duration_s + self.max_queue_s,
-                "queue": self.place.queue.name,
+                "queue": self.target.queue.name,
                 "max_queue_s": self.max_queue_s,
             }
         )

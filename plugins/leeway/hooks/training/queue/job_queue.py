@@ -15,9 +15,10 @@ from leeway.hooks.training.queue.service_job import SERVICE_JOB_TYPE
 Policy = Literal["first come, first served", "fair share", "quota shares"]
 """How a queue orders its jobs."""
 PRIORITIES = {"low": 0, "": 500, "normal": 500, "high": 1_000}
-"""Maps the priority of an operator to Batch's scheduling priority, of which the highest goes first within a share."""
+"""Batch's scheduling priority for each priority of an operator. Within a share, the job with the largest number starts
+first."""
 SHARE_PATTERN = re.compile("[a-zA-Z0-9]{1,255}")
-"""AWS's rule for share identifiers."""
+"""AWS's rule for share identifiers. A share is the part of a queue's capacity that one team gets."""
 HOW_TO = "docs/how-to/training-queues.md says how."
 
 
@@ -36,7 +37,7 @@ class JobQueue:
     policy: Policy
 
     def build_share_fields(self, share: str) -> dict[str, str]:
-        """Check the task's share by the queue's policy, and return the fields of SubmitServiceJob for it.
+        """Check that the queue's policy allows the task's share. Return the fields of SubmitServiceJob that name it.
 
         Raises:
             AirflowFailException: the share is missing, not allowed or not valid. A retry cannot help.
@@ -68,8 +69,8 @@ class JobQueue:
 
 
 @dataclass(frozen=True)
-class QueuePlace:
-    """Where the jobs of a task are submitted: a queue, its share, and the priority within the share."""
+class QueueTarget:
+    """Where the jobs of a task are submitted: a queue, a share of it, and the priority within the share."""
 
     queue: JobQueue
     share_fields: Mapping[str, str]
@@ -95,7 +96,7 @@ class QueuePlace:
 
 
 def find_queue(batch: Any, name: str) -> JobQueue:
-    """Return a queue by its name or ARN.
+    """Read a queue and its scheduling policy from AWS Batch.
 
     Args:
         batch: boto3 client of AWS Batch.

@@ -18,7 +18,7 @@ WAITING_STATES = ("SUBMITTED", "RUNNABLE")
 """States of a service job that waits in the queue: at first, and again after a preemption."""
 SERVICE_JOB = "ServiceJob"
 """Key of a training job's description to which Leeway adds the name of its service job (`name`), its id (`id`), whether
-it has not ended (`is_live`), and since when the training job waited in the queue (`queued_at`)."""
+it has not ended (`is_live`), and since when the training job waited in the queue (`queued_at`; None: not known)."""
 
 
 def build_listing(queue: str, name: str) -> dict[str, Any]:
@@ -69,9 +69,10 @@ def describe_attempts(
     return [*jobs, _describe_waiting_job(service_job, jobs)]
 
 
-def compute_queue_s(job: Mapping[str, Any]) -> float:
-    """Return how long a training job of a queue waited in it before it was created, seconds."""
-    return max(0.0, float((job["CreationTime"] - job[SERVICE_JOB]["queued_at"]).total_seconds()))
+def compute_queue_s(job: Mapping[str, Any]) -> float | None:
+    """Return how long a training job of a queue waited in it before it was created, seconds; None if not known."""
+    queued_at: dt.datetime | None = job[SERVICE_JOB]["queued_at"]
+    return None if queued_at is None else max(0.0, (job["CreationTime"] - queued_at).total_seconds())
 
 
 def find_queue_start(service_job: Mapping[str, Any]) -> dt.datetime:
@@ -84,7 +85,10 @@ def find_queue_start(service_job: Mapping[str, Any]) -> dt.datetime:
 def _add_queue_times(
     service_job: Mapping[str, Any], training_jobs: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    queued_at = _to_moment(service_job["createdAt"])
+    summary = service_job.get("preemptionSummary", {})
+    # AWS shows only the latest preempted attempts. The first of these did not wait since the submission.
+    has_hidden_attempts = summary.get("preemptedAttemptCount", 0) > len(summary.get("recentPreemptedAttempts", []))
+    queued_at = None if has_hidden_attempts else _to_moment(service_job["createdAt"])
     for job in training_jobs:
         yield {**job, SERVICE_JOB: _describe_service_job(service_job, queued_at)}
         queued_at = get_end_time(job)
@@ -119,7 +123,7 @@ def _find_cause(reason: str) -> str:
     return f"ClientError: {cause}" if cause.startswith("ValidationException") else cause or "no reason is given"
 
 
-def _describe_service_job(service_job: Mapping[str, Any], queued_at: dt.datetime) -> dict[str, Any]:
+def _describe_service_job(service_job: Mapping[str, Any], queued_at: dt.datetime | None) -> dict[str, Any]:
     return {
         "name": service_job["jobName"],
         "id": service_job["jobId"],

@@ -20,7 +20,7 @@ BATCH_HOOK = partial(AwsBaseHook, client_type="batch")
 
 @dataclass(frozen=True)
 class QueuedJobWait(JobWait):
-    """A service job to submit and to wait for, and then its training job.
+    """The wait for a service job, which is submitted first, and then for its training job.
 
     `job_name` is the service job's name, `request` the request to SubmitServiceJob. `max_duration_s` includes the wait
     in the queue. The other limits are those of the training job.
@@ -40,7 +40,7 @@ class QueuedJobWait(JobWait):
         return JobWait(**{**values, "job_name": training_job, "request": None, "max_duration_s": max_duration_s})
 
     def has_waited_too_long(self, service_job: Mapping[str, Any], now: dt.datetime) -> bool:
-        """Return whether a service job, which waits, has waited for longer than `max_queue_s`."""
+        """Return whether a waiting service job has waited for longer than `max_queue_s`."""
         return (now - find_queue_start(service_job)).total_seconds() > self.max_queue_s
 
     @asynccontextmanager

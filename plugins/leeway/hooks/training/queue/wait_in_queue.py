@@ -10,15 +10,23 @@ import datetime as dt
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import Outage, get_error_code, is_transient
+from leeway.hooks.sagemaker.aws_errors import Outage, get_error_code
 from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation, is_missing
 from leeway.hooks.sagemaker.wait import WaitEvent
-from leeway.hooks.sagemaker.wait_for_job import WAITER_TAG, call_until_answered, request_stop, wait_for_job
+from leeway.hooks.sagemaker.wait_for_job import (
+    WAITER_TAG,
+    call_until_answered,
+    request_stop,
+    retry_without_limit,
+    wait_for_job,
+)
 from leeway.hooks.step.hook import Logger
+from leeway.hooks.training.queue.position import PositionReader
 from leeway.hooks.training.queue.queued_jobs import STOP_REASON
 from leeway.hooks.training.queue.service_job import (
     WAITING_STATES,
@@ -70,14 +78,7 @@ async def wait_for_queued_job(wait: QueuedJobWait, log: Logger) -> WaitEvent:
 
 async def stop_queued_job(wait: QueuedJobWait, log: Logger) -> None:
     """Terminate the service job, and stop its training job; retry while AWS does not answer. Idempotent."""
-    outage = Outage(log, SERVICE)
-    while True:
-        try:
-            return await _terminate(wait, log)
-        except Exception as error:
-            if not is_transient(error):
-                raise
-            await asyncio.sleep(outage.record_failure(error))
+    await retry_without_limit(partial(_terminate, wait, log), log, SERVICE)
 
 
 async def tag_queue_waiter(wait: QueuedJobWait, waiter: str) -> None:
@@ -131,7 +132,7 @@ async def _terminate(wait: QueuedJobWait, log: Logger) -> None:
 
 
 async def _wait_for_batch(wait: QueuedJobWait, training_job: str) -> None:
-    """Wait until Batch has noticed the end of the training job: it ends the service job, or lets it wait again."""
+    """Wait until Batch has noticed the end of the training job, and ends the service job or queues it again."""
     async with wait.open_batch() as batch:
         while (service_job := await _find_service_job(batch, wait)) and not has_ended(service_job):
             is_latest = get_latest_training_job_name(service_job) == training_job
@@ -145,7 +146,8 @@ class _QueueMonitor:
 
     def __init__(self, wait: QueuedJobWait, log: Logger) -> None:
         self.wait, self.log = wait, log
-        self._logged_state: tuple[str, str] | None = None
+        self._positions = PositionReader(wait.queue, log)
+        self._logged_state: tuple[Any, ...] | None = None
 
     async def run(self, outage: Outage) -> str | WaitEvent:
         """Return the name of the training job, or how the wait ended. After an error of AWS, call it again."""
@@ -157,7 +159,7 @@ class _QueueMonitor:
                 outage.record_response()
                 if service_job is None:
                     return self.wait.build_event("error", f"queue {self.wait.queue} has no such service job")
-                self._log_state(service_job)
+                await self._log_state(batch, service_job)
                 result = await self._find_result(sagemaker, service_job)
                 if result:
                     return result
@@ -186,17 +188,20 @@ class _QueueMonitor:
             self.log.warning("terminating service job %s: %s", self.wait.job_name, LIMIT_REASON)
             await batch.terminate_service_job(jobId=service_job["jobId"], reason=LIMIT_REASON)
 
-    def _log_state(self, service_job: Mapping[str, Any]) -> None:
-        state = (str(service_job["status"]), str(service_job.get("statusReason", "")))
-        if state != self._logged_state:
-            self._logged_state = state
+    async def _log_state(self, batch: Any, service_job: Mapping[str, Any]) -> None:
+        status, reason = str(service_job["status"]), str(service_job.get("statusReason", ""))
+        is_waiting = status in WAITING_STATES
+        position = await self._positions.read(batch, service_job["jobArn"]) if is_waiting else None
+        if (status, reason, position) != self._logged_state:
+            self._logged_state = status, reason, position
             start_text = find_queue_start(service_job).strftime("%Y-%m-%d %H:%M:%S")
-            values = (self.wait.job_name, state[0], self.wait.queue, start_text, state[1])
-            self.log.info("service job %s: %s; in queue %s since %s UTC. %s", *values)
+            text = f", position {position}" if position else ""
+            values = (self.wait.job_name, status, self.wait.queue, start_text, text, reason)
+            self.log.info("service job %s: %s; in queue %s since %s UTC%s. %s", *values)
 
 
 async def _exists(sagemaker: Any, training_job: str) -> bool:
-    """Return whether a training job exists. Batch names one a moment before it creates it."""
+    """Return whether a training job exists. Batch reports the name shortly before it creates the job."""
     try:
         await call_operation(sagemaker, "describe", "training", training_job)
     except ClientError as error:

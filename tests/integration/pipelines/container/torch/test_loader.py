@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("torch", reason=REASON)
 import torch
 
 from pipelines.container.torch.loader import Loader
-from pipelines.errors import DataError, TryAgainError
+from pipelines.errors import DataError, RetryableError
 
 BUFFER = 50
 
@@ -92,7 +93,7 @@ def test_resumed_training_has_the_batches_that_it_would_have_had(open_source, pr
         load(loader, 4)
     states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
     assert states == states[:1] * processes, "the position is the same on all processes"
-    assert states[0]["taken"] == 4 * 16 * processes
+    assert states[0]["samples_done"] == 4 * 16 * processes
     for rank, loader in enumerate(make_loaders(open_source, processes, workers)):
         loader.load_state_dict(states[0])
         assert loader.steps_left == loaders[rank].steps_left > 0
@@ -130,9 +131,17 @@ def test_position_after_the_last_batch_is_the_end_of_the_epoch(open_source):
         ({"seed": 6}, {}, "other data, another seed or another buffer"),
         ({"buffer": 51}, {}, "other data, another seed or another buffer"),
         ({}, {"version": 2}, "another version"),
-        ({}, {"spans": [[0, 10**6]]}, "another version"),
+        ({}, {"spans": [[0, 10**6]]}, "no position of the loader"),
+        ({"seed": 6}, {"spans": [[0, 10**6]]}, "other data, another seed or another buffer"),
         ({}, {"spans": None}, "no position of the loader"),
         ({}, {"division": [1]}, "no position of the loader"),
+        ({}, {"division": [0, 1, 4]}, "no position of the loader"),
+        ({}, {"division": [1, 1, 0]}, "no position of the loader"),
+        ({}, {"steps": -1}, "no position of the loader"),
+        ({}, {"steps": 10_000}, "no position of the loader"),
+        ({}, {"steps": math.inf}, "no position of the loader"),
+        ({}, {"epoch": -1}, "no position of the loader"),
+        ({}, {"epoch": 2**40}, "no position of the loader"),
     ],
 )
 def test_wrong_position_is_refused(open_source, options, change, text):
@@ -182,7 +191,7 @@ def test_killed_worker_is_one_line(rows, monkeypatch):
 
     monkeypatch.setattr(parquet_rows.ParquetRows, "_convert", convert_or_die)
     source = parquet_rows.ParquetRows(rows, {"id": "id"})
-    with pytest.raises(TryAgainError, match=r"a worker of the loader was killed: .* use fewer workers") as caught:
+    with pytest.raises(RetryableError, match=r"a worker of the loader was killed: .* use fewer workers") as caught:
         load(Loader(source, 16, workers=1))
     assert "\n" not in str(caught.value)
     assert load(Loader(source, 16)), "a thread of this process is no worker"

@@ -122,7 +122,6 @@ def test_share_tells_a_slow_loader_from_a_slow_step(tmp_path):
 
     slow_step, slow_loader = measure(0.005, 0.05), measure(0.05, 0.005)
     assert slow_step < 0.5 < slow_loader
-    assert slow_loader > 3 * slow_step
 
 
 def test_report_is_in_the_record_and_is_what_the_ledger_reads(clock, tmp_path, capsys, monkeypatch):

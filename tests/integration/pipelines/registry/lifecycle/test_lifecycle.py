@@ -253,7 +253,7 @@ def test_a_rollback_blocks_the_version_that_was_champion(
         rollback(model)
     assert list_kinds(model)[-1] == "rolled_back"
     assert promote(model, second, force=True, why="repaired").previous == first
-    assert read_state(model).blocked == {}
+    assert read_state(model).blocked_versions == {}
 
 
 def test_a_rollback_of_another_champion_changes_nothing(
@@ -295,7 +295,7 @@ def test_rolls_back_to_a_given_version(model: str, client: Any, make_version: Ca
         rollback(model, to=fourth)
     assert rollback(model, to=first).version == first
     assert not rollback(model, to=first).changed
-    assert (read_state(model).earlier_champions, set(read_state(model).blocked)) == ((), {third})
+    assert (read_state(model).earlier_champions, set(read_state(model).blocked_versions)) == ((), {third})
     with pytest.raises(PromotionError, match="it was rolled back"):
         rollback(model, to=third)
     assert rollback(model, to=fourth, force=True).version == fourth == read_alias(client, model)

@@ -168,7 +168,7 @@ def race_to_write(write: Callable[..., object], name: str, database: Path, lock_
     ]
     for process in processes:
         process.start()
-    with closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(database, timeout=180, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         start.wait()
         time.sleep(lock_s)

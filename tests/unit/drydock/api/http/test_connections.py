@@ -153,7 +153,7 @@ def test_requests_beyond_the_limit_wait_and_are_answered() -> None:
         for number in range(6):
             connections.append(stack.enter_context(socket.create_connection(address)))
             connections[-1].sendall(REQUEST.replace(b"GET /", b"GET /wait"))
-            assert number >= PATIENT.max_connections or application.waiting.acquire(timeout=60)
+            assert number >= PATIENT.max_connections or application.waiting.acquire(timeout=180)
         assert not application.waiting.acquire(timeout=0.2)
         application.release.set()
         assert all(read_to_end(connection).startswith(b"HTTP/1.1 200") for connection in connections)
@@ -180,4 +180,4 @@ def test_server_stops_while_connections_wait() -> None:
         for _ in range(6):
             connection = stack.enter_context(socket.create_connection(address))
             connection.sendall(REQUEST.replace(b"GET /", b"GET /wait"))
-        assert all(application.waiting.acquire(timeout=60) for _ in range(4))
+        assert all(application.waiting.acquire(timeout=180) for _ in range(4))

@@ -10,19 +10,19 @@ import pytest
 
 from drydock.batch.scheduling.fair_share import FairShareRules, PastUse, compute_decayed_use, plan_fair_share
 from drydock.batch.scheduling.fifo import plan_fifo
-from drydock.batch.scheduling.work import NUM_INSTANCES, Capacity, Plan, Work
+from drydock.batch.scheduling.plans import NUM_INSTANCES, Capacity, Plan, QueueJob
 
 TYPE = "ml.m5.large"
 
 
-def create_job(number: int, share: str = "A", priority: int = 0, instances: int = 1) -> Work:
+def create_job(number: int, share: str = "A", priority: int = 0, instances: int = 1) -> QueueJob:
     """Return a job that waits."""
-    return Work(f"job-{number}", number, TYPE, instances, share, priority)
+    return QueueJob(f"job-{number}", number, TYPE, instances, share, priority)
 
 
 def plan(
-    waiting: Sequence[Work],
-    running: Sequence[Work] = (),
+    waiting: Sequence[QueueJob],
+    running: Sequence[QueueJob] = (),
     past: Sequence[PastUse] = (),
     rules: FairShareRules | None = None,
     size: int = 1,
@@ -30,7 +30,7 @@ def plan(
     """Return the ids of the jobs that start at second 10,000 in an environment of some size."""
     capacity = Capacity("a", {NUM_INSTANCES: size})
     for job in running:
-        capacity.take(job)
+        capacity.reserve(job)
     starts = plan_fair_share(waiting, running, past, rules or FairShareRules(), [capacity], 10_000.0).starts
     return [start.job.id for start in starts]
 
@@ -82,6 +82,27 @@ def test_a_large_job_is_not_overtaken() -> None:
     assert plan(jobs, running, size=4) == ["job-1"]
 
 
+def test_capacity_of_each_instance_type_counts_by_itself() -> None:
+    capacity = Capacity("a", {"ml.g5.xlarge": 2, TYPE: 4})
+    running = [create_job(number) for number in range(4)]
+    for job in running:
+        capacity.reserve(job)
+    waiting = [QueueJob("gpu", 9, "ml.g5.xlarge", 2, "A")]
+    starts = plan_fair_share(waiting, running, (), FairShareRules(), [capacity], 10_000.0).starts
+    assert [start.job.id for start in starts] == ["gpu"], "four jobs on another type leave both GPUs free"
+    assert plan_fair_share([create_job(10)], running, (), FairShareRules(), [capacity], 10_000.0).starts == []
+
+
+def test_jobs_that_still_run_in_a_disabled_environment_take_no_room_in_another_one() -> None:
+    disabled, enabled = Capacity("a", {NUM_INSTANCES: 2}, is_enabled=False), Capacity("b", {NUM_INSTANCES: 2})
+    running = [create_job(1), create_job(2)]
+    for job in running:
+        disabled.reserve(job)
+    waiting = [create_job(number) for number in range(3, 7)]
+    starts = plan_fair_share(waiting, running, (), FairShareRules(), [disabled, enabled], 10_000.0).starts
+    assert [(start.job.id, start.environment) for start in starts] == [("job-3", "b"), ("job-4", "b")]
+
+
 def simulate(
     shares: Mapping[str, Sequence[float]], rules: FairShareRules | None, size: int, end_s: float
 ) -> Counter[str]:
@@ -94,12 +115,12 @@ def simulate(
         end_s: When to stop, in seconds.
     """
     numbers, durations = itertools.count(), {}
-    waiting: list[Work] = []
+    waiting: list[QueueJob] = []
     for share, lengths in shares.items():
         for length in lengths:
             waiting.append(create_job(next(numbers), share))
             durations[waiting[-1].id] = length
-    running: dict[str, tuple[Work, float]] = {}
+    running: dict[str, tuple[QueueJob, float]] = {}
     past: list[PastUse] = []
     ends: list[tuple[float, str]] = []
     used, now_s = Counter[str](), 0.0
@@ -107,7 +128,7 @@ def simulate(
         capacity = Capacity("a", {NUM_INSTANCES: size})
         jobs = [job for job, _ in running.values()]
         for job in jobs:
-            capacity.take(job)
+            capacity.reserve(job)
         result = _plan(waiting, jobs, past, rules, capacity, now_s)
         for start in result.starts:
             waiting.remove(start.job)
@@ -121,8 +142,8 @@ def simulate(
 
 
 def _plan(
-    waiting: list[Work],
-    jobs: list[Work],
+    waiting: list[QueueJob],
+    jobs: list[QueueJob],
     past: list[PastUse],
     rules: FairShareRules | None,
     capacity: Capacity,

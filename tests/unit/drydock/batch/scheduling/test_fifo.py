@@ -1,17 +1,17 @@
 """Test queues without a scheduling policy, and the capacity of service environments."""
 
 from drydock.batch.scheduling.fifo import plan_fifo
-from drydock.batch.scheduling.work import NUM_INSTANCES, Capacity, Work, can_ever_run
+from drydock.batch.scheduling.plans import NUM_INSTANCES, Capacity, QueueJob, can_ever_run
 
 TYPE = "ml.m5.large"
 
 
-def create_job(number: int, instances: int = 1, priority: int = 0, instance_type: str = TYPE) -> Work:
+def create_job(number: int, instances: int = 1, priority: int = 0, instance_type: str = TYPE) -> QueueJob:
     """Return a job that waits."""
-    return Work(f"job-{number}", number, instance_type, instances, priority=priority)
+    return QueueJob(f"job-{number}", number, instance_type, instances, priority=priority)
 
 
-def list_starts(jobs: list[Work], *capacities: Capacity) -> list[tuple[str, str]]:
+def list_starts(jobs: list[QueueJob], *capacities: Capacity) -> list[tuple[str, str]]:
     """Return the ids of the jobs that start, and their environments."""
     return [(start.job.id, start.environment) for start in plan_fifo(jobs, capacities).starts]
 
@@ -25,7 +25,7 @@ def test_a_job_without_room_blocks_the_jobs_behind_it() -> None:
     # The example of AWS's documentation: five jobs of ten instances fill an environment of 50.
     jobs = [*(create_job(number, 10) for number in range(6)), create_job(6, 1)]
     capacity = Capacity("a", {NUM_INSTANCES: 50})
-    assert len(list_starts(jobs, capacity)) == 5 and capacity.get_free(TYPE) == 0
+    assert len(list_starts(jobs, capacity)) == 5 and capacity.get_free_instances(TYPE) == 0
 
 
 def test_environments_are_tried_in_their_order_and_a_disabled_one_gets_no_job() -> None:

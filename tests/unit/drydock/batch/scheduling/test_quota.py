@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from drydock.batch.scheduling.plans import Capacity, QueueJob
 from drydock.batch.scheduling.quota import LEND, LEND_AND_BORROW, RESERVE, QuotaPlanner, QuotaRules
-from drydock.batch.scheduling.work import Capacity, Work
 
 TYPE = "ml.m5.large"
 
 
-def create_job(number: int, share: str, priority: int = 0, instances: int = 1, **fields: float) -> Work:
+def create_job(number: int, share: str, priority: int = 0, instances: int = 1, **fields: float) -> QueueJob:
     """Return a job that waits or runs."""
-    return Work(f"{share}{number}", number, TYPE, instances, share, priority, **fields)  # type: ignore[arg-type]
+    return QueueJob(f"{share}{number}", number, TYPE, instances, share, priority, **fields)  # type: ignore[arg-type]
 
 
 def create_share(
@@ -23,12 +23,12 @@ def create_share(
 
 
 def plan(
-    waiting: Sequence[Work], running: Sequence[Work], size: int, **shares: QuotaRules
+    waiting: Sequence[QueueJob], running: Sequence[QueueJob], size: int, **shares: QuotaRules
 ) -> tuple[list[str], list[str]]:
     """Return the ids of the jobs that start, and of those that are preempted."""
     capacity = Capacity("a", {TYPE: size})
     for job in running:
-        capacity.take(job)
+        capacity.reserve(job)
     result = QuotaPlanner(waiting, running, shares, [capacity]).plan()
     return [start.job.id for start in result.starts], [item.job.id for item in result.preemptions]
 
@@ -90,7 +90,7 @@ def test_in_share_preemption_needs_its_setting_and_a_higher_priority() -> None:
 
 
 def test_other_instance_types_wait_and_larger_jobs_than_the_environment_hold_nothing() -> None:
-    other = Work("x", 1, "ml.g5.xlarge", 1, "A")
+    other = QueueJob("x", 1, "ml.g5.xlarge", 1, "A")
     assert plan([other, create_job(2, "B")], [], 1, A=create_share(1), B=create_share(1)) == (["B2"], [])
     huge = create_job(1, "A", instances=3)
     assert plan([huge, create_job(2, "B")], [], 2, A=create_share(3), B=create_share(1)) == (["B2"], [])

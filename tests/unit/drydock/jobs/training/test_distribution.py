@@ -88,6 +88,6 @@ def test_the_command_for_another_host_runs_there(tmp_path: Path) -> None:
     (tmp_path / "wait").mkdir()
     with subprocess.Popen([*agent, "wait", str(tmp_path), "algo-2"], cwd=tmp_path / "wait") as host:
         command = [*agent, "start", str(tmp_path), "algo-2", "pwd", ">", "here;", "exit", "7"]
-        assert subprocess.run(command, timeout=60, check=False).returncode == 7
+        assert subprocess.run(command, timeout=180, check=False).returncode == 7
         assert host.wait(60) == 7
     assert (tmp_path / "wait" / "here").read_text().strip() == str((tmp_path / "wait").resolve())

@@ -83,7 +83,7 @@ def test_policy_decides_how_traffic_moves(values: dict[str, Any], routing: dict[
 
 
 def test_longest_release_is_within_sagemakers_limit() -> None:
-    policy = build_policy(traffic="linear", wait_s=3_600)
+    policy = build_policy(traffic="linear", wait_s=2_800)
     update = requests.build_deployment_config("e", policy)["BlueGreenUpdatePolicy"]
     assert update["MaximumExecutionTimeoutInSeconds"] == 28_800
 
@@ -116,6 +116,10 @@ def test_policy_decides_the_alarms() -> None:
         ({"latency_ms": "NaN"}, "latency_ms"),
         ({"latency_statistic": "p999"}, "latency_statistic"),
         ({"alarm_period_s": 90}, "alarm_period_s must be whole minutes, not 90 seconds"),
+        ({"alarm_period_s": 3_540, "alarm_periods": 60}, "is 212400 s: CloudWatch's alarms cover at most 86400 s"),
+        ({"traffic": "linear", "wait_s": 3_600}, "take 36300 s: SageMaker rolls back after 28800 s"),
+        ({"step_percent": 5, "error_percent": 5}, "error_percent 5 must be below step_percent 5"),
+        ({"traffic": "linear", "error_percent": 10.5}, "error_percent 10.5 must be below step_percent 10"),
         ({"capture_percent": 101}, "capture_percent"),
         ({"colour": "red"}, "unknown key colour"),
         ({"serverless_memory_mb": 512}, "serverless_memory_mb"),
@@ -134,6 +138,13 @@ def test_policy_decides_the_alarms() -> None:
 def test_wrong_policy_is_refused(values: dict[str, Any], text: str) -> None:
     with pytest.raises(SpecError, match=text):
         build_policy(**values)
+
+
+def test_a_section_alone_may_lack_what_another_file_sets() -> None:
+    ReleasePolicy.check({"step_percent": 1}, "params.yaml")  # error_percent may be in the model's file
+    ReleasePolicy.check({"traffic": "linear", "wait_s": 3_600}, "params.yaml")
+    with pytest.raises(SpecError, match="step_percent"):
+        ReleasePolicy.check({"step_percent": 0}, "params.yaml")
 
 
 def test_a_serverless_endpoint_has_memory_and_is_updated_at_once() -> None:

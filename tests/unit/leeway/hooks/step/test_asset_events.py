@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
-from leeway.hooks.step.asset_events import remember_versions
+from leeway.hooks.step.asset_events import store_versions
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.sync import SyncOperator
 from leeway.operators.validate import ValidateOperator
@@ -51,12 +51,12 @@ def test_snapshot_is_announced_until_airflow_has_its_event(write_python, project
         assert (event.extra["changes"], event.extra["snapshot_id"]) == (CHANGES, 7)
         assert event.partition_keys == {"2013-01-01"}
         assert task.outlets == [OTHER, FLIGHTS]
-    remember_versions(context)
+    store_versions(context)
     assert context["asset_state_store"][FLIGHTS] == {"announced 2013-01-01": 7}
     task = make_task(write_python, outlets=[OTHER])
     execute(task, context)
     assert task.outlets == [OTHER], "an asset that is no outlet gets no event"
-    remember_versions(context)
+    store_versions(context)
     assert context["asset_state_store"][FLIGHTS] == {"announced 2013-01-01": 7}
 
 
@@ -78,7 +78,7 @@ def test_asset_is_added_to_the_outlets_only_once(write_python):
     calls: list[Any] = []
     assert make_task(write_python, on_success_callback=calls.append).on_success_callback == [
         calls.append,
-        remember_versions,
+        store_versions,
     ]
 
 

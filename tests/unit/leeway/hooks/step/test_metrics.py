@@ -127,7 +127,7 @@ def test_dashboard_queries_only_metrics_that_are_sent(packets):
             assert re.search(r"\b(airflow|leeway)_\w+", target["expr"]), panel["title"]
             assert list_queried(target["expr"]) <= list_sent(packets), panel["title"]
     titles = " ".join(panel["title"] for panel in panels)
-    for word in ("duration", "Queue time", "cost", "saving", "Drift", "Failures"):
+    for word in ("duration", "Queue time", "cost", "saving", "Drift", "Failures", "queues of AWS Batch"):
         assert word in titles
 
 
@@ -177,6 +177,15 @@ COST = "airflow_leeway_training_cost_usd_micros"
                 'airflow_leeway_training_training_s{model="m"}': "_x99 100x20",
             },
             '{model="m"} 0.7',
+        ),
+        (
+            read_expression("Time in queues of AWS Batch, a day", 1),
+            {
+                'airflow_leeway_training_queue_s{model="m"}': "_x99 90x20",
+                'airflow_leeway_training_jobs{model="m"}': "_x99 3x20",
+                'airflow_leeway_training_jobs{model="without a queue"}': "_x99 3x20",
+            },
+            '{model="m"} 30',
         ),
         (
             read_expression("Task duration, 95th percentile"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, build_base_name
-from leeway.hooks.tuning.requests import MAX_NAME_CHARS, TuningJobs, TuningTemplate
+from leeway.hooks.tuning.requests import MAX_NAME_CHARS, MAX_PARENTS, TuningJobs, TuningTemplate
 
 from pipelines.tuning.plan import PlanSpec
 
@@ -119,3 +119,22 @@ def test_other_inputs_are_another_search(changes: dict[str, Any]) -> None:
     assert not replace(TEMPLATE, training={**TRAINING, **changes}).has_same_search(describe(1))
     more_hosts = replace(MACHINE, instance_count=2)
     assert not replace(TEMPLATE, machine=more_hosts).has_same_search(describe(1))
+
+
+def test_another_warm_start_is_another_search() -> None:
+    template = replace(TEMPLATE, parents=["other-1", "third-1"])
+    job = {**template.build_request([describe(1, finished=4)], 2), "HyperParameterTuningJobName": "base-2"}
+    names = [item["HyperParameterTuningJobName"] for item in job["WarmStartConfig"]["ParentHyperParameterTuningJobs"]]
+    assert names == ["other-1", "third-1", "base-1"]
+    assert template.has_same_search(job), "an earlier attempt of the same task is no other warm start"
+    assert not TEMPLATE.has_same_search(job)
+    assert not template.has_same_search(describe(1)), "it learned from no other tuning job"
+    assert not replace(TEMPLATE, parents=["other-1", "fourth-1"]).has_same_search(job)
+
+
+def test_parents_that_gave_way_to_earlier_attempts_do_not_count() -> None:
+    template = replace(TEMPLATE, parents=[f"other-{number}" for number in range(MAX_PARENTS)])
+    earlier_jobs = [describe(number, finished=1) for number in (1, 2)]
+    job = {**template.build_request(earlier_jobs, 3), "HyperParameterTuningJobName": "base-3"}
+    assert template.has_same_search(job)
+    assert not replace(TEMPLATE, parents=["other-0"]).has_same_search(job)

@@ -47,7 +47,7 @@ def test_after_any_step_the_rest_is_what_was_not_taken(processes, workers, batch
     division = Division(SPANS, processes, workers, batch_size)
     batches = [list_batches(division, rank) for rank in range(processes)]
     for done in range(division.steps + 1):
-        rest = division.find_rest(done)
+        rest = division.find_remaining_spans(done)
         not_taken = [position for own_batches in batches for batch in own_batches[done:] for position in batch]
         assert list_positions(rest) == sorted(not_taken)
         assert are_valid(rest, 143)
@@ -62,7 +62,7 @@ def test_rest_is_divided_by_other_numbers_again_and_again():
         done = min(steps, division.steps)
         for rank in range(processes):
             taken += [position for batch in list_batches(division, rank)[:done] for position in batch]
-        spans = division.find_rest(done)
+        spans = division.find_remaining_spans(done)
     assert spans == ()
     assert sorted(taken) == list_positions(SPANS)
 
@@ -85,7 +85,7 @@ def test_processes_read_blocks_of_their_own():
 
 def test_nothing_left_is_no_step():
     division = Division((), 3, 2, 4)
-    assert (division.steps, division.find_rest(0), list_batches(division, 2)) == (0, (), [])
+    assert (division.steps, division.find_remaining_spans(0), list_batches(division, 2)) == (0, (), [])
 
 
 def test_fewer_samples_than_processes_are_refused():

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pipelines.costs.daily.anomalies import FACTOR, WEEKS, expect, judge_days
+from pipelines.costs.daily.anomalies import FACTOR, WEEKS, estimate_cost, judge_days
 from pipelines.costs.daily.days import sum_days, sum_days_by_project
 from pipelines.costs.daily.simulation import WORKLOADS, count_false_alarms, measure_power, simulate_costs
 from tests.unit.pipelines.costs.ledger_rows import BEGIN, make_endpoint_row, make_row
@@ -17,15 +17,15 @@ WORKLOADS_BY_NAME = {workload.name: workload for workload in WORKLOADS}
 
 def test_weekday_is_compared_with_itself():
     history = WEEK * WEEKS
-    assert expect(history).usd == pytest.approx(10)
-    saturday = expect([*history, *WEEK[:5]])
+    assert estimate_cost(history).usd == pytest.approx(10)
+    saturday = estimate_cost([*history, *WEEK[:5]])
     assert saturday.usd == pytest.approx(1)
     assert 5 > saturday.limit_usd >= 2, "5 USD are an anomaly on a Saturday, and at least 1 USD more than usual"
-    assert expect(history).limit_usd > 10 * 1.5
+    assert estimate_cost(history).limit_usd > 10 * 1.5
 
 
 def test_weekday_without_costs_is_compared_with_the_days_that_have_some():
-    sunday = expect([*WEEK * WEEKS, *WEEK[:6]])
+    sunday = estimate_cost([*WEEK * WEEKS, *WEEK[:6]])
     assert sunday.usd == pytest.approx(10)
     assert sunday.limit_usd < 30
 
@@ -33,15 +33,15 @@ def test_weekday_without_costs_is_compared_with_the_days_that_have_some():
 def test_one_expensive_day_changes_the_limit_little():
     history = WEEK * WEEKS
     outlier_history = [*history[:-7], 10_000.0, *history[-6:]]
-    assert expect(outlier_history).limit_usd == pytest.approx(expect(history).limit_usd, rel=0.05)
+    assert estimate_cost(outlier_history).limit_usd == pytest.approx(estimate_cost(history).limit_usd, rel=0.05)
 
 
 def test_nothing_is_said_without_history():
-    assert expect(WEEK * 3) is None
-    assert expect(WEEK * 4) is not None
-    assert expect([0.0] * 60 + [5.0] * 4) is None, "it is not known what a day costs"
+    assert estimate_cost(WEEK * 3) is None
+    assert estimate_cost(WEEK * 4) is not None
+    assert estimate_cost([0.0] * 60 + [5.0] * 4) is None, "it is not known what a day costs"
     (day,) = judge_days(sum_days([make_row(cost_usd=1e6)], BEGIN.date()), 1)
-    assert (day.usd, day.expectation, day.is_anomaly) == (1e6, None, False)
+    assert (day.usd, day.expected_cost, day.is_anomaly) == (1e6, None, False)
 
 
 def test_days_are_sums_of_both_ledgers_without_gaps():

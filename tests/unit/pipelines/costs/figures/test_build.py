@@ -103,6 +103,14 @@ def test_experiment_is_a_dag_run_with_its_attempts():
     assert build(*rows, max_experiment_usd=1.5)["experiment_usd"].is_met
 
 
+def test_time_to_a_result_begins_in_the_queue_in_which_the_first_job_waited():
+    rows = [make_row("a", queue_s=7_200.0), make_row("b", BEGIN + 2 * HOUR, queue_s=1.0)]
+    for row in rows:
+        row |= {"dag_id": "train", "run_id": "r1"}
+    assert build(*rows)["result_time"].value == (2 + 3) * 3_600
+    assert build(make_row(queue_s=None))["result_time"].value == 3_600
+
+
 def test_nothing_is_known_of_an_empty_ledger_and_jobs_outside_of_the_time_do_not_count():
     for figures in (build(), build(make_row(created=BEGIN - HOUR))):
         assert {figure.value for figure in figures.values()} == {None}

@@ -286,7 +286,9 @@ def test_the_commands(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(DataError, match="no price is known in mars-north-1"):
         run(build_app("prices"), ["prices", "show", "--region", "mars-north-1"], catch_exceptions=False)
     arguments = ["prices", "show", "--region", "us-east-1", "--as-of", "2024-01-01"]
-    with pytest.raises(DataError, match="no price is known in us-east-1 on 2024-01-01"):
+    with pytest.raises(
+        DataError, match=r"no price is known in us-east-1 on 2024-01-01\. The oldest prices are of 2025-01-01"
+    ):
         run(build_app("prices"), arguments, catch_exceptions=False)
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)

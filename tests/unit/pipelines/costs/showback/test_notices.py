@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pipelines.costs.daily.anomalies import Expectation, JudgedDay
+from pipelines.costs.daily.anomalies import ExpectedCost, JudgedDay
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.showback.budget_states import BudgetState, build_states, choose_budgets, forecast_rest_usd
@@ -54,7 +54,7 @@ def test_highest_threshold_is_reported_and_a_forecast_only_before_the_budget_is_
 
 
 def test_jump_that_lasts_gives_one_notice():
-    usual, limit = 10.0, Expectation(10.0, 20.0)
+    usual, limit = 10.0, ExpectedCost(10.0, 20.0)
     days = [JudgedDay(f"2026-11-{n:02}", usd, limit) for n, usd in enumerate([usual, 50, 60, usual, 70], 1)]
     assert [notice.subject for notice in list_anomaly_notices({"p": days})] == ["2026-11-02", "2026-11-05"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.costs.daily.days import sum_days_by_project
 from pipelines.costs.report import parse_keys
-from pipelines.costs.showback.allocation import allocate_rows, name_endpoint_rows
+from pipelines.costs.showback.allocation import add_job_columns, allocate_rows
 from pipelines.costs.showback.page import write_showback_page
 from pipelines.costs.showback.policy import ShowbackPolicy
 from pipelines.costs.showback.shares import find_use, sum_shares
@@ -27,7 +27,7 @@ def make_rows():
         make_row("b", spot=False, cost_usd=3.0),
         make_row("c", project="", model="", cost_usd=2.0),
     ]
-    return [*allocate_rows(jobs, POLICY), *name_endpoint_rows(allocate_rows([make_endpoint_row()], POLICY))]
+    return [*allocate_rows(jobs, POLICY), *add_job_columns(allocate_rows([make_endpoint_row()], POLICY))]
 
 
 @pytest.mark.parametrize(

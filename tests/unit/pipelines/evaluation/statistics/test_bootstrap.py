@@ -94,7 +94,15 @@ def compute_normal_se(label: Array, values: Array) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("metric", "models"), [("auc", 1), ("auc", 2), ("log_loss", 2), ("brier", 1)])
+@pytest.mark.parametrize(
+    ("metric", "models"),
+    [
+        ("auc", 2),
+        ("brier", 1),
+        pytest.param("auc", 1, marks=pytest.mark.soak),
+        pytest.param("log_loss", 2, marks=pytest.mark.soak),
+    ],
+)
 def test_the_bag_of_little_bootstraps_agrees_with_the_analytic_interval(metric: str, models: int) -> None:
     label, *scores = build_holdout(200_000)
     scores = scores[:models]
@@ -124,7 +132,7 @@ def compute_analytic_estimate(metric: str, label: Array, scores: list[Array]) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["auc", "pr_auc", "f1"])
+@pytest.mark.parametrize("metric", ["f1", *(pytest.param(name, marks=pytest.mark.soak) for name in ("auc", "pr_auc"))])
 def test_the_bag_agrees_with_the_full_bootstrap(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = build_holdout(8_000)
     full = bootstrap.estimate_difference(*rows, metric, alpha=0.05, seed=2, draws=1_000)
@@ -260,7 +268,7 @@ def measure_peak_memory(rows: int, metric: str, draws: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["auc", "log_loss"])
+@pytest.mark.parametrize("metric", ["auc", pytest.param("log_loss", marks=pytest.mark.soak)])
 def test_memory_does_not_grow_with_the_rows(metric: str) -> None:
     small, large = measure_peak_memory(100_000, metric, 5_000), measure_peak_memory(1_000_000, metric, 1_400)
     # Only the sorted copy of the input grows.
@@ -269,7 +277,7 @@ def test_memory_does_not_grow_with_the_rows(metric: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["auc", "log_loss"])
+@pytest.mark.parametrize("metric", ["log_loss", pytest.param("auc", marks=pytest.mark.soak)])
 def test_groups_of_a_million_rows_need_no_more_memory(metric: str) -> None:
     arrays = build_holdout(1_000_000)
     tracemalloc.start()

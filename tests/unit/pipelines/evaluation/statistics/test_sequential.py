@@ -81,6 +81,8 @@ def test_the_planned_rows_find_the_effect() -> None:
 def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(SpecError, match="alpha is 1"):
         compute_width_factor(1, 1.0)
+    with pytest.raises(SpecError, match="effect is inf"):
+        estimate_rows(variance=1.0, effect=float("inf"), alpha=0.05, power=0.8)
     with pytest.raises(SpecError, match="effect is 0"):
         estimate_rows(1, 0, 0.05, 0.8)
     empty = DailySums(*np.zeros((3, 2)))

@@ -1,4 +1,4 @@
-"""Simulate 2,000 holdouts, and test how often a gate on these intervals is wrong and how often it finds a gain."""
+"""Simulate 1,000 holdouts, and test how often a gate on these intervals is wrong and how often it finds a gain."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,8 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide
 
 Array = np.ndarray[Any, Any]
-TRIALS = 2_000
+TRIALS = 1_000
+"""Number of simulated holdouts. The bounds of the tests follow from it."""
 ALPHA, POWER = 0.05, 0.8
 Gate = Callable[[Array, Array, Array, int], Estimate]
 

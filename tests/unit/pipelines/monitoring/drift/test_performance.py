@@ -69,19 +69,21 @@ def test_the_interval_over_days_covers_the_truth_and_that_over_rows_does_not() -
         for name, estimate in performance.measure_performance(simulate_days(4_000, 300, 99, 0.8), SCORE, 0.05).items()
     }
 
+    trials = 100
+
     def compute_coverage(by_day: bool) -> dict[str, float]:
         hits = dict.fromkeys(truth, 0)
-        for seed in range(200):
+        for seed in range(trials):
             counts = simulate_days(20, 300, seed, 0.8)
             for name, estimate in performance.measure_performance(
                 counts if by_day else counts.sum(axis=0), SCORE, 0.05
             ).items():
                 hits[name] += estimate.low <= truth[name] <= estimate.high
-        return {name: number / 200 for name, number in hits.items()}
+        return {name: number / trials for name, number in hits.items()}
 
     # The level is 90 %; three standard errors of the simulation are subtracted.
     coverage = compute_coverage(by_day=True)
-    assert coverage["brier"] > 0.83 and coverage["auc"] > 0.83
+    assert coverage["brier"] > 0.81 and coverage["auc"] > 0.81
     # Negative control: the interval over rows.
     assert compute_coverage(by_day=False)["brier"] < 0.7
 
@@ -140,20 +142,20 @@ def estimate_by(days: Array, holdout: Array) -> dict[Measure, performance.Perfor
     return performance.estimate_performance(days.sum(axis=-1), probabilities, 0.05)
 
 
-def find_losses(days: Array, holdout: Array) -> dict[Measure, Finding]:
+def compare_metrics(days: Array, holdout: Array) -> dict[Measure, Finding]:
     """Compare days with the holdout by all metrics."""
     window = performance.measure_performance(days, SCORE, 0.05) | estimate_by(days, holdout)
-    return {finding.measure: finding for finding in performance.find_losses(window, measure_holdout(holdout))}
+    return {finding.measure: finding for finding in performance.compare_metrics(window, measure_holdout(holdout))}
 
 
 def test_only_a_loss_against_the_holdout_is_significant() -> None:
     holdout = simulate_days(28, 500, 1)
-    losses = find_losses(simulate_days(7, 500, 2, signal=0.3), holdout)
+    losses = compare_metrics(simulate_days(7, 500, 2, signal=0.3), holdout)
     assert losses["auc"].effect > 0.05 and losses["auc"].p_value < 0.01  # type: ignore[operator]
     assert losses["log_loss"].effect > 0.01 and losses["log_loss"].p_value < 0.01  # type: ignore[operator]
-    gains = find_losses(simulate_days(7, 500, 2, signal=1.5), holdout)
+    gains = compare_metrics(simulate_days(7, 500, 2, signal=1.5), holdout)
     assert gains["auc"].effect == 0 and gains["auc"].p_value > 0.5  # type: ignore[operator]
-    assert find_losses(simulate_days(7, 500, 3), holdout)["estimated_auc"].p_value > 0.01  # type: ignore[operator]
+    assert compare_metrics(simulate_days(7, 500, 3), holdout)["estimated_auc"].p_value > 0.01  # type: ignore[operator]
 
 
 @pytest.mark.slow
@@ -185,7 +187,7 @@ def test_the_estimated_auc_falls_where_scores_say_less() -> None:
     bins = np.clip(np.round((np.arange(20) - 4) * 0.4 + 4), 0, 19).astype(int)  # scores nearer to their mean
     narrow = np.zeros_like(holdout[:14])
     np.add.at(narrow, (slice(None), bins), simulate_days(14, 500, 2))
-    loss = find_losses(narrow, holdout)["estimated_auc"]
+    loss = compare_metrics(narrow, holdout)["estimated_auc"]
     assert loss.effect > 0.05 and loss.p_value < 1e-6  # type: ignore[operator]
 
 
@@ -194,16 +196,16 @@ def test_a_longer_window_has_no_smaller_ece_than_a_shorter_one() -> None:
     holdout, window = simulate_days(28, 100, 1), simulate_days(7, 100, 2)
     measured = [performance.measure_performance(days, SCORE, 0.05)["ece"].value for days in (window, holdout)]
     assert measured[0] > 1.5 * measured[1]
-    assert find_losses(window, holdout)["ece"].effect < 0.3 * (measured[0] - measured[1])  # type: ignore[operator]
+    assert compare_metrics(window, holdout)["ece"].effect < 0.3 * (measured[0] - measured[1])  # type: ignore[operator]
 
 
 def test_equal_performance_without_error_is_no_loss() -> None:
     perfect = performance.measure_performance(np.array([[10.0, 0], [0, 10]]), np.array([0.0, 1.0]), 0.05)
-    assert all((finding.effect, finding.p_value) == (0, 1) for finding in performance.find_losses(perfect, perfect))
+    assert all((finding.effect, finding.p_value) == (0, 1) for finding in performance.compare_metrics(perfect, perfect))
 
 
 @pytest.mark.parametrize("days", [(1, 28), (1, 1), (2, 2), (28, 3), (2, 28)])
 def test_samples_of_any_number_of_days_are_compared(days: tuple[int, int]) -> None:
-    findings = find_losses(simulate_days(days[0], 500, 2), simulate_days(days[1], 500, 1))
+    findings = compare_metrics(simulate_days(days[0], 500, 2), simulate_days(days[1], 500, 1))
     assert all(0 <= finding.p_value <= 1 for finding in findings.values() if finding.p_value is not None)
     assert len(findings) == 5 and all(finding.p_value is not None for finding in findings.values())

@@ -8,7 +8,7 @@ from benchmarks.decisions import drift
 from pipelines.monitoring.drift import Policy, columns, decide_each
 
 POLICY = Policy()
-YEARS = 12
+YEARS = 6
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.column_plans import SCORE_BINS
 from pipelines.monitoring.profiles.counting import count_days, count_file
 from pipelines.monitoring.profiles.profile import sum_profiles
-from pipelines.monitoring.profiles.reference import SCORE_EDGES, Number, Reference, fit_reference
+from pipelines.monitoring.profiles.reference import SCORE_EDGES, NumberBins, Reference, fit_reference
 
 pytestmark = pytest.mark.usefixtures("home")
 Save = Callable[[pd.DataFrame], Path]
@@ -29,7 +29,7 @@ def find_bins(values: np.ndarray, edges: tuple[float, ...]) -> np.ndarray:
     return np.where(values > edges[-1], len(edges), bins)
 
 
-def check_number(frame: pd.DataFrame, column: Number, counted_column: Any) -> None:
+def check_number(frame: pd.DataFrame, column: NumberBins, counted_column: Any) -> None:
     values = frame[column.name].to_numpy(dtype=float)
     present, finite = values[~np.isnan(values)], values[np.isfinite(values)]
     counts = np.bincount(find_bins(present, column.edges), minlength=len(column.edges) + 1)
@@ -95,7 +95,7 @@ def test_a_bin_includes_its_lower_edge_and_the_last_bin_its_upper_edge(home: Pat
     """Edges are observed values of 17 digits. Read as decimals, they would lose the last digit."""
     edges = tuple(np.sort(np.random.default_rng(5).random(400)).tolist())
     reference = Reference(
-        label="y", numbers=(Number(name="x", family="number", edges=edges, center=0.0),), categories=()
+        label="y", numbers=(NumberBins(name="x", family="number", edges=edges, center=0.0),), categories=()
     )
     profile = count_file(reference, save(pd.DataFrame({"x": edges})))
     assert profile["x"].counts == (0, *[1] * 398, 2, 0)
@@ -105,7 +105,7 @@ NUMERIC_REFERENCE = Reference(
     label="late",
     numbers=(),
     categories=(),
-    target=Number(name="late", family="number", edges=(-20.0, 0.0, 15.0, 60.0), center=5.0),
+    target=NumberBins(name="late", family="number", edges=(-20.0, 0.0, 15.0, 60.0), center=5.0),
 )
 
 
@@ -285,7 +285,9 @@ def test_all_columns_are_absent_from_a_file_with_other_columns(reference: Refere
 
 
 def test_a_number_without_a_value_in_training_accepts_numbers_but_not_text(save: Save) -> None:
-    reference = Reference(label="y", numbers=(Number(name="x", family="null", edges=(), center=0.0),), categories=())
+    reference = Reference(
+        label="y", numbers=(NumberBins(name="x", family="null", edges=(), center=0.0),), categories=()
+    )
     assert count_file(reference, save(pd.DataFrame({"x": [1.0, np.nan]})))["x"].counts == (1,)
     assert count_file(reference, save(pd.DataFrame({"x": ["a", "b"]})))["x"].absent == 2
 

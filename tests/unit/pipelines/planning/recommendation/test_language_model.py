@@ -6,18 +6,18 @@ from pipelines.errors import SpecError
 from pipelines.instances.catalogue import find_instance
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
-from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
+from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
 
 
 def estimate(workload: LanguageModelWorkload, name: str, count: int = 1) -> Estimate:
-    result = workload.estimate(Candidate(find_instance(name), count))
+    result = workload.estimate(Machines(find_instance(name), count))
     assert isinstance(result, Estimate), result
     return result
 
 
-def refuse(workload: LanguageModelWorkload, name: str, count: int = 1) -> Misfit:
-    result = workload.estimate(Candidate(find_instance(name), count))
-    assert isinstance(result, Misfit), result
+def refuse(workload: LanguageModelWorkload, name: str, count: int = 1) -> Infeasibility:
+    result = workload.estimate(Machines(find_instance(name), count))
+    assert isinstance(result, Infeasibility), result
     return result
 
 
@@ -51,8 +51,8 @@ def test_fp32_has_its_own_peak_and_sizes() -> None:
     assert "fp32 precision without TF32" in single.describe()
     # LoRA of 7 billion: frozen weights of 4 bytes are 28 GB, those of 2 bytes 14 GB.
     assert estimate(LanguageModelWorkload(7e9, 1e8, "lora"), "ml.g5.xlarge")
-    misfit = refuse(LanguageModelWorkload(7e9, 1e8, "lora", precision="fp32"), "ml.g5.xlarge")
-    assert misfit.kind == "memory" and "needs 30 GB" in misfit.reason
+    infeasibility = refuse(LanguageModelWorkload(7e9, 1e8, "lora", precision="fp32"), "ml.g5.xlarge")
+    assert infeasibility.kind == "memory" and "needs 30 GB" in infeasibility.reason
 
 
 def test_more_instances_are_faster_and_a_slow_network_scales_worse() -> None:
@@ -65,10 +65,10 @@ def test_more_instances_are_faster_and_a_slow_network_scales_worse() -> None:
 
 def test_what_does_not_fit_says_what_would() -> None:
     """7B with Adam in mixed precision: 16 bytes for each parameter, 112 GB (Rajbhandari et al. 2020)."""
-    misfit = refuse(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge")
-    assert misfit.kind == "memory" and misfit.fitting_count == 8
-    assert "would fit with 8 instances or with LoRA" in misfit.reason
-    assert "GB on each A10G" in misfit.reason
+    infeasibility = refuse(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge")
+    assert infeasibility.kind == "memory" and infeasibility.fitting_count == 8
+    assert "would fit with 8 instances or with LoRA" in infeasibility.reason
+    assert "GB on each A10G" in infeasibility.reason
     assert "FSDP" in estimate(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge", 8).setup
     assert estimate(LanguageModelWorkload(7e9, 1e9, "lora"), "ml.g5.xlarge").setup
     huge = refuse(LanguageModelWorkload(7e11, 1e9), "ml.g5.xlarge")
@@ -85,8 +85,8 @@ def test_what_does_not_fit_says_what_would() -> None:
     ],
 )
 def test_other_reasons(name: str, fields: dict[str, str], kind: str, text: str) -> None:
-    misfit = refuse(LanguageModelWorkload(1e8, 1e6, **fields), name)  # type: ignore[arg-type]
-    assert misfit.kind == kind and text in misfit.reason
+    infeasibility = refuse(LanguageModelWorkload(1e8, 1e6, **fields), name)  # type: ignore[arg-type]
+    assert infeasibility.kind == kind and text in infeasibility.reason
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pipelines.errors import DataError
 from pipelines.instances.catalogue import find_instance
 from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
 from pipelines.planning.recommendation.past_jobs import select_rows
-from pipelines.planning.recommendation.workloads import Candidate, Estimate, Misfit
+from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
 from tests.tools.ledger_rows import make_row
 
 
-def estimate(workload: MeasuredWorkload, name: str, count: int = 1) -> Estimate | Misfit:
-    return workload.estimate(Candidate(find_instance(name), count))
+def estimate(workload: MeasuredWorkload, name: str, count: int = 1) -> Estimate | Infeasibility:
+    return workload.estimate(Machines(find_instance(name), count))
 
 
 def get_seconds(workload: MeasuredWorkload, name: str) -> float:
@@ -25,7 +25,7 @@ def get_seconds(workload: MeasuredWorkload, name: str) -> float:
 
 def get_reason(workload: MeasuredWorkload, name: str) -> str:
     result = estimate(workload, name)
-    assert isinstance(result, Misfit), result
+    assert isinstance(result, Infeasibility), result
     return result.reason
 
 
@@ -72,7 +72,7 @@ def test_gpus() -> None:
     row = make_row(instance_type="ml.g5.xlarge", gpu_mean=95, gpu_memory_peak=80, memory_peak=50)
     workload = measure([row], "flights")
     assert get_reason(workload, "ml.m5.large").startswith("it has no GPU")
-    assert "GPU memory" in get_reason(workload, "ml.g4dn.xlarge")
+    assert "of memory of each GPU" in get_reason(workload, "ml.g4dn.xlarge")
     assert "do not run on Trainium" in get_reason(workload, "ml.trn1.2xlarge")
     assert get_seconds(workload, "ml.g6.2xlarge") == pytest.approx(3_600 * (70 / 121) ** 0.5)
     small = measure([{**row, "gpu_memory_peak": 20}], "flights")
@@ -83,6 +83,20 @@ def test_gpus() -> None:
     assert isinstance(result, Estimate) and result.low_s < 3_600 * 70 / 121
     four = measure([{**row, "instance_type": "ml.g5.12xlarge"}], "flights")
     assert "fewer GPUs (1)" in get_reason(four, "ml.g6.2xlarge")
+
+
+def test_memory_of_several_gpus_does_not_hold_what_one_gpu_held() -> None:
+    """A copy of the model is on each GPU: four of 22 GiB do not hold the 60 GiB that one of 80 GiB held."""
+    row = make_row(instance_type="ml.p5.4xlarge", gpu_mean=50, gpu_memory_peak=75, memory_peak=5)
+    workload = measure([row], "flights")
+    assert "60.0 GiB of memory of each GPU" in get_reason(workload, "ml.g5.12xlarge")
+    assert "what past jobs used is not known" in get_reason(
+        measure([{**row, "gpu_memory_peak": None}], "flights"), "ml.g5.12xlarge"
+    )
+    get_seconds(measure([{**row, "gpu_memory_peak": 20}], "flights"), "ml.g5.12xlarge")
+    eight = measure([{**row, "instance_type": "ml.p4d.24xlarge", "gpu_memory_peak": 8 * 75}], "flights")
+    get_seconds(eight, "ml.p4de.24xlarge")
+    assert "30.0 GiB of memory of each GPU" in get_reason(eight, "ml.g5.48xlarge")
 
 
 def test_other_processors_and_unused_gpus_are_left_out() -> None:

@@ -39,7 +39,7 @@ PROMOTIONS = [build_promotion("", "1"), build_promotion("1", "2"), build_promoti
 
 def fold_state(*events: Event) -> tuple[str, tuple[str, ...], str, set[str]]:
     state = compute_state(events)
-    return state.champion, state.earlier_champions, state.challenger, set(state.blocked)
+    return state.champion, state.earlier_champions, state.challenger, set(state.blocked_versions)
 
 
 def test_without_events_there_is_no_champion() -> None:
@@ -70,7 +70,7 @@ def test_promotions_add_champions_and_rollbacks_remove_them() -> None:
     ],
 )
 def test_a_version_is_rolled_back_until_it_is_champion_again(events: list[Event], rolled_back: set[str]) -> None:
-    assert compute_state([*PROMOTIONS, *events]).rolled_back == rolled_back
+    assert compute_state([*PROMOTIONS, *events]).rolled_back_versions == rolled_back
 
 
 def test_a_second_promotion_unblocks_a_version() -> None:
@@ -167,14 +167,16 @@ def test_versions_that_each_endpoint_served() -> None:
 
     events = [deploy("1"), deploy("2"), deploy("2"), deploy("1", "b"), deploy("3")]
     state = compute_state([*PROMOTIONS, *events])
-    assert state.served == {"a": ("1", "2", "3"), "b": ("1",)}
+    assert state.served_versions == {"a": ("1", "2", "3"), "b": ("1",)}
     assert (state.champion, state.last_change) == ("3", PROMOTIONS[-1]), "a deployment does not change the champion"
-    assert compute_state([*events, deploy("2")]).served["a"] == ("1", "2"), "a version that is served again comes last"
+    assert compute_state([*events, deploy("2")]).served_versions["a"] == ("1", "2"), (
+        "a version that is served again comes last"
+    )
     failure = build_event(Kind.DEPLOYMENT_FAILED, "4", endpoint="a")
-    assert compute_state([*events, failure]).served == state.served
+    assert compute_state([*events, failure]).served_versions == state.served_versions
     shadow = build_event(Kind.SHADOW_FAILED, "4", endpoint="a")
-    assert compute_state([*events, shadow]).served == state.served
-    assert compute_state([*events, build_event(Kind.UNDEPLOYED, "3", endpoint="a")]).served == {"b": ("1",)}
+    assert compute_state([*events, shadow]).served_versions == state.served_versions
+    assert compute_state([*events, build_event(Kind.UNDEPLOYED, "3", endpoint="a")]).served_versions == {"b": ("1",)}
 
 
 def test_a_shadow_is_recorded_once_in_a_run_whatever_is_deployed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +189,7 @@ def test_a_shadow_is_recorded_once_in_a_run_whatever_is_deployed_meanwhile(monke
     assert record("shadow_passed", "one") and record("deployed", "one")
     assert not record("shadow_passed", "one") and not record("deployed", "one"), "a retry of each task"
     assert record("shadow_failed", "two") and record("shadow_failed", "three")
-    assert Journal.open().read_state("m").served == {"a": ("4",)}
+    assert Journal.open().read_state("m").served_versions == {"a": ("4",)}
 
 
 def test_only_the_first_deployment_to_an_endpoint_is_recorded_as_a_new_endpoint() -> None:

@@ -1,10 +1,18 @@
-"""Test that the objective is read from a log that grows."""
+"""Test that the objective is read from a log that grows, also over several starts of a trial."""
 
 from pathlib import Path
 
 import pytest
 
-from pipelines.tuning.trials.process import MAX_LINE_BYTES, READ_BYTES, TAIL_BYTES, ObjectiveLog, TrialProcess
+from pipelines.tuning.trials.process import (
+    MAX_LINE_BYTES,
+    READ_BYTES,
+    TAIL_BYTES,
+    ObjectiveLog,
+    TrialProcess,
+    start_trial,
+)
+from tests.tools.tuning import make_request
 
 
 def test_the_lines_of_rounds_and_the_last_line(tmp_path: Path) -> None:
@@ -77,3 +85,16 @@ def test_tail_of_a_long_log_has_its_last_lines(tmp_path: Path) -> None:
     trial = TrialProcess(tmp_path)
     trial.log.path.write_text("x" * 100_000 + "\nerror\n")
     assert trial.read_tail()[-1] == "error" and len(trial.read_tail()[0]) < TAIL_BYTES
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\nException ignored in: <module 'threa"])
+def test_log_of_a_killed_start_hides_no_round_of_the_next_one(tmp_path: Path, end: str) -> None:
+    request, folder = make_request(tmp_path), tmp_path / "trial"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints/round").write_text("1")
+    (folder / "log.txt").write_text(f"[0]\ttuning-objective:0.6{end}")
+    hyperparameters = {"x": 0.3, "num_round": 2}
+    trial = start_trial(folder, request.script, request.channels, hyperparameters, threads=1)
+    assert trial.process and trial.process.wait() == 0
+    trial.poll()
+    assert trial.log.rounds == {1: 0.6, 2: 0.5}

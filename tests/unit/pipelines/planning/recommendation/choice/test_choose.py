@@ -22,9 +22,9 @@ def prices(home: Path) -> None:
     """Use the prices of the package."""
 
 
-def run(rows: list[dict[str, Any]], **fields: Any) -> Choice:
+def run(rows: list[dict[str, Any]], month_left_usd: float | None = None, **fields: Any) -> Choice:
     spec = {"instance_types": TYPES, "region": "us-east-1", "model": "flights", **fields}
-    return choose(ChooseInstanceSpec.parse(spec, "test"), rows, NOW)
+    return choose(ChooseInstanceSpec.parse(spec, "test"), rows, NOW, month_left_usd)
 
 
 def test_spot_is_compared_only_if_the_saving_of_all_types_is_known() -> None:
@@ -96,6 +96,21 @@ def test_a_type_whose_worst_case_the_operator_would_refuse_is_left_out() -> None
         run(rows, budget_usd=0.1, **figures)
     assert "costs 0.9220 USD at worst (max_run_s of 7200 at the price on demand)" in error.value.hint
     assert "would fit with budget_usd=0.93 or max_run_s=780" in error.value.hint
+
+
+@pytest.mark.parametrize("has_past_jobs", [True, False])
+def test_a_type_whose_worst_case_is_over_the_rest_of_the_month_is_left_out(has_past_jobs: bool) -> None:
+    """All of max_run_s costs 0.46 USD on ml.m5.xlarge and 0.92 on ml.m5.2xlarge."""
+    rows = [make_row(n, training_s=600, **USE) for n in range(3)] if has_past_jobs else []
+    figures: dict[str, Any] = {"spot": False, "max_run_s": 7_200, "budget_usd": 5.0}
+    assert set(run(rows, 1.0, **figures).instance_types) == set(TYPES)
+    assert run(rows, 0.5, **figures).instance_types == ("ml.m5.xlarge",)
+    for left_usd in (0.1, 0.0, -3.0):
+        with pytest.raises(DataError) as error:
+            run(rows, left_usd, **figures)
+        assert "over what is left of the month's budget" in f"{error.value.message} {error.value.hint}"
+        assert "month_usd" in error.value.hint and "budget_usd=" not in error.value.hint
+    assert run(rows, -3.0, spot=False).instance_type, "without max_run_s, there is no worst case"
 
 
 def test_the_first_type_that_may_start_is_used_if_nothing_is_known(

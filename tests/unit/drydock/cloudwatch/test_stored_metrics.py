@@ -9,7 +9,7 @@ from moto.core.utils import utcnow
 
 from drydock.cloudwatch.backend import StoredCloudWatch
 from drydock.cloudwatch.statistics import HistogramDatum
-from drydock.cloudwatch.stored_data import StoredData
+from drydock.cloudwatch.stored_metrics import StoredMetrics
 from drydock.endpoints.metrics import EndpointMetrics
 from drydock.resources import Owner
 from drydock.store import Store
@@ -34,7 +34,7 @@ def build_datum(moment: datetime, *values: float) -> HistogramDatum:
     return datum
 
 
-def write(data: StoredData, *datums: HistogramDatum, owner: Owner = OWNER) -> None:
+def write(data: StoredMetrics, *datums: HistogramDatum, owner: Owner = OWNER) -> None:
     data.write([data.build_row(owner, datum) for datum in datums])
 
 
@@ -43,9 +43,9 @@ def count_rows(store: Store) -> int:
 
 
 def test_data_come_back_with_their_values_and_percentiles(store: Store) -> None:
-    write(StoredData(store), build_datum(NOW, 0.0, 1.0, 5.0))
-    write(StoredData(store), build_datum(NOW, 7.0), owner=OTHER)
-    (datum,) = StoredData(store).load(OWNER)
+    write(StoredMetrics(store), build_datum(NOW, 0.0, 1.0, 5.0))
+    write(StoredMetrics(store), build_datum(NOW, 7.0), owner=OTHER)
+    (datum,) = StoredMetrics(store).load(OWNER)
     expected = build_datum(NOW, 0.0, 1.0, 5.0)
     assert (datum.namespace, datum.name, datum.unit, datum.timestamp) == ("AWS/SageMaker", "Invocations", "None", NOW)
     assert [(item.name, item.value) for item in datum.dimensions] == [("EndpointName", "flights")]
@@ -54,17 +54,17 @@ def test_data_come_back_with_their_values_and_percentiles(store: Store) -> None:
 
 
 def test_a_datum_that_grows_replaces_its_row_and_two_servers_in_one_minute_have_two(store: Store) -> None:
-    first, datum = StoredData(store), build_datum(NOW, 1.0)
+    first, datum = StoredMetrics(store), build_datum(NOW, 1.0)
     write(first, datum)
     datum.add(1.0)
     write(first, datum)
     assert count_rows(store) == 1
-    write(StoredData(store), build_datum(NOW, 1.0))
-    assert sum(item.sum for item in StoredData(store).load(OWNER)) == 3.0
+    write(StoredMetrics(store), build_datum(NOW, 1.0))
+    assert sum(item.sum for item in StoredMetrics(store).load(OWNER)) == 3.0
 
 
 def test_minutes_of_past_hours_are_merged_and_old_data_deleted(store: Store) -> None:
-    data = StoredData(store)
+    data = StoredMetrics(store)
     minutes = [NOW - timedelta(days=3, minutes=n) for n in range(100)]
     recent, old = NOW - timedelta(hours=2), NOW - timedelta(days=70)
     write(data, *(build_datum(moment, 1.0, 3.0) for moment in (*minutes, recent, recent - timedelta(minutes=1), old)))

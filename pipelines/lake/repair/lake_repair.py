@@ -10,8 +10,8 @@ from pyiceberg.catalog import Catalog
 
 from pipelines.lake import storage
 from pipelines.lake.check import catalogs as catalog_check
-from pipelines.lake.check.checking import EVERYTHING, Scope, check_lake
 from pipelines.lake.check.findings import Finding, Kind, LakeReport
+from pipelines.lake.check.lake_check import EVERYTHING, Scope, check_lake
 from pipelines.lake.check.table_files import TableFiles, list_table_files
 from pipelines.lake.commits import NAMESPACE
 from pipelines.lake.repair import catalogs, manifests, metadata

@@ -9,19 +9,19 @@ from pydantic import BaseModel, ConfigDict
 SCHEMA_VERSION = 1
 """Version of the documents. The page refuses a document of another version.
 
-A field that is added without a default changes the version, because older documents lack it."""
+Increase it when a field without a default is added, because older documents lack that field."""
 
 
-class Message(BaseModel):
-    """A part of a document. Fields that are not declared, and numbers that JSON does not have, are refused."""
+class JsonObject(BaseModel):
+    """A JSON object of a document. Undeclared fields, NaN and infinite numbers are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
-class Document(Message):
-    """A file that the page reads."""
+class Document(JsonObject):
+    """The JSON object of a whole file that the page reads."""
 
     schema_version: int = SCHEMA_VERSION
-    """Version of the document's form."""
+    """Version of the document's schema."""
     written_at: dt.datetime
     """When the document was written, UTC."""

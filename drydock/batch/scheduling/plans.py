@@ -8,8 +8,8 @@ NUM_INSTANCES = "NUM_INSTANCES"
 
 
 @dataclass(frozen=True)
-class Work:
-    """A job that waits or runs.
+class QueueJob:
+    """A job of a queue, waiting or running, with what the scheduling rules need of it.
 
     Attributes:
         id: Id of the job.
@@ -36,7 +36,7 @@ class Work:
 class Start:
     """A job that must start now, and the service environment that it gets its instances from."""
 
-    job: Work
+    job: QueueJob
     environment: str
 
 
@@ -44,7 +44,7 @@ class Start:
 class Preemption:
     """A running job that must be stopped, so that another one gets its instances."""
 
-    job: Work
+    job: QueueJob
     reason: str
 
 
@@ -74,12 +74,12 @@ class Capacity:
         units = self._find_units(instance_type)
         return min(self.limits[unit] for unit in units) if units else 0
 
-    def get_free(self, instance_type: str) -> int:
+    def get_free_instances(self, instance_type: str) -> int:
         """Return how many more instances of a type the environment can have now."""
         units = self._find_units(instance_type)
         return max(min(self.limits[unit] - self._used[unit] for unit in units), 0) if units and self.is_enabled else 0
 
-    def take(self, job: Work) -> None:
+    def reserve(self, job: QueueJob) -> None:
         """Give a job its instances."""
         for unit in self._find_units(job.instance_type):
             self._used[unit] += job.instances
@@ -88,16 +88,16 @@ class Capacity:
         return [unit for unit in (NUM_INSTANCES, instance_type) if unit in self.limits]
 
 
-def find_environment(job: Work, capacities: Sequence[Capacity]) -> Capacity | None:
+def find_environment(job: QueueJob, capacities: Sequence[Capacity]) -> Capacity | None:
     """Return the first environment, in the order of the queue, that has room for a job; None if none has."""
-    return next((item for item in capacities if item.get_free(job.instance_type) >= job.instances), None)
+    return next((item for item in capacities if item.get_free_instances(job.instance_type) >= job.instances), None)
 
 
-def can_ever_run(job: Work, capacities: Iterable[Capacity]) -> bool:
+def can_ever_run(job: QueueJob, capacities: Iterable[Capacity]) -> bool:
     """Return whether an environment is large enough for a job, once nothing else runs in it."""
     return any(item.get_limit(job.instance_type) >= job.instances for item in capacities)
 
 
-def sort_by_priority(jobs: Iterable[Work]) -> list[Work]:
+def sort_by_priority(jobs: Iterable[QueueJob]) -> list[QueueJob]:
     """Return jobs in the order in which they start within a share: high priorities first, then as submitted."""
     return sorted(jobs, key=lambda job: (-job.priority, job.number))

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.evaluation.gates import FAILED, PASSED, Policy
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.parts import _compute_p_value, _split_by_value, check_slices
+from pipelines.evaluation.gates.holdout_parts import _compute_p_value, _split_by_value, check_slices
 from pipelines.evaluation.statistics.estimate import Estimate
 
 

@@ -1,7 +1,7 @@
 """Store the metrics of endpoints, so that a restart of the server does not make a busy endpoint look idle.
 
-A row is one metric in one minute, as one server saw it. After a day, the minutes of an hour become one row. So a metric
-has at most about 1,500 rows of minutes and 1,500 rows of hours, however often it is recorded.
+A row has the values of one metric that one server recorded in one minute. After a day, the rows of an hour become one
+row. So a metric has at most about 1,500 rows of minutes and 1,500 rows of hours, however often it is recorded.
 """
 
 import json
@@ -22,15 +22,15 @@ CREATE TABLE IF NOT EXISTS metric_data (
 """
 INSERT = "INSERT OR REPLACE INTO metric_data VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 MINUTES_RETENTION = timedelta(days=1)
-"""Age from which the minutes of an hour are one row."""
+"""Age at which the rows of an hour's minutes become one row."""
 RETENTION = timedelta(days=63)
-"""Age from which rows are deleted: that of CloudWatch's data of five minutes."""
+"""Age at which rows are deleted. CloudWatch keeps data points of five minutes for the same time."""
 HOUR_S = 3_600
 
 Row = tuple[Any, ...]
 
 
-class StoredData:
+class StoredMetrics:
     """The stored metrics of all accounts and regions. Safe for several threads.
 
     Args:
@@ -38,12 +38,13 @@ class StoredData:
     """
 
     def __init__(self, store: Store) -> None:
-        # Another server may have stored the same minute: it ended, and this one began in it.
+        # A server that ended in a minute may have stored a row of it. The server that starts in this minute must not
+        # replace that row. So the key of a row has a random name of the server.
         self._store, self._server = store, secrets.token_hex(4)
         store.create_tables(SCHEMA)
 
     def build_row(self, owner: Owner, datum: HistogramDatum) -> Row:
-        """Build the row of a datum as it is now."""
+        """Build the row of a metric's values in a minute, as they are now."""
         return (*_build_key(owner, datum), _to_seconds(datum.timestamp), 0, self._server, _dump(datum))
 
     def write(self, rows: Iterable[Row]) -> None:
@@ -52,26 +53,28 @@ class StoredData:
             db.executemany(INSERT, rows)
 
     def load(self, owner: Owner) -> list[HistogramDatum]:
-        """Return the data of an account and region, oldest first."""
+        """Return the metrics of an account and region, oldest first."""
         columns = "namespace, name, dimensions, unit, begin, content"
         statement = f"SELECT {columns} FROM metric_data WHERE account = ? AND region = ? ORDER BY begin"  # noqa: S608
         return [_load(*row) for row in self._store.query(statement, (owner.account_id, owner.region))]
 
     def delete(self, owner: Owner) -> None:
-        """Delete the data of an account and region."""
+        """Delete the metrics of an account and region."""
         with self._store.transaction() as db:
             db.execute("DELETE FROM metric_data WHERE account = ? AND region = ?", (owner.account_id, owner.region))
 
     def compact(self, now: datetime) -> None:
-        """Merge the minutes of each hour that ended more than a day ago, and delete what is too old. Idempotent.
+        """Merge the minutes of each hour that ended more than a day ago, and delete rows of more than 63 days ago.
+
+        Idempotent.
 
         Args:
             now: The time in UTC, without a time zone, as in moto.
         """
-        limit_s = _to_seconds(now - MINUTES_RETENTION) // HOUR_S * HOUR_S
+        end_s = _to_seconds(now - MINUTES_RETENTION) // HOUR_S * HOUR_S
         hours: dict[Row, HistogramDatum] = {}
         statement = "SELECT * FROM metric_data WHERE begin < ? AND is_hour = 0"
-        for row in self._store.query(statement, (limit_s,)):
+        for row in self._store.query(statement, (end_s,)):
             account, region, namespace, name, dimensions, unit, begin, _, _, content = row
             hour_s = begin // HOUR_S * HOUR_S
             key = (account, region, namespace, name, dimensions, unit, hour_s, 1, self._server)
@@ -79,7 +82,7 @@ class StoredData:
             if (hour := hours.setdefault(key, datum)) is not datum:
                 hour.merge(datum)
         with self._store.transaction() as db:
-            db.execute("DELETE FROM metric_data WHERE begin < ? AND is_hour = 0", (limit_s,))
+            db.execute("DELETE FROM metric_data WHERE begin < ? AND is_hour = 0", (end_s,))
             db.executemany(INSERT, [(*key, _dump(hour)) for key, hour in hours.items()])
             db.execute("DELETE FROM metric_data WHERE begin < ?", (_to_seconds(now - RETENTION),))
 

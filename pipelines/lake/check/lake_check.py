@@ -25,7 +25,7 @@ class Scope:
     """The scope of a check: whether it reads the content of files, and the files of older snapshots."""
 
     reads_content: bool = True
-    """Whether the content of the data files is read. Otherwise, only their presence and size are checked."""
+    """Whether to read the content of the data files. Otherwise, only their presence and size are checked."""
     includes_older: bool = True
     """Whether to check the files of older snapshots as well. Otherwise, only those of the current rows are checked."""
 
@@ -56,28 +56,28 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     # reported as a problem of the catalog.
     metadata = catalogs.list_metadata(catalog)
     listed_names = catalogs.list_tables(catalog)
-    unlisted_tables = list(catalogs.find_unlisted_tables(listed_names, metadata))
-    reports = [LakeReport(findings=tuple(unlisted_tables))]
+    unlisted_findings = list(catalogs.find_unlisted_tables(listed_names, metadata))
+    reports = [LakeReport(findings=tuple(unlisted_findings))]
     reports += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed_names]
-    for finding in unlisted_tables:
-        reports.append(_check_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
+    for finding in unlisted_findings:
+        reports.append(_check_table_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
     return _sum_reports(reports)
 
 
-def load_version(io: FileIO, location: str, name: str) -> Table:
+def load_table_version(io: FileIO, location: str, name: str) -> Table:
     """Load a table from one of its metadata files, without the catalog."""
     static_table = StaticTable.from_metadata(location, properties=io.properties)
     return Table((NAMESPACE, name), static_table.metadata, location, static_table.io, static_table.catalog)
 
 
-def find_version(io: FileIO, location: str, name: str) -> Table | None:
+def find_table_version(io: FileIO, location: str, name: str) -> Table | None:
     """Load a table from one of its metadata files; return None if the file cannot be read.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
     try:
-        return load_version(io, location, name)
+        return load_table_version(io, location, name)
     except Exception as error:
         log.info("%s: %s %s", name, location, describe_read_error(error)[1])
         return None
@@ -85,7 +85,9 @@ def find_version(io: FileIO, location: str, name: str) -> Table | None:
 
 def _check_without_catalog(damage: Finding, scope: Scope) -> LakeReport:
     io = PyArrowFileIO()
-    reports = [_check_version(io, locations[-1], name, scope) for name, locations in list_embedded_tables().items()]
+    reports = [
+        _check_table_version(io, locations[-1], name, scope) for name, locations in list_embedded_tables().items()
+    ]
     return _sum_reports([LakeReport(findings=(damage,)), *reports])
 
 
@@ -103,9 +105,9 @@ def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], sc
     return replace(report, findings=(outdated_finding, *report.findings)) if outdated_finding else report
 
 
-def _check_version(io: FileIO, location: str, name: str, scope: Scope) -> LakeReport:
+def _check_table_version(io: FileIO, location: str, name: str, scope: Scope) -> LakeReport:
     try:
-        table = load_version(io, location, name)
+        table = load_table_version(io, location, name)
     except Exception as error:
         return _report_unreadable_metadata(location, name, error)
     return _check_table(table, scope)
