@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import ibis
@@ -21,7 +23,12 @@ from pipelines.system.files import sha256
 
 STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 """Exit code of a training script that was stopped by SIGTERM."""
-HYPERPARAMETERS = {"num_round": 300, "early_stopping_rounds": 300, "eta": 0.01, "max_depth": 3, "nthread": 1}
+NOTICE_S = 120
+"""Seconds from SIGTERM until SageMaker kills a training on a spot instance."""
+HYPERPARAMETERS = {
+    **{"num_round": 300, "early_stopping_rounds": 300, "eta": 0.01, "max_depth": 3, "nthread": 1},
+    "verbose_eval": 1,
+}
 """Hyperparameters for the default script, with which the training lasts long enough to be interrupted."""
 LINES_BEFORE_INTERRUPTION = 5
 """Lines of output before the line at which the training is interrupted."""
@@ -38,12 +45,25 @@ def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
     if code := _train(dataset, folder, "whole"):
         raise TrainingError(f"the training of {dataset.name} ended with exit code {code}.")
     code = _train(dataset, folder, "interrupted", is_interrupted=True)
-    if code not in (0, STOPPED_EXIT_CODE):  # 0: the script had ended before the signal
-        return f"after SIGTERM, the script ended with exit code {code}, not {STOPPED_EXIT_CODE}"
+    if code != STOPPED_EXIT_CODE:
+        return _describe_end(code)
     if code := _train(dataset, folder, "interrupted"):
         return f"the script does not resume: it ended with exit code {code}"
     digests = {sha256(folder / name / "model") for name in ("whole", "interrupted")}
     return "" if len(digests) == 1 else "the model of the interrupted training differs"
+
+
+def _describe_end(code: int) -> str:
+    """Say what is wrong with the end of the interrupted script, which is not `STOPPED_EXIT_CODE`."""
+    if code == 0:
+        return (
+            f"the script ended with exit code 0, not {STOPPED_EXIT_CODE}: it hides that SIGTERM stopped it, or ended "
+            f"before. SIGTERM comes after {LINES_BEFORE_INTERRUPTION + 1} lines of output; print a line for each round "
+            f"or epoch, and train on more rows if the script is too fast"
+        )
+    if code == -signal.SIGKILL:
+        return f"the script did not end within {NOTICE_S} s of SIGTERM"
+    return f"after SIGTERM, the script ended with exit code {code}, not {STOPPED_EXIT_CODE}"
 
 
 def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
@@ -61,7 +81,7 @@ def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
 
 
 def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: bool = False) -> int:
-    """Run the training script, and send SIGTERM after some lines if `is_interrupted`; return its exit code."""
+    """Run the training script; return its exit code. Send SIGTERM after some lines of output if `is_interrupted`."""
     path = dataset.find_file("training.py")
     values = HYPERPARAMETERS if path.parent.name == "defaults" else {}
     arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
@@ -77,10 +97,16 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
         "PYTHONPATH": str(CODE_FOLDER),
     }
     command = [sys.executable, "-u", str(path), *arguments]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as child:
+    # The small pipe holds back a fast script until its lines are read here, so that it does not end before SIGTERM.
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pipesize=mmap.PAGESIZE
+    )
+    with child:
+        kill = threading.Timer(NOTICE_S, child.kill)
         for number, _ in enumerate(child.stdout or ()):
             if is_interrupted and number == LINES_BEFORE_INTERRUPTION:
                 child.terminate()
+                kill.start()
+        child.wait()
+        kill.cancel()
     return child.returncode
