@@ -19,6 +19,7 @@ import pandas as pd
 
 from pipelines.container.serving.tables import Table, parse_table
 from pipelines.dataset import Task
+from pipelines.errors import DataError
 from pipelines.evaluation.statistics.inputs import Array
 from pipelines.score_columns import MEDIAN
 from pipelines.serving.captured_requests import Capture, UnparsedRequest, parse_without_rows, read_lines
@@ -45,7 +46,7 @@ class Period(NamedTuple):
             hour += HOUR
 
 
-class Copies(NamedTuple):
+class ShadowScores(NamedTuple):
     """Scores of the requests that the shadow variant answered."""
 
     scores_by_body: Mapping[bytes, deque[list[Any]]]
@@ -69,15 +70,35 @@ class Pairs:
     """Whether the values of each row are text, as in CSV."""
 
     def tabulate(self) -> tuple[Scores, Scores]:
-        """Return the scores of the champion and of the challenger, with equal columns if there are classes."""
+        """Return the scores of the champion and of the challenger, with equal columns if there are classes.
+
+        Raises:
+            DataError: the classes cannot be compared, as if only one version names them. A retry cannot help.
+        """
         if not self.champion or not isinstance(self.champion[0], Mapping):
             return np.asarray(self.champion, dtype=float), np.asarray(self.challenger, dtype=float)
-        champion, challenger = pd.DataFrame(self.champion).fillna(0.0), pd.DataFrame(self.challenger).fillna(0.0)
+        champion = _tabulate_classes("the champion", self.champion)
+        challenger = _tabulate_classes("the challenger", self.challenger)
+        if not champion.columns.intersection(challenger.columns).size:
+            both = [", ".join(sorted(frame.columns)[:5]) for frame in (champion, challenger)]
+            raise DataError(
+                f"the champion's scores have the classes {both[0]}, the other version's {both[1]}: none is equal."
+            )
         classes = sorted({*champion.columns, *challenger.columns})
         return champion.reindex(columns=classes, fill_value=0.0), challenger.reindex(columns=classes, fill_value=0.0)
 
 
-def read_copies(capture: Capture, period: Period, task: Task) -> Copies:
+def _tabulate_classes(version: str, scores: Sequence[Mapping[str, float]]) -> pd.DataFrame:
+    """Return the probabilities of a version's answers, with a column for each class."""
+    frame = pd.DataFrame(scores)
+    if frame.isna().to_numpy().any():
+        raise DataError(
+            f"{version}'s answers do not all have the same classes; there are {', '.join(frame.columns[:5])}."
+        )
+    return frame
+
+
+def read_shadow_scores(capture: Capture, period: Period, task: Task) -> ShadowScores:
     """Read the scores that the shadow variant gave, up to `MAX_ROWS` rows.
 
     Raises:
@@ -91,11 +112,13 @@ def read_copies(capture: Capture, period: Period, task: Task) -> Copies:
         if request and scores and counts["rows"] + len(scores) <= MAX_ROWS:
             counts["rows"] += len(scores)
             scores_by_body.setdefault(_digest(request), deque()).append(scores)
-    return Copies(scores_by_body, counts["lines"])
+    return ShadowScores(scores_by_body, counts["lines"])
 
 
-def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) -> Pairs:
-    """Read the requests that the production variant answered; pair each with its copy, and remove that from `copies`.
+def pair_requests(capture: Capture, period: Period, task: Task, shadow_scores: ShadowScores) -> Pairs:
+    """Read the requests that the production variant answered, and pair each with the shadow variant's answer.
+
+    Paired answers are removed from `shadow_scores`.
 
     Raises:
         DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
@@ -103,11 +126,11 @@ def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) 
     pairs = Pairs()
     for request in _read_requests(capture, period):
         scores = read_scores(task, request.scores) if request else []
-        copied_scores = copies.scores_by_body.get(_digest(request)) if request and scores else None
-        if request and copied_scores and len(copied_scores[0]) == len(scores):
+        answers = shadow_scores.scores_by_body.get(_digest(request)) if request and scores else None
+        if request and answers and len(answers[0]) == len(scores):
             pairs.requests += 1
             pairs.champion += scores
-            pairs.challenger += copied_scores.popleft()
+            pairs.challenger += answers.popleft()
             table = _parse_rows(request, len(scores))
             pairs.rows += table.rows
             pairs.text_rows += [table.is_text] * len(scores)

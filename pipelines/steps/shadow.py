@@ -22,7 +22,7 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.dataset import Dataset
     from pipelines.shadow_test.judge import Evidence, Judgement
-    from pipelines.shadow_test.pairs import Copies, Period
+    from pipelines.shadow_test.pairs import Period, ShadowScores
     from pipelines.shadow_test.variant_metrics import VariantMetrics
 
 
@@ -134,26 +134,32 @@ def _collect_evidence(spec: ShadowSpec, dataset: Dataset) -> Evidence:
     from pipelines.shadow_test.variant_metrics import read_variant_metrics
 
     period = Period(spec.since.astimezone(dt.UTC), spec.until.astimezone(dt.UTC))
-    copies = _read_all_copies(spec, period, dataset)
-    pairs = pair_requests(Capture(spec.captured, spec.endpoint, spec.production_variant), period, dataset.task, copies)
+    shadow_scores = _read_all_shadow_scores(spec, period, dataset)
+    pairs = pair_requests(
+        Capture(spec.captured, spec.endpoint, spec.production_variant), period, dataset.task, shadow_scores
+    )
     champion, challenger = (
         read_variant_metrics(spec.endpoint, variant, period) for variant in (spec.production_variant, spec.variant)
     )
-    log.info("%d requests were answered by both versions; the shadow variant captured %d", pairs.requests, copies.lines)
+    log.info(
+        "%d requests were answered by both versions; the shadow variant captured %d",
+        pairs.requests,
+        shadow_scores.lines,
+    )
     return Evidence(pairs, champion, challenger, period)
 
 
-def _read_all_copies(spec: ShadowSpec, period: Period, dataset: Dataset) -> Copies:
+def _read_all_shadow_scores(spec: ShadowSpec, period: Period, dataset: Dataset) -> ShadowScores:
     """Read what the shadow variant captured, again and again until no more was written for `quiet_s`."""
     from pipelines.serving.captured_requests import Capture
-    from pipelines.shadow_test.pairs import read_copies
+    from pipelines.shadow_test.pairs import read_shadow_scores
 
     capture, lines = Capture(spec.captured, spec.endpoint, spec.variant), -1
     while True:
-        copies = read_copies(capture, period, dataset.task)
-        if copies.lines == lines:
-            return copies
-        lines = copies.lines
+        shadow_scores = read_shadow_scores(capture, period, dataset.task)
+        if shadow_scores.lines == lines:
+            return shadow_scores
+        lines = shadow_scores.lines
         time.sleep(spec.quiet_s)
 
 

@@ -35,9 +35,8 @@ def plan_host(
         settings: The server's settings.
         variables: More environment variables, for drydock's model server.
     """
-    base = executor.get_path_in_job(tree.root)
     size = variant.size.limit_to(MachineSize(settings.cores, settings.memory_mib))
-    environment = _build_environment(variant, tree, owner, executor, settings, base)
+    environment = _build_environment(variant, tree, owner, executor, settings, size.cores)
     port = CONTAINER_PORT if executor.is_container else 0
     address = f"0.0.0.0:{port}" if port else "127.0.0.1:0"  # a container has a network of its own
     return HostPlan(
@@ -67,13 +66,14 @@ def _build_command(tree: HostTree, executor: Executor, program: str) -> list[str
 
 
 def _build_environment(
-    variant: Variant, tree: HostTree, owner: Owner, executor: Executor, settings: Settings, base: str
+    variant: Variant, tree: HostTree, owner: Owner, executor: Executor, settings: Settings, cores: int
 ) -> dict[str, str]:
+    base = executor.get_path_in_job(tree.root)
     context = HostContext(
         base=base,
         host=tree.host,
         hosts=[tree.host],
-        cores=settings.cores,
+        cores=cores,
         server_env=os.environ,
         is_container=executor.is_container,
         url=settings.url,

@@ -13,7 +13,7 @@ import pytest
 from pipelines.dataset import Task
 from pipelines.errors import DataError
 from pipelines.serving.captured_requests import Capture
-from pipelines.shadow_test.pairs import Pairs, Period, pair_requests, read_copies
+from pipelines.shadow_test.pairs import Pairs, Period, pair_requests, read_shadow_scores
 
 SINCE = dt.datetime(2026, 3, 1, 9, 59, 30, tzinfo=dt.UTC)
 PERIOD = Period(SINCE, SINCE + dt.timedelta(minutes=2))
@@ -36,8 +36,8 @@ def write(folder: Path, variant: str, body: str, scores: Any, at: dt.datetime = 
 
 
 def pair(folder: Path, task: Task = "binary") -> Pairs:
-    copies = read_copies(Capture(str(folder), "boats", "shadow-2"), PERIOD, task)
-    return pair_requests(Capture(str(folder), "boats", "AllTraffic"), PERIOD, task, copies)
+    shadow_scores = read_shadow_scores(Capture(str(folder), "boats", "shadow-2"), PERIOD, task)
+    return pair_requests(Capture(str(folder), "boats", "AllTraffic"), PERIOD, task, shadow_scores)
 
 
 def test_requests_are_paired_by_body_in_any_order(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_is_no_score_or_not_of_the_period_is_left_out(tmp_path: Path) -> No
         write(tmp_path, "AllTraffic", json.dumps([{"x": number}]), [0.5], at)
         write(tmp_path, "shadow-2", json.dumps([{"x": number}]), scores, at)
     assert pair(tmp_path).requests == 0
-    assert read_copies(Capture(str(tmp_path), "boats", "shadow-2"), PERIOD, "binary").lines == 3
+    assert read_shadow_scores(Capture(str(tmp_path), "boats", "shadow-2"), PERIOD, "binary").lines == 3
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,19 @@ def test_both_versions_have_the_columns_of_all_classes() -> None:
     champion, challenger = pairs.tabulate()
     assert isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame)
     assert champion.to_numpy().tolist() == [[0.4, 0.6, 0.0]] and challenger.to_numpy().tolist() == [[0.0, 0.3, 0.7]]
+
+
+@pytest.mark.parametrize(
+    ("champion", "challenger", "text"),
+    [
+        ([{"a": 0.4, "b": 0.6}], [{"0": 0.3, "1": 0.7}], "the champion's scores have the classes a, b, the other"),
+        ([{"a": 0.4, "b": 0.6}, {"0": 0.4, "1": 0.6}], [{"a": 1.0, "b": 0.0}] * 2, "the champion's answers do not all"),
+    ],
+)
+def test_classes_that_cannot_be_compared_are_refused(champion: list[Any], challenger: list[Any], text: str) -> None:
+    """A version that answers with names of classes and one that answers with lists have no class in common."""
+    with pytest.raises(DataError, match=text):
+        Pairs(len(champion), champion, challenger, [{}] * len(champion), [False] * len(champion)).tabulate()
 
 
 def test_a_place_that_does_not_exist_is_refused() -> None:
