@@ -95,8 +95,13 @@ check: $(STAMP) ## check style, types, the layers of imports and the sizes of mo
 
 # Four workers on two cores: while tests of some wait for a server, others run. tests/README.md says what runs where.
 # After 40 failures the machine or the set-up is broken, and the rest would only wait for limits.
+# 75 is the exit code of failures in a run during which the machine was paused: tests/tools/pauses.py.
 test: $(STAMP) $(UI_PACKAGES) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
-	$(RUN)/pytest -n 4 --dist loadfile --maxfail 40 $(if $(STORE),--store-durations)
+	@status=0; $(RUN)/pytest -n 4 --dist loadfile --maxfail 40 $(if $(STORE),--store-durations) || status=$$?; \
+	if [ $$status -eq 75 ]; then \
+		echo "The files with failed tests run again, because the machine was paused."; \
+		$(RUN)/pytest -n 2 --dist loadfile @.leeway/failed-test-files; \
+	else exit $$status; fi
 
 test-fast: $(STAMP) ## run the quick tests that need no server: unit tests, contract of the steps, DAGs
 	$(RUN)/pytest -n 3 --dist loadfile -m "not soak and not slow" tests/unit tests/contract tests/dags

@@ -30,6 +30,7 @@ from tests.tools import forking
 from tests.tools.forking.server import get_module
 from tests.tools.groups import end_group
 from tests.tools.machine_use import MachineUsePlugin
+from tests.tools.pauses import PausePlugin
 from tests.tools.saved_homes import SavedHome
 from tests.tools.scheduling import BalancePlugin
 from tests.tools.waiting import wait_until
@@ -77,6 +78,8 @@ def pytest_configure(config: pytest.Config) -> None:
         forking.share_server()
     config.pluginmanager.register(BalancePlugin(config.getoption("store_durations")))
     config.pluginmanager.register(MachineUsePlugin())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(PausePlugin())
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
