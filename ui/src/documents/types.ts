@@ -984,7 +984,7 @@ export interface ProjectBudget {
   budget_usd: number | null;
 }
 /**
- * Costs of jobs and endpoints in a month, by who pays. A field is empty where nothing says it.
+ * Costs of jobs and endpoints of one payer in one month. A field is empty if it is not known.
  */
 export interface PayerCost {
   /**
