@@ -86,12 +86,14 @@ compose-demo: $(STAMP) ## run the demo on the team's stack: ingest two months an
 compose-down: ## stop the team's stack; its volumes keep the data
 	docker compose --profile '*' down
 
-check: $(STAMP) ## check style, types, the layers of imports and the sizes of modules and functions
+# A changed docstring also changes files that are made from it, so the quick tests of these files are here, too.
+check: $(STAMP) ## check style, types, layers of imports, sizes of modules and functions, and files made from the code
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports
-	$(RUN)/pytest -q tests/unit/test_sizes.py
+	$(RUN)/pytest -q tests/unit/test_sizes.py tests/unit/tools/test_page_schema.py tests/unit/tools/test_docs_names.py \
+		tests/unit/leeway/page/test_bundle.py
 
 # Four workers on two cores: while tests of some wait for a server, others run. tests/README.md says what runs where.
 # After 40 failures the machine or the set-up is broken, and the rest would only wait for limits.
