@@ -77,7 +77,7 @@ class SpotPriceResponse(EC2Response):
         return [(name, _compile(values, has_wildcards=True)) for name, values in filters.items()]
 
     def _read_time(self, name: str) -> datetime:
-        """Return a time of the request, or else the current time, so that the history has only the present prices."""
+        """Return a time of the request; without it, the current time, so that only the present prices are found."""
         moment: datetime | None = self._get_param(name)
         if moment is None:
             return datetime.now(UTC)

@@ -1,6 +1,6 @@
 """Measure what processes use of NVIDIA's GPUs, as nvidia-smi reports it. Without nvidia-smi, nothing is measured.
 
-The module was tested only with recorded tables of nvidia-smi: no machine with a GPU was available.
+The module was tested only with recorded tables of nvidia-smi: when it was written, no machine with a GPU was available.
 """
 
 import shutil

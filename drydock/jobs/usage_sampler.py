@@ -30,7 +30,7 @@ GIB = 2**30
 
 
 class UsageSampler:
-    """Samples the hosts of one run in a thread of its own, for which nothing waits.
+    """Samples the hosts of one run in a thread of its own. Nothing waits for this thread.
 
     Args:
         job: The job.

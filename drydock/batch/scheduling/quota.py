@@ -166,7 +166,7 @@ class QuotaPlanner:
     def _preempt_in_share(self, job: QueueJob) -> None:
         """Preempt jobs of lower priority in the share of a job, if that gives the job its instances."""
         instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
-        # What the share has borrowed is missing, too: another share may borrow it as soon as it is free.
+        # `missing` includes what the share has borrowed: another share may borrow it as soon as it is free.
         missing = job.instances - (limit - self._used_instances[job.share, instance_type])
         missing -= self._count_stopping(instance_type, job.share)
         victims = sorted(
