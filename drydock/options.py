@@ -78,6 +78,6 @@ SpotNoCapacity = Annotated[
     float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 by default.")
 ]
 InventedAnswers = Annotated[
-    bool, typer.Option(help="Let moto invent the answers of SageMaker where nothing runs, such as tuning jobs.")
+    bool, typer.Option(help="Let moto invent the answers of SageMaker where nothing runs, such as AutoML jobs.")
 ]
 Verbose = Annotated[bool, typer.Option(help="Log jobs and requests to stderr.")]

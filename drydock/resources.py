@@ -1,4 +1,4 @@
-"""Store models, endpoint configurations, endpoints and feature groups, each a JSON text with a name."""
+"""Store resources such as models, endpoints and feature groups. Each is a JSON text with a name."""
 
 import json
 from collections.abc import Iterator

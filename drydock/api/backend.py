@@ -71,7 +71,7 @@ class DrydockBackend(NotebooksBackend):
         self._create_lock = threading.Lock()
 
     def reset(self) -> None:
-        """Stop and delete all jobs, endpoints and feature groups, for moto's /moto-api/reset."""
+        """Stop and delete all jobs, and delete all other stored resources, for moto's /moto-api/reset."""
         self._tuning_jobs.delete_all(self._owner)  # they would start more jobs
         for job in self.list_jobs():
             job.discard()

@@ -40,10 +40,11 @@ FIELDS = {
 }
 """The fields of each request that simulates a failure, or sets prices."""
 
-_USED = {NOTEBOOK: "notebook", APP: "app"}
+# Field that names an item, by the kind of the item.
+_FIELDS_BY_KIND = {NOTEBOOK: "notebook", APP: "app"}
 
 Body = Mapping[str, Any]
-Endpoint = Callable[[Body], dict[str, Any]]
+Handler = Callable[[Body], dict[str, Any]]
 """A function that answers the requests of one path: it gets the request's body, and returns the response's."""
 
 
@@ -66,9 +67,9 @@ class ControlEndpoints:
         spot_prices: SpotPrices,
         notebooks: Notebooks,
     ) -> None:
-        self._queue, self._outages, self._sagemaker_endpoints = queue, outages, endpoints
+        self._queue, self._outages, self._endpoints = queue, outages, endpoints
         self._spot_prices, self._notebooks = spot_prices, notebooks
-        self._endpoints: dict[tuple[str, str], Endpoint] = {
+        self._handlers: dict[tuple[str, str], Handler] = {
             ("GET", "health"): self._describe_health,
             ("GET", "spot"): lambda _: queue.market.describe(),
             ("POST", "interrupt"): self._interrupt,
@@ -76,41 +77,41 @@ class ControlEndpoints:
             ("POST", "outage"): self._begin_outage,
             ("POST", "variant"): self._break_variant,
             ("POST", "spot-prices"): self._set_spot_prices,
-            ("POST", "use"): self._use,
+            ("POST", "use"): self._record_use,
         }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request with a JSON object; its only key is `error` if the request failed."""
         request = Request(environ)
         try:
-            answer, fields = self._find_endpoint(request), _read_body(request)
+            handler, fields = self._find_handler(request), _read_body(request)
             _check_fields(request.path.removeprefix(CONTROL_PREFIX), fields)
-            content = answer(fields)
+            content = handler(fields)
             response = Response(json.dumps(content), content_type="application/json")
         except HTTPException as error:
             body = json.dumps({"error": error.description})
             response = Response(body, status=error.code, content_type="application/json")
         return response(environ, start_response)
 
-    def _find_endpoint(self, request: Request) -> Endpoint:
+    def _find_handler(self, request: Request) -> Handler:
         requested_name = request.path.removeprefix(CONTROL_PREFIX)
-        endpoints = {method: endpoint for (method, name), endpoint in self._endpoints.items() if name == requested_name}
-        if not endpoints:
-            paths = ", ".join(f"{method} {CONTROL_PREFIX}{name}" for method, name in self._endpoints)
+        handlers = {method: handler for (method, name), handler in self._handlers.items() if name == requested_name}
+        if not handlers:
+            paths = ", ".join(f"{method} {CONTROL_PREFIX}{name}" for method, name in self._handlers)
             raise NotFound(f"no endpoint {request.path}; the endpoints are {paths}")
-        if request.method not in endpoints:
-            raise MethodNotAllowed(description=f"use {', '.join(endpoints)}")
-        return endpoints[request.method]
+        if request.method not in handlers:
+            raise MethodNotAllowed(description=f"use {', '.join(handlers)}")
+        return handlers[request.method]
 
     def _describe_health(self, _: Body) -> dict[str, Any]:
         executor = {"executor": type(self._queue.executor).__name__, "opt_ml": self._queue.executor.has_opt_ml}
         status = {"status": "ok", "version": __version__, "pid": os.getpid(), **executor}
         counts = {
             "jobs": sagemaker.count_jobs_by_status(),
-            "endpoints": self._sagemaker_endpoints.count_by_status(),
-            "instance_restarts": self._sagemaker_endpoints.count_restarts(),
-            "standby_processes": self._sagemaker_endpoints.count_standbys(),
-            "invocation_timeouts": self._sagemaker_endpoints.metrics.timeouts,
+            "endpoints": self._endpoints.count_by_status(),
+            "instance_restarts": self._endpoints.count_restarts(),
+            "standby_processes": self._endpoints.count_standbys(),
+            "invocation_timeouts": self._endpoints.metrics.timeouts,
         }
         return {**status, **counts, **self._queue.describe_load()}
 
@@ -176,12 +177,12 @@ class ControlEndpoints:
             ends_at=time.monotonic() + _get_number(body, "for_s", math.inf),
         )
         name = _get_text(body, "endpoint")
-        endpoints = [endpoint for endpoint in self._sagemaker_endpoints.iterate() if endpoint.name == name]
+        endpoints = [endpoint for endpoint in self._endpoints.iterate() if endpoint.name == name]
         if not endpoints:
             raise NotFound(f"no endpoint {name}")
         plans = [plan for endpoint in endpoints for plan in endpoint.list_plans() if fault.matches(plan.config_name)]
         variants = {variant.name for plan in plans for variant in plan.variants}
-        # A later update may bring a configuration that no endpoint has yet, with any variants.
+        # Without plans, no endpoint has the configuration yet. A later update may bring it, with any variants.
         if plans and fault.variant not in ("", *variants):
             raise NotFound(
                 f"endpoint {name} has no variant {fault.variant}; its variants: {', '.join(sorted(variants))}"
@@ -201,17 +202,17 @@ class ControlEndpoints:
             raise BadRequest(str(error)) from None
         return {"instance_type": instance_type, "zone": zone, "prices": len(prices)}
 
-    def _use(self, body: Body) -> dict[str, Any]:
-        names = {kind: _get_text(body, member) for kind, member in _USED.items() if member in body}
+    def _record_use(self, body: Body) -> dict[str, Any]:
+        names = {kind: _get_text(body, member) for kind, member in _FIELDS_BY_KIND.items() if member in body}
         if len(names) != 1:
-            raise BadRequest(f"give one of {', '.join(_USED.values())}")
+            raise BadRequest(f"give one of {', '.join(_FIELDS_BY_KIND.values())}")
         ((kind, name),) = names.items()
         cpu_percent = _get_number(body, "cpu", 50.0)
         if cpu_percent > MAX_CPU_PERCENT:
             raise BadRequest(f"cpu must be at most {MAX_CPU_PERCENT:g}, not {cpu_percent:g}; 100 is one core")
         if not self._notebooks.record_use(kind, name, cpu_percent):
-            raise NotFound(f"no {_USED[kind]} {name} is InService")
-        return {_USED[kind]: name}
+            raise NotFound(f"no {_FIELDS_BY_KIND[kind]} {name} is InService")
+        return {_FIELDS_BY_KIND[kind]: name}
 
 
 def _read_body(request: Request) -> Body:

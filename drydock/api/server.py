@@ -18,12 +18,12 @@ from drydock.api import sagemaker
 from drydock.api.batch.training_jobs import ServiceTrainingJobs
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
 from drydock.api.feature_store.runtime import FeatureStoreRuntime
-from drydock.api.first_use import FirstUse
 from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.http.reset import Reset
+from drydock.api.lazy_services import LazyServices
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling.service import SERVICE, Autoscaling
@@ -203,14 +203,14 @@ def _build_application(
 ) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     spot_prices = SpotPrices(store)
-    first_use = FirstUse(
+    lazy_services = LazyServices(
         {
             SERVICE: autoscaling.load,
             "batch": partial(_install_batch, batch),
             "ec2": partial(_install_ec2, spot_prices),
         }
     )
-    moto_application = DomainDispatcherApplication(first_use.create_app)
+    moto_application = DomainDispatcherApplication(lazy_services.create_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
     feature_groups = FeatureGroups(store)

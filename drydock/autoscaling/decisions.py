@@ -7,7 +7,7 @@ from typing import Any
 
 SCALE_OUT_PERIODS, SCALE_IN_PERIODS = 3, 15
 """Number of periods in a row in which the metric must be above the target to add instances, and below it to remove
-some. They are those of the alarms that AWS creates."""
+some. The alarms that AWS creates have the same numbers."""
 SCALE_IN_SHARE = 0.9
 """The metric must be below this share of the target before instances are removed."""
 

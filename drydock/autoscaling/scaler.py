@@ -38,7 +38,7 @@ class Scaler:
 
     Args:
         period_s: Seconds of a period of target tracking (AWS: 60). A target for the number of requests is a number per
-            minute, also if the period is not a minute.
+            minute, even if the period is not a minute.
     """
 
     def __init__(self, period_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Load Application Auto Scaling when it is first used (drydock/api/first_use.py says why), and run its policies."""
+"""Load Application Auto Scaling when it is first used (drydock/api/lazy_services.py says why), and run its policies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Autoscaling:
         self._scaler: Scaler | None = None
 
     def start(self) -> None:
-        """Start to evaluate the policies that an earlier server has stored. Without any, the first request does it."""
+        """Start to evaluate the policies of an earlier server. If there are none, the first request starts this."""
         if any(iterate_owners(self._endpoints.store)):
             self.load()
 

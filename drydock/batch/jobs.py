@@ -44,7 +44,7 @@ class Attempt:
         stopped_ms: When it ended; None before.
         reason: statusReason.
         stop_cause: Why it is stopped; None if nothing stops it.
-        stop_reason: The reason of whoever stops it.
+        stop_reason: Why it is stopped, as a text: the client's, or drydock's for a timeout or a preemption.
     """
 
     training_job: str

@@ -1,7 +1,7 @@
 """Change the state of a service job: begin, update, stop and end its attempts. Each attempt has one training job.
 
 A change is stored before it takes effect on the training job. If the server is killed between the two, the next server
-calls `update_from_training_job`, which causes the effect. An effect that is repeated changes nothing.
+calls `update_from_training_job`, which causes the effect. A repeated effect changes nothing.
 """
 
 import logging
@@ -185,5 +185,5 @@ def is_waiting(job: ServiceJob) -> bool:
     return job.status in WAITING_STATUSES
 
 
-def _to_ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1_000)
+def _to_ms(time: datetime) -> int:
+    return int(time.timestamp() * 1_000)

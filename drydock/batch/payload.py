@@ -1,6 +1,7 @@
 """Read the payload of a service job: a CreateTrainingJob request, as JSON.
 
-As on AWS, the rest of the payload is not validated when the job is submitted: SageMaker refuses it when the job starts.
+When a job is submitted, only the JSON and the instances are checked. As on AWS, SageMaker validates the rest when the
+job starts.
 """
 
 import json
@@ -13,7 +14,7 @@ def parse_payload(text: str) -> dict[str, Any]:
     """Return the request in a serviceRequestPayload.
 
     Raises:
-        ClientException: It is not a JSON object.
+        ClientException: The text is not a JSON object.
     """
     try:
         payload = json.loads(text)

@@ -52,7 +52,7 @@ class BatchQueues:
         self.change_event = threading.Event()
         """Set when the scheduler must check the queues."""
         self.positions: dict[str, dict[str, tuple[int, int]]] = {}
-        """By the ARN of the queue and the id of the job: its position, and since when (ms since 1970) it has it."""
+        """The position of each job, and when the job got it (ms since 1970), by the queue's ARN and the job's id."""
 
     @property
     def now_ms(self) -> int:

@@ -73,7 +73,7 @@ class BatchScheduler:
         batch = self._batch
         for job in batch.tables.jobs.list_all(owner):
             if not job.is_final:
-                self._follow(owner, job)
+                self._update_job(owner, job)
         queues = batch.tables.queues.list_all(owner)
         self._delete_marked_resources(owner, queues)
         capacities = list_capacities(batch, owner)
@@ -84,7 +84,7 @@ class BatchScheduler:
             queue.status == DELETING for queue in queues
         )
 
-    def _follow(self, owner: Owner, job: ServiceJob) -> None:
+    def _update_job(self, owner: Owner, job: ServiceJob) -> None:
         if job.status == SUBMITTED:
             job.status = RUNNABLE
             self._batch.save_job(owner, job)
@@ -127,15 +127,15 @@ class BatchScheduler:
             self._batch.save_job(owner, job)
 
     def _store_positions(self, queue: Queue, order: list[QueueJob]) -> None:
-        before, now_ms = self._batch.positions.get(queue.arn, {}), self._batch.now_ms
+        earlier_positions, now_ms = self._batch.positions.get(queue.arn, {}), self._batch.now_ms
         positions: dict[str, tuple[int, int]] = {}
         for position, queue_job in enumerate(order):
-            earlier = before.get(queue_job.id)
+            earlier = earlier_positions.get(queue_job.id)
             positions[queue_job.id] = earlier if earlier and earlier[0] == position else (position, now_ms)
         self._batch.positions[queue.arn] = positions
 
     def _apply_time_limits(self, owner: Owner, queue: Queue, job: ServiceJob) -> None:
-        """Terminate the first job of a queue if it was there for too long for a reason that the queue names."""
+        """Terminate the first job of a queue if it was first for too long, for a reason that a limit names."""
         _, since_ms = self._batch.positions[queue.arn][job.id]
         for action in queue.limit_actions:
             is_reason = job.status_reason.startswith(action["reason"])
@@ -151,12 +151,13 @@ class BatchScheduler:
                     jobs = [
                         job for job in tables.list_jobs(owner, queue) if job.request.get("quotaShareName") == share.name
                     ]
-                    if self._have_ended(owner, jobs, SHARE_DELETED):
+                    if self._terminate_jobs(owner, jobs, SHARE_DELETED):
                         tables.quota_shares.delete(owner, share)
-            if queue.status == DELETING and self._have_ended(owner, tables.list_jobs(owner, queue), QUEUE_DELETED):
+            if queue.status == DELETING and self._terminate_jobs(owner, tables.list_jobs(owner, queue), QUEUE_DELETED):
                 tables.queues.delete(owner, queue)
 
-    def _have_ended(self, owner: Owner, jobs: list[ServiceJob], reason: str) -> bool:
+    def _terminate_jobs(self, owner: Owner, jobs: list[ServiceJob], reason: str) -> bool:
+        """Terminate jobs. Return whether all of them have ended."""
         for job in jobs:
             if not job.is_terminated:
                 terminate(self._batch, owner, job, reason)

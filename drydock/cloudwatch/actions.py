@@ -16,7 +16,7 @@ from moto.sns.models import sns_backends
 
 log = logging.getLogger(__name__)
 
-# Each state, and the attribute of moto's alarm with the actions that a change to it causes.
+# Each state, and the attribute of moto's alarm that has the actions for a change to this state.
 ACTIONS = {
     "OK": "ok_actions",
     "ALARM": "alarm_actions",

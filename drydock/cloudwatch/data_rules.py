@@ -17,7 +17,7 @@ class MissingParameter(CloudWatchException):
 
 
 def check_data(metric_data: Sequence[Mapping[str, Any]]) -> None:
-    """Check the members MetricData of PutMetricData, in addition to moto's checks.
+    """Check the member MetricData of PutMetricData, in addition to moto's checks.
 
     Raises:
         ServiceException: A datum has no value, or one that CloudWatch refuses. A retry cannot help.

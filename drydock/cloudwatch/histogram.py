@@ -38,7 +38,7 @@ class Histogram:
 
 
 def find_percentile(counted_values: Iterable[tuple[float, float]], percent: float) -> float | None:
-    """Return the smallest value with at least `percent` percent of all values not above it; None without values.
+    """Return the smallest value that is at least as large as `percent` percent of all values; None without values.
 
     Args:
         counted_values: Values, and how often each occurs.

@@ -1,7 +1,7 @@
 """Store the metrics of the hosts of jobs: CPU, memory, disk and GPU, one datum a minute for each metric of a host.
 
-They survive the end of the server, since they are read when a job has ended. They are bounded: the oldest minutes are
-deleted.
+The metrics survive the end of the server, since they are read after the end of a job. Their number is bounded: the
+oldest minutes are deleted.
 """
 
 import json

@@ -89,7 +89,7 @@ class PercentileStatistics(Statistics):
 
 
 def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
-    """Return the data of a namespace's metrics, and perhaps those of others.
+    """Return the data of a namespace's metrics. The list can also have data of other namespaces.
 
     Args:
         backend: moto's CloudWatch, or drydock's, which has the metrics of jobs' hosts apart from the others.

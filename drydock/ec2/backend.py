@@ -35,7 +35,7 @@ _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "spot-price": lambda price: _format_price(price.usd_h),
     "timestamp": lambda price: f"{price.at:%Y-%m-%dT%H:%M:%S.000Z}",
 }
-"""The value of each filter that a price has."""
+"""The value of a price that each filter compares."""
 
 
 class SpotPriceResponse(EC2Response):
@@ -77,7 +77,7 @@ class SpotPriceResponse(EC2Response):
         return [(name, _compile(values, has_wildcards=True)) for name, values in filters.items()]
 
     def _read_time(self, name: str) -> datetime:
-        """Return a time of the request. Without one, it is now: then the history has only the present prices."""
+        """Return a time of the request; without it, the current time, so that only the present prices are found."""
         moment: datetime | None = self._get_param(name)
         if moment is None:
             return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Write captured requests and answers to S3, as SageMaker's DataCaptureConfig does: JSON lines by hour."""
+"""Write captured requests and answers to S3 as SageMaker's DataCaptureConfig does: JSON lines, one folder an hour."""
 
 import base64
 import json

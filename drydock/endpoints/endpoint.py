@@ -54,9 +54,8 @@ class Endpoint(EndpointDescription):
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
         self._close_event = threading.Event()
-        if (
-            record.status not in NOT_SERVING_STATUSES
-        ):  # stored by an earlier server: requests wait until its instances start
+        # Only an earlier server has stored such a status: requests wait until the instances start.
+        if record.status not in NOT_SERVING_STATUSES:
             self._fleet = make_fleet(record.plan, self._count_restart)
 
     @property

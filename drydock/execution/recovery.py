@@ -40,8 +40,8 @@ class Heartbeat:
 def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
     """Recover a job that had not ended when its server ended. All processes of the job must have ended.
 
-    Running spot jobs become Interrupted, and other running jobs fail. If the job's command has
-    ended by itself, the job does not run again: only its results must still be uploaded.
+    Running spot jobs become Interrupted, and other running jobs fail. If the job's command has ended by itself, the job
+    does not run again: only its results must still be uploaded.
 
     Args:
         job: The job, which has not ended.

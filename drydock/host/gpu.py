@@ -1,6 +1,6 @@
 """Measure what processes use of NVIDIA's GPUs, as nvidia-smi reports it. Without nvidia-smi, nothing is measured.
 
-It was tested with recorded tables of nvidia-smi only: no machine with a GPU was there when this was written.
+The module was tested only with recorded tables of nvidia-smi: when it was written, no machine with a GPU was available.
 """
 
 import shutil
@@ -18,7 +18,7 @@ MEMORY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 
 @dataclass(frozen=True)
 class GpuUsage:
-    """Percent of one GPU, summed over the GPUs. A number that the driver does not report is None."""
+    """GPU time and memory in percent of one GPU, summed over the GPUs. None for a number that is not reported."""
 
     gpu_percent: float | None
     memory_percent: float | None

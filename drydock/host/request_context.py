@@ -82,7 +82,7 @@ class Context:
         return self.request_processor[idx].get_response_headers()
 
     def set_response_content_type(self, idx: int, value: str) -> None:
-        """Set the content type, which the one that belongs to the returned body replaces."""
+        """Set the content type of the response. The content type that belongs to the returned body replaces it."""
         self.set_response_header(idx, "content-type", value)
 
     def get_response_content_type(self, idx: int) -> str | None:

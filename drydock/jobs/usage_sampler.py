@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 SAMPLE_S = 5.0
 """Seconds between two samples of a host's CPU and memory."""
-FIRST_SAMPLE_S, FIRST_SAMPLES_S = 1.0, 60.0
-"""Seconds between two samples in the first seconds of a run, and the number of these seconds. So short jobs have data,
-too."""
+EARLY_SAMPLE_S, EARLY_PERIOD_S = 1.0, 60.0
+"""Seconds between two samples at the beginning of a run, so that short jobs have data, too; and how long this beginning
+lasts."""
 SLOW_SAMPLE_S = 15.0
 """Shortest time between two samples of the disk and the GPU, seconds: both take longer."""
 COST_FACTOR = 50
@@ -30,7 +30,7 @@ GIB = 2**30
 
 
 class UsageSampler:
-    """Samples the hosts of one run in a thread of its own, which holds nothing up.
+    """Samples the hosts of one run in a thread of its own. Nothing waits for this thread.
 
     Args:
         job: The job.
@@ -42,7 +42,7 @@ class UsageSampler:
     def __init__(self, job: Job, hosts: Sequence[RunningHost], trees: Sequence[HostTree], settings: Settings) -> None:
         self._job, self._hosts = job, list(zip(hosts, trees, strict=True))
         self._owner = Owner(job.account_id, job.region)
-        # An executor measures in percent of what the host has here. It has no more than this machine.
+        # An executor measures in percent of the memory that the host has here: at most that of this machine.
         instance_mib = job.instance_size.memory_mib
         self._memory_factor = min(instance_mib, settings.memory_mib) / instance_mib
         self._volume_bytes = int(job.resources.get("VolumeSizeInGB") or 0) * GIB
@@ -68,8 +68,8 @@ class UsageSampler:
                 if not self._has_failed and not self._stop_event.is_set():
                     log.exception("job %s: its usage cannot be recorded", self._job.name)
                 self._has_failed = True
-            is_first = time.monotonic() - started_at < FIRST_SAMPLES_S
-            pause_s = FIRST_SAMPLE_S if is_first else SAMPLE_S
+            is_early = time.monotonic() - started_at < EARLY_PERIOD_S
+            pause_s = EARLY_SAMPLE_S if is_early else SAMPLE_S
             self._stop_event.wait(max(pause_s, COST_FACTOR * (time.thread_time() - cpu_s)))
 
     def _sample(self) -> None:
@@ -81,13 +81,13 @@ class UsageSampler:
             values = {
                 "CPUUtilization": usage.cpu_percent,
                 "MemoryUtilization": usage.memory_percent * self._memory_factor,
-                **(self._sample_slowly(host, tree) if is_slow_due else {}),
+                **(self._sample_disk_and_gpus(host, tree) if is_slow_due else {}),
             }
             record_host_metrics(self._owner, self._job.log_group, self._job.build_metrics_host(tree.host), values)
             if is_slow_due:
                 self._slow_due_at = time.monotonic() + SLOW_SAMPLE_S
 
-    def _sample_slowly(self, host: RunningHost, tree: HostTree) -> Mapping[str, float]:
+    def _sample_disk_and_gpus(self, host: RunningHost, tree: HostTree) -> Mapping[str, float]:
         """Return the metrics of the disk and the GPUs, as far as they are known."""
         used_bytes = measure_folder(tree.root) if self._volume_bytes else None
         gpu = measure_gpus(host.list_process_ids())

@@ -41,8 +41,8 @@ class StoredGroup(LogGroup):
 
     def build_row(self) -> tuple[str, str, str, str]:
         """Return the group's row, without its id."""
-        # Not from moto's registry of backends: moto's reset holds the registry's lock while it waits for that of the
-        # groups, which the caller may hold.
+        # The tags do not come from moto's registry of backends: moto's reset holds the registry's lock while it waits
+        # for the lock of the groups, which the caller may hold.
         tags = self._tagger.get_tag_dict_for_resource(self.arn)
         record = {"state": {name: getattr(self, name) for name in _SETTINGS}, "tags": tags}
         return self.account_id, self.region, self.name, encoding.dumps(record)

@@ -24,7 +24,7 @@ PERIOD_S = 60.0
 
 
 class Notebooks:
-    """The stored notebook instances and Studio apps. Safe for several threads.
+    """The stored notebook instances and Studio apps, together called items. Safe for several threads.
 
     Args:
         store: The server's storage.
@@ -88,7 +88,7 @@ class Notebooks:
         self._resources[item.kind].write(owner, item.name, item.dump())
 
     def record_use(self, kind: str, name: str, cpu_percent: float) -> bool:
-        """Simulate that somebody uses an item now. Return whether there is one of the name that is InService.
+        """Simulate that somebody uses an item now. Return False if no item of this name is InService.
 
         Args:
             kind: NOTEBOOK or APP.

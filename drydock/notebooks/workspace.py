@@ -1,4 +1,4 @@
-"""A notebook instance or a Studio app, as its requests and the clock make it."""
+"""A notebook instance or a Studio app. Its state follows from its last request, and from the time since then."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -60,7 +60,7 @@ class Workspace:
         return self.changed_at
 
     def change(self, request: str) -> None:
-        """Begin to start, stop or delete it."""
+        """Begin to start, stop or delete the notebook instance or app."""
         self.last_request, self.changed_at = request, datetime.now(UTC)
         if request == "start":
             self.used_at = self.changed_at

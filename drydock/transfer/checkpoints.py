@@ -17,8 +17,8 @@ from drydock.transfer.walk import EntryKind, walk_folder
 log = logging.getLogger(__name__)
 
 KEY_MAX_BYTES = 1024
-# A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds; a
-# file that is shorter than its copy in S3, too.
+# A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds.
+# The same rule holds for a file that is shorter than its copy in S3.
 QUIET_S = 5.0
 # SageMaker puts marker files with these endings next to a file while it copies the file. It does not copy them.
 MARKER_ENDINGS = (".sagemaker-uploading", ".sagemaker-uploaded")

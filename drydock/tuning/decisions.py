@@ -48,7 +48,7 @@ def find_stop_cause(
         plan: The tuning job's request.
         trials: All trials.
         index: Index of the trial.
-        first_step: The first value of its objective to look at, from 1.
+        first_step: Number of the first value of the trial's objective to look at, from 1.
     """
     series = trials[index].series
     if plan.stops_early:
@@ -62,7 +62,7 @@ def find_stop_cause(
     for step in range(first_step, len(series) + 1):
         if is_stopped_by_hyperband(plan, number, observations, step):
             return StopCause.PRUNED
-    # Not at MaxResource itself: a script that does that much work ends by itself, and saves its model.
+    # A trial continues at MaxResource itself: a script that does that much work ends by itself, and saves its model.
     return StopCause.MAX_RESOURCE if len(series) > plan.resource_bounds[1] else None
 
 

@@ -56,7 +56,7 @@ class TuningJob:
         self._resources, self._training_jobs, self._now = resources, training_jobs, now
         self._lock = threading.RLock()
         self._is_discarded = False
-        # The training jobs that were found already: with hundreds of trials, each look at all of them must be short.
+        # The training jobs that were found already: with hundreds of trials, each check of all trials must be short.
         self._jobs: dict[str, TrainingJob] = {}
         # How many values of a running trial's objective were looked at, by the training job's name.
         self._checked_steps: dict[str, int] | None = None
@@ -98,7 +98,7 @@ class TuningJob:
             status_before = self.status
             if status_before is Status.IN_PROGRESS:
                 self.record.status, self.record.ending = Status.STOPPING, Ending(Status.STOPPED)
-                self._touch_and_save()
+                self._save_change()
             return status_before
 
     def discard(self) -> None:
@@ -181,7 +181,7 @@ class TuningJob:
                     return
                 self.record.trials.append(record)
                 try:
-                    self._touch_and_save()
+                    self._save_change()
                 except BaseException:  # a trial that is not stored must not start
                     self.record.trials.remove(record)
                     raise
@@ -221,7 +221,7 @@ class TuningJob:
         with self._lock:
             if self.record.ending is None:
                 self.record.ending = ending
-                self._touch_and_save()
+                self._save_change()
 
     def _end_if_done(self) -> None:
         """End the tuning job, if no training job runs and no more will be started."""
@@ -236,12 +236,12 @@ class TuningJob:
             self.record.status, self.record.reason = ending.status, ending.reason
             self.record.ended_at = self._now()
             try:
-                self._touch_and_save()
+                self._save_change()
             except BaseException:  # the next call ends the job
                 self.record.status, self.record.reason, self.record.ended_at = status_before, None, None
                 raise
         log.info("tuning job %s: %s after %d training jobs", self.name, self.status, len(trials))
 
-    def _touch_and_save(self) -> None:
+    def _save_change(self) -> None:
         self.record.modified_at = self._now()
         self.save()

@@ -1,4 +1,4 @@
-"""What a tuning job's request asks for, and the requests of its training jobs."""
+"""Read the request of a tuning job, and build the requests of its training jobs."""
 
 import functools
 import hashlib

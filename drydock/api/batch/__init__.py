@@ -1,1 +1,1 @@
-"""Answer AWS Batch's requests: those about queues for training jobs here, and others by moto."""
+"""Answer requests to AWS Batch: drydock answers those about queues for training jobs, moto answers all others."""

@@ -34,7 +34,7 @@ class ServiceJobBackend(BatchBackend):
         return {"/v1/<path:operation>": ServiceJobResponse.dispatch}
 
     def reset(self) -> None:
-        """Delete everything in memory, for moto's /moto-api/reset. The queues for training jobs are deleted before."""
+        """Delete everything in memory, for moto's /moto-api/reset. `api.http.reset` has deleted the queues."""
         arguments = (self.queues, self.region_name, self.account_id)
         super().reset()
         ServiceJobBackend.__init__(self, *arguments)

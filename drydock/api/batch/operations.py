@@ -8,8 +8,10 @@ from drydock.batch.requests import environments, job_queues, policies, quota_sha
 from drydock.batch.requests.submission import submit_service_job
 from drydock.resources import Owner
 
-Answer = Callable[[BatchQueues, Owner, dict[str, Any]], dict[str, Any]]
-OPERATIONS: dict[str, Answer] = {
+Handler = Callable[[BatchQueues, Owner, dict[str, Any]], dict[str, Any]]
+"""Answers the requests of one operation."""
+
+OPERATIONS: dict[str, Handler] = {
     "CreateServiceEnvironment": environments.create_service_environment,
     "DescribeServiceEnvironments": environments.describe_service_environments,
     "UpdateServiceEnvironment": environments.update_service_environment,
@@ -32,7 +34,7 @@ OPERATIONS: dict[str, Answer] = {
     "TerminateServiceJobs": service_jobs.terminate_service_jobs,
     "GetJobQueueSnapshot": snapshot.get_job_queue_snapshot,
 }
-SHARED_OPERATIONS: dict[str, Answer] = {
+SHARED_OPERATIONS: dict[str, Handler] = {
     "CreateJobQueue": job_queues.create_job_queue,
     "DescribeJobQueues": job_queues.describe_job_queues,
     "UpdateJobQueue": job_queues.update_job_queue,
@@ -44,3 +46,4 @@ SHARED_OPERATIONS: dict[str, Answer] = {
 """The operations that moto answers for queues of containers."""
 TAG_OPERATIONS = {"POST": "TagResource", "DELETE": "UntagResource", "GET": "ListTagsForResource"}
 NAMES = {name.lower(): name for name in (*OPERATIONS, *SHARED_OPERATIONS)}
+"""The names of the operations by their names in lower case, which are in the paths of requests."""

@@ -1,4 +1,4 @@
-"""Answer AWS Batch's requests: those about queues for training jobs here, and others by moto."""
+"""Answer requests to AWS Batch: drydock answers those about queues for training jobs, moto answers all others."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ class ServiceJobResponse(BatchResponse):
         try:
             operation = self._find_operation()
             response = self._answer(operation) if operation else None
-        except AWSValidationException as error:  # of the code that SageMaker's requests share
+        except AWSValidationException as error:  # raised by code that requests to SageMaker use, too
             return _refuse(ClientException(error.message))
         except ClientException as error:
             return _refuse(error)
@@ -53,6 +53,7 @@ class ServiceJobResponse(BatchResponse):
             return SHARED_OPERATIONS[operation](batch, self._owner, request) if is_own else None
 
     def _is_own(self, operation: str, request: dict[str, Any]) -> bool:
+        """Return whether a request is about a queue for training jobs, or a resource of such queues."""
         if "resourceArn" in request:
             return has_resource(self._batch, self._owner, request)
         if operation == "CreateJobQueue":

@@ -96,7 +96,12 @@ class TuningBackend(FeatureGroupsBackend):
             )
 
     def delete_tuning(self, name: str) -> None:
-        """Delete a tuning job that has ended. Its training jobs stay. Raises the same errors as `stop_tuning`."""
+        """Delete a tuning job that has ended. Its training jobs stay.
+
+        Raises:
+            AWSValidationException: The tuning job has not ended. A retry can help after its end.
+            ResourceNotFound: The tuning job does not exist. A retry cannot help.
+        """
         job = self.find_tuning(name)
         if not job.status.is_final:
             raise AWSValidationException(

@@ -106,11 +106,11 @@ def _check_distribution(distribution: list[dict[str, Any]]) -> None:
     names = [item["shareIdentifier"] for item in distribution]
     for index, name in enumerate(names):
         for other in names[index + 1 :]:
-            if _overlap(name, other):
+            if _is_overlapping(name, other):
                 refuse(f"The share identifiers {name} and {other} overlap.")
 
 
-def _overlap(name: str, other: str) -> bool:
+def _is_overlapping(name: str, other: str) -> bool:
     if name.endswith("*") and other.startswith(name[:-1]):
         return True
     return name == other or (other.endswith("*") and name.startswith(other[:-1]))

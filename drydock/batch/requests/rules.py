@@ -32,10 +32,10 @@ def check_name(name: str, member: str) -> None:
 
 
 def check_state(state: str, member: str = "state") -> str:
-    """Return a state that is ENABLED or DISABLED.
+    """Check that a state is ENABLED or DISABLED, and return it.
 
     Raises:
-        ClientException: It is another one.
+        ClientException: The state is neither.
     """
     if state not in (ENABLED, DISABLED):
         refuse(f"{member} {state[:60]!r} is not valid. It must be {ENABLED} or {DISABLED}.")
@@ -56,7 +56,7 @@ def check_capacity_limits(limits: Sequence[Mapping[str, Any]], *, is_quota_share
     """Check the capacityLimits of a service environment or of a quota share.
 
     Raises:
-        ClientException: A limit is not complete or not valid, or a unit has two.
+        ClientException: A limit is not complete or not valid, or a unit has two limits.
     """
     if not limits:
         refuse("capacityLimits must have at least one limit.")

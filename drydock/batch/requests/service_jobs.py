@@ -42,7 +42,7 @@ def describe_service_job(batch: BatchQueues, owner: Owner, request: dict[str, An
 
 
 def list_service_jobs(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer ListServiceJobs: the newest first. Without a filter and a status, only jobs that are RUNNING."""
+    """Answer ListServiceJobs: the newest first. If the request has no filter and no status, list only RUNNING jobs."""
     _check_filters(request.get("filters") or [])
     jobs = [job for job in batch.tables.jobs.list_all(owner) if _is_selected(job, request)]
     if name := request.get("jobQueue"):

@@ -1,4 +1,4 @@
-"""GetJobQueueSnapshot: the front of a queue, and how much its jobs use."""
+"""Answer GetJobQueueSnapshot: the front of a queue, and how many instances its jobs use."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""SubmitServiceJob."""
+"""Answer SubmitServiceJob: check a service job, and store it in its queue."""
 
 import re
 import uuid

@@ -11,7 +11,7 @@ MAX_TAGS = 50
 
 
 def has_resource(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> bool:
-    """Return whether the ARN of a request is that of a resource of these queues."""
+    """Return whether the ARN in a request belongs to a queue for training jobs, or to a resource of such queues."""
     return batch.tables.find_resource(owner, request["resourceArn"]) is not None
 
 

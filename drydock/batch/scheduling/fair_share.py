@@ -1,6 +1,6 @@
 """Fair share: the share with the least weighted use goes first.
 
-AWS documents the parameters, but not its formula. This one follows what is documented:
+AWS documents the parameters, but not its formula. drydock's formula follows what is documented:
 
 - Only use within the last `shareDecaySeconds` counts, and recent use counts more: a second that is `a` seconds old has
   the weight `1 - a / shareDecaySeconds`.

@@ -1,8 +1,8 @@
 """Quota shares: each has instances of its own, may lend and borrow idle ones, and preemption restores what it lent.
 
-AWS documents the strategies and when it preempts, and calls its choice of the jobs to preempt a heuristic of its own.
-Here it is: jobs of shares above their limit that are not larger than what is borrowed, the lowest priority first, then
-the latest start, because the least work is lost.
+AWS documents the strategies and when it preempts. It calls the choice of the jobs to preempt a heuristic of its own.
+drydock chooses among the jobs of shares above their limit. Jobs that are not larger than what their share has borrowed
+go first, then those of the lowest priority, then those that started last, because the least work is lost.
 """
 
 from collections import defaultdict
@@ -78,7 +78,7 @@ class QuotaPlanner:
             self._used_instances[job.share, job.instance_type] += job.instances
         self._queues = {name: sort_by_priority(job for job in waiting if job.share == name) for name in shares}
         self._preempted: set[str] = {job.id for job in self._running if job.is_stopping}
-        # Instances of each type that wait for a job of a share that lent them.
+        # Instances of each type that are held for a job whose share has lent them.
         self._held_instances: defaultdict[str, int] = defaultdict(int)
 
     def plan(self) -> Plan:
@@ -166,7 +166,7 @@ class QuotaPlanner:
     def _preempt_in_share(self, job: QueueJob) -> None:
         """Preempt jobs of lower priority in the share of a job, if that gives the job its instances."""
         instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
-        # Also what the share has borrowed: another share may want to borrow what becomes free.
+        # `missing` includes what the share has borrowed: another share may borrow it as soon as it is free.
         missing = job.instances - (limit - self._used_instances[job.share, instance_type])
         missing -= self._count_stopping(instance_type, job.share)
         victims = sorted(

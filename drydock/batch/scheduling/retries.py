@@ -1,4 +1,4 @@
-"""Whether a failed attempt of a service job is repeated: its retryStrategy."""
+"""Decide by the retryStrategy of a service job whether a failed attempt is repeated."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 RETRY = "RETRY"
 STATUS_PREFIX = "Received status from SageMaker: "
-"""Begin of a status reason that comes from the training job."""
+"""Beginning of a status reason that comes from the training job."""
 
 
 def should_retry(strategy: Mapping[str, Any] | None, failed_attempts: int, reason: str) -> bool:

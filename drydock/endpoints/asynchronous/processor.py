@@ -68,7 +68,7 @@ class AsyncInvocations:
         self._queues: dict[Key, deque[AsyncRequest]] = {}
         self._running_counts: Counter[Key] = Counter()
         self._threads = ThreadPoolExecutor(THREADS, "async")
-        self._backlog_at = 0.0
+        self._next_backlog_at = 0.0
         for owner, text in self._stored_requests.iterate():
             request = AsyncRequest.load(text)
             self._queues.setdefault(Key(owner, request.endpoint), deque()).append(request)
@@ -97,9 +97,9 @@ class AsyncInvocations:
 
     def _run(self) -> None:
         while not self._stop_event.wait(CHECK_S):
-            is_backlog_due = time.monotonic() >= self._backlog_at
+            is_backlog_due = time.monotonic() >= self._next_backlog_at
             if is_backlog_due:
-                self._backlog_at = time.monotonic() + BACKLOG_S
+                self._next_backlog_at = time.monotonic() + BACKLOG_S
             for key in list(self._queues):
                 try:
                     self._begin_requests(key, is_backlog_due)

@@ -72,9 +72,8 @@ class Fleet:
                 instances = [instance for instance in self._instances if instance.variant is variant]
                 count = math.ceil(variant.count * share - ROUNDING)
                 count = max(count, 1) if variant.serverless and starts_serverless else count
-                surplus_instances += (
-                    [] if variant.serverless else instances[count:]
-                )  # `_watch` stops idle serverless instances
+                # `_watch` stops idle serverless instances.
+                surplus_instances += [] if variant.serverless else instances[count:]
                 missing_variants += [variant] * (count - len(instances))
             self._start_instances(missing_variants, DEPLOYMENT_NICENESS)
             with self._condition:

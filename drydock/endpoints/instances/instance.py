@@ -32,7 +32,7 @@ START_TIMEOUT_S = 600.0
 """Seconds that a model may take to load: the largest default of SageMaker."""
 STOP_GRACE_S = 5.0
 TRACEBACK_WAIT_S = 1.0
-"""Seconds for which a process that did not answer in time may still write where its threads are to the log."""
+"""Seconds for which a process that did not answer in time may still write the stacks of its threads to the log."""
 POLL_S = 0.02
 LOG_END_CHARS = 700
 STANDBY_NICENESS = 10

@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(answer.status, answer.body, " ".join(answer.content_type.split()), answer.custom_attributes)
 
     def predict(self, body: bytes, content_type: str, accept: str) -> ModelAnswer:
-        """Call the model. If it does not return in time, write where its threads are to the log, and end the process.
+        """Call the model. If it does not return in time, log the stacks of all threads, and end the process.
 
         faulthandler does so in a thread without Python's lock, which a hanging C function may hold.
         """
@@ -171,7 +171,7 @@ def main(base: Path) -> int:
         traceback.print_exc()
         return 1
     write_imports(code / IMPORTS_FILE, known_modules, base)
-    # The model's objects live as long as the process. Without them, a garbage collection does not delay a request.
+    # The model's objects live as long as the process. Garbage collections that skip them do not delay requests.
     gc.collect()
     gc.freeze()
     with ModelServer(predict) as server:

@@ -45,7 +45,7 @@ class Standbys:
         self._is_closed = False
 
     def keep_standby(self, instance: Instance) -> None:
-        """Keep a standby process for the variant of a started instance, with the libraries that the latter imported."""
+        """Keep a standby process for the variant of a started instance: it imports the instance's libraries."""
         imports = instance.read_imports()
         with self._condition:
             standby = self._standbys.get(instance.variant.name)
@@ -55,7 +55,7 @@ class Standbys:
                 standby.imports = imports
                 return
             self._standbys[instance.variant.name] = standby = _Standby(instance.variant, imports)
-        threading.Thread(target=self._keep, args=(standby,), name="standby", daemon=True).start()
+        threading.Thread(target=self._maintain_standby, args=(standby,), name="standby", daemon=True).start()
 
     def take(self, variant: Variant) -> Instance | None:
         """Take the standby instance of a variant, and let another one replace it; None if there is none."""
@@ -83,7 +83,7 @@ class Standbys:
             self._condition.notify_all()
         return instances
 
-    def _keep(self, standby: _Standby) -> None:
+    def _maintain_standby(self, standby: _Standby) -> None:
         """Start a standby process whenever the last one was taken or has ended."""
         while not self._is_closed:
             instance = self._create_instance(standby.variant, f"i-{secrets.token_hex(4)}")

@@ -112,7 +112,7 @@ def build_torch_command(settings: Mapping[str, Any], launch: Launch, script: Seq
 
 
 def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Sequence[str]) -> list[str]:
-    """Return the command of a host: mpirun on the first one; on the others, what waits for mpirun's daemon."""
+    """Return the command of a host: mpirun on the first one; on the others, an agent that waits for its command."""
     agent = [sys.executable, mpi_agent.__file__]
     if not launch.is_first:
         return [*agent, "wait", str(launch.folder), launch.host]
@@ -131,7 +131,7 @@ def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Seque
         *("--allow-run-as-root", "--display-map", "--tag-output"),
         *("-mca", "btl_tcp_if_include", INTERFACE, "-mca", "oob_tcp_if_include", INTERFACE),
         *("-mca", "plm_rsh_no_tree_spawn", "1", *(agent_options if len(launch.hosts) > 1 else [])),
-        # Hosts share the cores of this machine, so that a host is not bound to one of its sockets.
+        # Hosts share the cores of this machine, so no host is bound to one of its sockets.
         *("-bind-to", "none", "-map-by", "slot", "-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *("-mca", "orte_abort_on_non_zero_status", "1", "-x", "NCCL_MIN_NRINGS=4"),
         *("-x", f"NCCL_SOCKET_IFNAME={INTERFACE}", "-x", f"NCCL_DEBUG={debug_level}"),

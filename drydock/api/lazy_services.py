@@ -1,7 +1,7 @@
 """Load services of moto at their first request.
 
-moto 5.2.5's EC2, which its Application Auto Scaling imports, too, has the list of all instance types. Its import takes
-as long as half of the rest of drydock's start.
+moto 5.2.5's EC2 loads the list of all instance types, and its Application Auto Scaling imports EC2. This import takes
+half as long as the rest of drydock's start.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from moto.moto_server.werkzeug_app import create_backend_app
 
 
-class FirstUse:
-    """The services that are loaded when they are first used.
+class LazyServices:
+    """Loads services of moto at their first request.
 
     Args:
-        installers: moto's name of a service to the function that imports and installs its backend.
+        installers: Maps moto's name of a service to the function that imports and installs its backend.
     """
 
     def __init__(self, installers: Mapping[str, Callable[[], None]]) -> None:
@@ -28,6 +28,6 @@ class FirstUse:
         with self._lock:
             if install := self._installers.get(service):
                 install()
-                # Only now, so that another request waits, and an installation that failed is repeated.
+                # Other requests wait for the lock. An installer that failed stays, so the next request repeats it.
                 self._installers.pop(service)
         return create_backend_app(service)

@@ -2,20 +2,20 @@
 
 import pytest
 
-from drydock.api import first_use
-from drydock.api.first_use import FirstUse
+from drydock.api import lazy_services
+from drydock.api.lazy_services import LazyServices
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list of the services whose application is made, and of the installations."""
     calls: list[str] = []
-    monkeypatch.setattr(first_use, "create_backend_app", calls.append)
+    monkeypatch.setattr(lazy_services, "create_backend_app", calls.append)
     return calls
 
 
 def test_first_request_loads_the_service_once(calls: list[str]) -> None:
-    services = FirstUse({"ec2": lambda: calls.append("install ec2"), "logs": lambda: calls.append("install logs")})
+    services = LazyServices({"ec2": lambda: calls.append("install ec2"), "logs": lambda: calls.append("install logs")})
     for service in ("sagemaker", "ec2", "ec2"):
         services.create_app(service)
     assert calls == ["sagemaker", "install ec2", "ec2", "ec2"]
@@ -29,7 +29,7 @@ def test_installation_that_failed_is_repeated(calls: list[str]) -> None:
         if errors:
             raise errors.pop()
 
-    services = FirstUse({"ec2": install})
+    services = LazyServices({"ec2": install})
     with pytest.raises(OSError, match="the disk is full"):
         services.create_app("ec2")
     services.create_app("ec2")
