@@ -96,7 +96,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "torch": torch_hosts.run,
     "language_model": language_model.run,
 }
-"""Name to function. It returns None if it cannot run here, and says why."""
+"""Maps each name to the function of the benchmark. If a benchmark cannot run here, it says why and returns None."""
 
 
 def main(

@@ -119,7 +119,7 @@ def _write_project(folder: Path) -> Path:
 
 
 def _write_files(unit: str, folder: Path) -> None:
-    """Write a file for each day of Newark's weather, or for each hour of all three airports'."""
+    """Write a file for each day of Newark's weather, or for each hour of the weather of all three airports."""
     import duckdb
 
     from pipelines.datasets.flights.source import find_package_data

@@ -15,7 +15,7 @@ USD, and what scaling to zero saved. `python -m pipelines costs report` shows th
 * **Paused** at first: it needs AWS, or drydock. Unpause it together with a `_deploy` DAG.
 * **A run that was missed** does not matter: the next one meters all hours since the last.
 * **An instance type without a price** fails the run. The other endpoints are metered, and the hours of this one are
-metered once its price is known. The page docs/reference/costs.md says how to give it.
+metered once its price is known. The page docs/reference/costs.md says how to set the price.
 """
 
 with DAG(

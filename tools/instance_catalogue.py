@@ -1,8 +1,8 @@
 """Write the catalogue of SageMaker's instance types from the tables of packages that are installed. No network is used.
 
-`python tools/instance_catalogue.py --as-of YYYY-MM-DD` rewrites pipelines/instances/instances.json. The names
-of the types and where SageMaker has them come from botocore's description of SageMaker, the figures from the copy of
-EC2's DescribeInstanceTypes in moto. What a table does not have is null.
+`python tools/instance_catalogue.py --as-of YYYY-MM-DD` rewrites pipelines/instances/instances.json. The names and
+uses of the types come from botocore's description of SageMaker, the figures from the copy of EC2's
+DescribeInstanceTypes in moto. A figure that no table has is null.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ USES = {
     "processing": "ProcessingInstanceType",
     "transform": "TransformInstanceType",
 }
-"""Use of an instance type to the list in botocore's description of SageMaker."""
+"""Maps each use of an instance type to the list of types in botocore's description of SageMaker."""
 CORRECTED_MEMORY_GIB = {"Trainium2": 96.0}
 """Memory of accelerators for which moto's copy is wrong: it has 512 GiB, the AWS Neuron documentation 96 GiB."""
 MIB = 1024
@@ -101,7 +101,7 @@ def read_network(network: Mapping[str, Any]) -> tuple[float | None, float | None
 
 
 def read_accelerators(machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name, number and memory of the accelerators of an instance."""
+    """Return the name and number of the accelerators of an instance, and the memory of one of them, GiB."""
     devices = [
         *machine.get("GpuInfo", {}).get("Gpus", []),
         *(

@@ -62,7 +62,7 @@ CHAMPION = Model(0.6)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals, checks and verdicts for each number of days and independent and correlated days."""
+    """Simulate intervals, checks and verdicts for each number of days, once independent and once correlated."""
     return simulation.run(build_simulation())
 
 

@@ -1,4 +1,4 @@
-"""How far the planner's predictions are off, and how fast they learn: simulated trainings, and those of a real ledger.
+"""Measure the error of the planner's predictions, and how fast it falls, on simulated trainings and on a real ledger.
 
 Simulated: 200 trainings of three models on three families of instances in 50 worlds. In a world, real times differ from
 predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(normal(0, 0.1))); one job of 20 takes ten
@@ -21,7 +21,7 @@ from pipelines.planning.recommendation.history import list_observations
 
 WORLDS, JOBS = 50, 200
 MODELS, FAMILIES = ("a", "b", "c"), ("m5", "c5", "g5")
-CHECKED = (1, 2, 5, 10, 20, 50, 100, 200)
+CHECKED_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
 """Numbers of past jobs after which the error of the next predictions is stated."""
 
 
@@ -52,10 +52,12 @@ def run() -> dict[str, Any]:
     worlds = [simulate(JOBS, seed) for seed in range(WORLDS)]
     facts: dict[str, Any] = {
         f"simulated, error of the job after {count - 1} others": f"{fmean(_list_errors(worlds, count)):.2f}"
-        for count in CHECKED
+        for count in CHECKED_COUNTS
     }
     accuracies = [measure_accuracy(world) for world in worlds]
-    facts["simulated, median error without correction"] = f"{fmean(one.raw_error for one in accuracies if one):.2f}"
+    facts["simulated, median error without correction"] = (
+        f"{fmean(accuracy.raw_error for accuracy in accuracies if accuracy):.2f}"
+    )
     facts["simulated, share of times within the band"] = f"{_measure_coverage(worlds):.2f}"
     return {"facts": facts | describe_ledger(), "seconds": {}}
 
@@ -85,11 +87,11 @@ def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[fl
 
 def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> float:
     """Return the share of the last jobs whose time is within the band that was learned from the others."""
-    inside = []
+    are_in_band = []
     for world in worlds:
-        *earlier, job = world
-        correction = learn_correction(earlier, job.model, job.family)
+        *earlier_jobs, job = world
+        correction = learn_correction(earlier_jobs, job.model, job.family)
         if correction.low and correction.high:
             ratio = math.exp(job.log_ratio) / correction.factor
-            inside.append(correction.low <= ratio <= correction.high)
-    return fmean(inside)
+            are_in_band.append(correction.low <= ratio <= correction.high)
+    return fmean(are_in_band)

@@ -66,7 +66,7 @@ CHAMPION = Model(4.0)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals, checks and verdicts for each number of days and independent and correlated days."""
+    """Simulate intervals, checks and verdicts for each number of days, once independent and once correlated."""
     return simulation.run(build_simulation())
 
 

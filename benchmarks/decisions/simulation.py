@@ -1,8 +1,8 @@
 """Simulate the gate of a task: how often intervals contain the truth, and how often checks and verdicts pass.
 
 A simulated day has an effect and a quality of each model that all its rows share. Both are independent from day to day,
-or correlated by 0.5 with the day before. Metrics, intervals and checks are those of
-`pipelines.evaluation`; the true values are not.
+or correlated by 0.5 with the day before. `pipelines.evaluation` computes the metrics, intervals and checks, but not the
+true values.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Misses:
 
 
 def run(simulation: Simulation) -> dict[str, Any]:
-    """Simulate all cases of a task for each number of days and independent and correlated days.
+    """Simulate all cases of a task for each number of days, once independent and once correlated.
 
     The environment variable LEEWAY_BENCH_SHARE lowers the numbers of simulations.
     """

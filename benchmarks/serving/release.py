@@ -40,7 +40,7 @@ FAULT = "ModelError of the broken canary"
 
 
 class Traffic:
-    """Sends requests at a fixed rate, whether answers come or not, and counts the answers.
+    """Send requests at a fixed rate, whether answers come or not, and count the answers.
 
     Args:
         url: URL of drydock.
@@ -156,7 +156,7 @@ def _check_lookups(url: str, body: str) -> None:
 
 
 def _measure_quiet_time(drydock: Drydock, bodies: Sequence[str]) -> dict[str, float]:
-    """Send requests while nothing else happens. Return latencies and CPU time without those of the first ones."""
+    """Send requests while nothing else happens. Return the latencies and the CPU time after the first ones."""
     traffic = Traffic(drydock.url, bodies, 0.2 * DURATION_S)
     traffic.start()
     _wait(lambda: traffic.elapsed_s > 0.05 * DURATION_S)  # the first requests warm up

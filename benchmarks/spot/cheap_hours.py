@@ -62,7 +62,7 @@ class Costs:
     by_rule: float
     clairvoyant: float
     """Sum for the cheapest start of each run: nobody can choose it without knowing the future prices."""
-    latest_h: int
+    longest_wait_h: int
     """Longest wait of the rule, hours."""
 
     @property
@@ -108,7 +108,7 @@ def simulate_year(prices: Sequence[float], slack_h: int, run_h: int = RUN_H, ste
         at_once=sum(runs[hour] for hour in requests),
         by_rule=sum(runs[hour] for hour in starts),
         clairvoyant=sum(min(runs[hour : hour + slack_h + 1]) for hour in requests),
-        latest_h=max(start - hour for hour, start in zip(requests, starts, strict=True)),
+        longest_wait_h=max(start - hour for hour, start in zip(requests, starts, strict=True)),
     )
 
 

@@ -14,7 +14,7 @@ SEED = 13
 
 
 class Interrupter:
-    """Interrupts each attempt of a job at a random time.
+    """Interrupt each attempt of a job at a random time.
 
     Args:
         sagemaker: client of SageMaker.

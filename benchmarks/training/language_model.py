@@ -207,14 +207,14 @@ def measure_activations(model: Any, step: Callable[[], None]) -> int:
 
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     bytes_by_storage: dict[int, int] = {}
-    alive: list[Any] = []  # an address is not used twice while its tensor is alive
+    saved_tensors: list[Any] = []  # an address is not used twice while its tensor is alive
 
     def keep(tensor: Any) -> Any:
         storage = tensor.untyped_storage()
         is_logits = tensor.numel() == TOKENS * SIZE.vocabulary
         if storage.data_ptr() not in weights and not is_logits and not is_in_backward:
             bytes_by_storage[storage.data_ptr()] = storage.nbytes()
-            alive.append(tensor)
+            saved_tensors.append(tensor)
         return tensor
 
     is_in_backward = False

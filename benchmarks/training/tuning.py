@@ -1,4 +1,4 @@
-"""Tune flights: 50 trials by Hyperband, 50 full random trials of the same seed, and what they are worth afterwards.
+"""Tune flights: 50 trials by Hyperband, 50 full random trials of the same seed; compare the losses of their winners.
 
 For each search: its seconds, the mean log loss of its winner on the folds, and that of the refit on the holdout. The
 trials of the random search then run again in two ways: as bare processes without a study, two at a time, which shows
@@ -131,7 +131,7 @@ class FlightsModel:
                 xgb.Booster(list_parameters(arguments, objective, metrics[:1], fold.schema), pair)
                 for fold, pair in zip(folds, matrices, strict=True)
             ]
-            return _train_in_lockstep(arguments, boosters, matrices)
+            return _train_fold_boosters(arguments, boosters, matrices)
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         optuna.create_study(direction="minimize").optimize(measure, n_trials=len(trials))
@@ -155,10 +155,10 @@ class FlightsModel:
             raise RuntimeError(process.stderr[-2_000:])
 
 
-def _train_in_lockstep(
+def _train_fold_boosters(
     arguments: argparse.Namespace, boosters: list[xgb.Booster], matrices: list[tuple[xgb.DMatrix, xgb.DMatrix]]
 ) -> float:
-    """Train a booster for each fold, round by round, until their mean stops improving; return the lowest mean."""
+    """Train a booster for each fold, round by round, until the mean loss stops improving; return the lowest one."""
     best_loss, best_round = float("inf"), 0
     for number in range(arguments.num_round):
         losses = []

@@ -48,7 +48,7 @@ class ReplayLoop:
     session: Session
     days: Sequence[date]
     _promoted_at: str = field(default="", init=False)
-    """When the last training that promoted its model ended. Days that were scored before are scored again."""
+    """When the last training that promoted its model ended. Days that were scored before this time are scored again."""
     _guard_allows_from: str = field(default="", init=False)
     """The first moment (YYYY-MM-DD) at which the guard allows a training again; empty if it holds nothing back."""
     _alarm_count: int = field(default=0, init=False)

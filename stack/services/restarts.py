@@ -16,7 +16,7 @@ STABLE_S = 300.0
 
 @dataclass
 class RestartCounter:
-    """Counts the ends of one service, and decides whether and when the service starts again.
+    """Count the ends of one service, and decide whether and when the service starts again.
 
     Attributes:
         restarts: number of restarts since the service last answered and ran for `STABLE_S`.

@@ -6,8 +6,7 @@ SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/opt/ml/checkpoints 
 stopped at any moment resumes from its last checkpoint, also with another number of hosts or GPUs.
 
 Each process has all documents, and computes every n-th sequence of a step. The order of the sequences follows from the
-seed and the epoch, so the training is the same for any number of processes, but for the order of
-additions.
+seed and the epoch, so the training is the same for any number of processes, except for the order of additions.
 """
 
 from __future__ import annotations
@@ -121,23 +120,23 @@ class FineTuning:
         """Put the newest checkpoint into model and optimizer, and return its step; 0 if there is none.
 
         Raises:
-            DataError: it is that of another model. A retry cannot help.
+            DataError: the checkpoint is that of another model. A retry cannot help.
         """
-        found = self.checkpoints.restore()
-        if not found:
+        checkpoint = self.checkpoints.restore()
+        if not checkpoint:
             return 0
-        state = found.marker.state
+        state = checkpoint.marker.state
         for name, own_value in self._describe_model().items():
             if state.get(name) != own_value:
                 raise DataError(
-                    f"the checkpoint {found.name} has another {name}: {state.get(name)}, not {own_value}.",
+                    f"the checkpoint {checkpoint.name} has another {name}: {state.get(name)}, not {own_value}.",
                     "Use another checkpoint folder.",
                 )
-        values = self.checkpoints.load(found, self._collect_state())
+        values = self.checkpoints.load(checkpoint, self._collect_state())
         apply_state(self.model, self.optimizer, values, trainable_only=self.args.is_lora)
         self.tracker.rounds = list(state["rounds"])
         self.progress.restore(state["progress"])
-        return found.marker.step
+        return checkpoint.marker.step
 
     def _describe_model(self) -> dict[str, Any]:
         """Return what a checkpoint must have in common with this training, besides its identity."""
@@ -151,8 +150,8 @@ class FineTuning:
         args, processes = self.args, self.processes
         # Dropout follows from the step, so that a training that resumes has the same.
         torch.manual_seed((args.seed * 1_000_003 + step) * 10_007 + processes.rank)
-        chosen = self.schedule.choose(step)
-        parts, target_count = self.data.build_parts(chosen), self.data.count_targets(chosen)
+        sequences = self.schedule.choose(step)
+        parts, target_count = self.data.build_parts(sequences), self.data.count_targets(sequences)
         for number, batch in enumerate(parts):
             with distribution.exchange_gradients(self.model, is_last=number == len(parts) - 1):
                 loss = self._compute_loss(batch)
@@ -203,7 +202,7 @@ class FineTuning:
         return self.processes.add_up(total)[0] / data.count_targets(range(len(data.sequences)))
 
     def _save_or_stop(self, step: int) -> None:
-        """Save if a process has to, and stop if one was signalled; all processes do the same."""
+        """Save a checkpoint if one is due on a process. If a process is to stop, save one and stop on all processes."""
         exit_code, is_due = self.processes.find_largest(self.stop.exit_code, self.checkpoints.is_due())
         if exit_code or is_due:
             progress = self.progress.collect()
@@ -215,7 +214,7 @@ class FineTuning:
             raise Stopped
 
     def _write_model(self) -> None:
-        """Write the adapter or the model, the tokenizer, and what was trained on; only the first process writes."""
+        """Write the adapter or the model, the tokenizer and training.json; only the first process writes."""
         weights = collect_weights(self.model, trainable_only=self.args.is_lora)
         if not self.processes.is_first:
             return

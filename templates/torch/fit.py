@@ -34,7 +34,8 @@ from pipelines.errors import DataError
 from templates.torch.model import METRICS, SCORED_ROWS, Inputs, Model, Network, compute_loss, compute_metric
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""Hyperparameter `precision` to the type of the layers' inputs and outputs. Weights and optimizer are always fp32."""
+"""Maps the hyperparameter `precision` to the type of the layers' inputs and outputs. Weights and optimizer are
+always fp32."""
 SCORES_FILE, SAMPLE_ROWS = "scores.parquet", 1_000
 """Output file with the scores of this many validation rows. The gate compares them with those of the served model."""
 
@@ -61,7 +62,7 @@ class Rows:
 class Training:
     """Train the network update by update, save checkpoints, and report the metrics of each epoch to the tracker.
 
-    All processes make the same decisions, because numbers that decide are those of all of them.
+    All processes make the same decisions, because each decision uses the numbers of all processes.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ WEIGHTS_FILE, INPUTS_FILE = "model.safetensors", "inputs.json"
 PACKAGES = ("mlflow", "numpy", "pandas", "safetensors", "torch")
 """Packages that the packaged model requires."""
 METRICS = {"binary": "logloss", "multiclass": "mlogloss", "regression": "rmse"}
-"""Task to the metric that is reported after each epoch. Less is better."""
+"""Maps each task to the metric that is reported after each epoch. Less is better."""
 SCORED_ROWS = 8_192
 """Number of rows that are scored at once."""
 
@@ -134,7 +134,7 @@ class Inputs:
 
 
 class Network(nn.Module):
-    """Embeddings of the categories, then hidden layers. Normalization is by row, so a batch may be divided anyhow."""
+    """Embeddings of the categories, then hidden layers. Normalization is by row, so any division of a batch works."""
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()

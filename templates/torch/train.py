@@ -47,7 +47,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--embedding", type=parse_positive, default=8, help="width of the vector of a category")
     add("--seed", type=parse_count, default=13)
     add("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: after each update")
-    add("--checkpoint_updates", type=parse_count, default=0, help="updates between them; 0: by time only")
+    add("--checkpoint_updates", type=parse_count, default=0, help="updates between saves; 0: by time only")
     add("--keep_checkpoints", type=parse_positive, default=2)
     return parser.parse_all(argv)
 
@@ -66,10 +66,10 @@ def list_inputs(args: argparse.Namespace) -> dict[str, Any]:
     from pipelines.defaults.channels import DATA_FILE
     from pipelines.system.files import sha256
 
-    fixed = {
+    fixed_hyperparameters = {
         name: value for name, value in list_hyperparameters(args).items() if name not in CHANGEABLE_HYPERPARAMETERS
     }
-    return {**fixed, **{name: sha256(vars(args)[name] / DATA_FILE) for name in ("train", "validation")}}
+    return {**fixed_hyperparameters, **{name: sha256(vars(args)[name] / DATA_FILE) for name in ("train", "validation")}}
 
 
 def check_torch() -> None:
@@ -78,10 +78,10 @@ def check_torch() -> None:
     Raises:
         DataError: one of them is not. A retry cannot help.
     """
-    missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
-    if missing:
+    missing_packages = [name for name in ("torch", "safetensors") if find_spec(name) is None]
+    if missing_packages:
         raise DataError(
-            f"{' and '.join(missing)} cannot be imported by {sys.executable}.",
+            f"{' and '.join(missing_packages)} cannot be imported by {sys.executable}.",
             "Install Leeway's extra `torch` (pip install 'leeway[torch]'), or use an image with torch.",
         )
 

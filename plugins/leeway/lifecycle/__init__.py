@@ -63,7 +63,7 @@ def create_lifecycle_dags(
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
         rows_from: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
-        partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
+        partition: unit of the dataset's partitions. There is no MODEL_monitor for months: drift compares days.
         deploy: whether there are MODEL_deploy, for a SageMaker endpoint, and MODEL_serving_monitor, for its requests.
         materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
         tune: whether there is MODEL_tune, with which a person searches for hyperparameters; see section `tune`.

@@ -32,8 +32,8 @@ KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": 
 """For each unit of partitions: the format of a run's partition key, and the template of the operators' partition."""
 Unit = Literal["hour", "day", "month"]
 PREVIOUS = -1
-"""Offset of a scheduled run's partition key from its time, in intervals of the schedule: the partition before. A
-backfill sets the keys of its runs itself."""
+"""Offset of a scheduled run's partition key from the run's time, in intervals of the schedule: -1 is the partition
+before. A backfill sets the keys of its runs itself."""
 
 
 def create_ingestion_dag(

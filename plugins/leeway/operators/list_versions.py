@@ -11,7 +11,7 @@ from leeway.operators.step import StepOperator, drop_empty_field
 
 
 class ListVersionsOperator(StepOperator):
-    """List the versions whose answers an endpoint may have given on the days of a partition's requests. Idempotent.
+    """List the versions that an endpoint may have served on the days of a partition's requests. Idempotent.
 
     The task's XCom is the list of versions alone, so that the tasks after it can be mapped over it:
     `expand(version=versions.output)`. On the day of a release, the list has several versions: the one that served

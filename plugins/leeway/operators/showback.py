@@ -8,7 +8,7 @@ from typing import Any
 from leeway.operators.step import ACTOR_VARIABLES, StepOperator
 
 TASK_OF_RUN = "{{ dag.dag_id }}/{{ run_id }}/{{ task.task_id }}{{ '/%d' % ti.map_index if ti.map_index >= 0 else '' }}"
-"""Template of the task that reports a notice. Its retries have the same one; other tasks of its run do not."""
+"""Template of the task that reports a notice. A retry of the task has the same text; other tasks have another one."""
 
 
 class ShowbackOperator(StepOperator):

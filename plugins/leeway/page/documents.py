@@ -49,11 +49,13 @@ def read_models(select_readable: SelectReadable) -> dict[str, Any]:
     """
     document = _read("models.json", ModelList)
     names = {*(model["model"] for model in document["models"]), *document["unreadable_models"]}
-    readable = select_readable(names)
-    models = [model for model in document["models"] if model["model"] in readable]
-    unreadable = {name: reason for name, reason in document["unreadable_models"].items() if name in readable}
-    errors = document["unreadable_documents"] if readable == names else {}
-    return {**document, "models": models, "unreadable_models": unreadable, "unreadable_documents": errors}
+    readable_models = select_readable(names)
+    models = [model for model in document["models"] if model["model"] in readable_models]
+    unreadable_models = {
+        name: reason for name, reason in document["unreadable_models"].items() if name in readable_models
+    }
+    errors = document["unreadable_documents"] if readable_models == names else {}
+    return {**document, "models": models, "unreadable_models": unreadable_models, "unreadable_documents": errors}
 
 
 def read_model(name: str) -> dict[str, Any]:
@@ -93,15 +95,15 @@ def read_costs(select_readable: SelectReadable) -> dict[str, Any]:
     visible_rows = {part: [row for row in document[part] if row["model"] not in hidden_models] for part in parts}
     visible_rows["payers"] = [row for row in visible_rows["payers"] if row["model"]]
     # A field that is added later is hidden until it is named here.
-    public = {name: document[name] for name in PUBLIC_COST_FIELDS}
-    return {**public, **visible_rows, "budgets": [], "anomalies": [], "advice": []}
+    public_fields = {name: document[name] for name in PUBLIC_COST_FIELDS}
+    return {**public_fields, **visible_rows, "budgets": [], "anomalies": [], "advice": []}
 
 
 def read_jobs(select_readable: SelectReadable) -> dict[str, Any]:
     """Read the running jobs, without those of models that the visitor may not read about."""
     document = _read("jobs.json", RunningJobs)
-    readable = {"", *select_readable({job["model"] for job in document["jobs"] if job["model"]})}
-    return {**document, "jobs": [job for job in document["jobs"] if job["model"] in readable]}
+    readable_models = {"", *select_readable({job["model"] for job in document["jobs"] if job["model"]})}
+    return {**document, "jobs": [job for job in document["jobs"] if job["model"] in readable_models]}
 
 
 def record_request() -> None:
@@ -136,17 +138,17 @@ def check_name(name: str, noun: str) -> None:
         raise MissingDocumentError(f"there is no {noun} of this name.")
 
 
-def _read_named(folder: str, name: str, noun: str, form: type[Document]) -> dict[str, Any]:
+def _read_named(folder: str, name: str, noun: str, document_class: type[Document]) -> dict[str, Any]:
     check_name(name, noun)
     _read("models.json", ModelList)  # if nothing was ever written, the error says so, instead of "there is no model"
     try:
         (_get_folder() / folder / f"{name}.json").stat()
     except OSError:
         raise MissingDocumentError(f"there is no {noun} {name}.") from None
-    return _read(f"{folder}/{name}.json", form)
+    return _read(f"{folder}/{name}.json", document_class)
 
 
-def _read(path: str, form: type[Document]) -> dict[str, Any]:
+def _read(path: str, document_class: type[Document]) -> dict[str, Any]:
     """Read a document. It is parsed again only after it was replaced.
 
     Raises:
@@ -155,7 +157,7 @@ def _read(path: str, form: type[Document]) -> dict[str, Any]:
     file = _get_folder() / path
     try:
         status = file.stat()
-        return _parse(file, form, status.st_ino, status.st_mtime_ns, status.st_size)
+        return _parse(file, document_class, status.st_ino, status.st_mtime_ns, status.st_size)
     except OSError:
         raise MissingDocumentError(
             "the state of the models was never written here. Run `python -m pipelines status --watch` where the lake "
@@ -170,7 +172,7 @@ def _read(path: str, form: type[Document]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _parse(file: Path, form: type[Document], inode: int, modified_ns: int, size: int) -> dict[str, Any]:
+def _parse(file: Path, document_class: type[Document], inode: int, modified_ns: int, size: int) -> dict[str, Any]:
     """Parse a file. `inode`, `modified_ns` and `size` are part of the key in the cache: a new file has other values.
 
     A field that the file lacks gets its default. A field that this version of Leeway does not know is left out: whether
@@ -185,7 +187,7 @@ def _parse(file: Path, form: type[Document], inode: int, modified_ns: int, size:
         # Without its fields, the models that the visitor may not read about cannot be removed.
         difference = f"has version {str(version)[:20]}, and this page reads version {SCHEMA_VERSION}"
         raise _describe_other_version(file.relative_to(_get_folder()).as_posix(), difference)
-    return form.model_validate(content, extra="ignore").model_dump(mode="json")
+    return document_class.model_validate(content, extra="ignore").model_dump(mode="json")
 
 
 def _describe_difference(error: ValidationError) -> str:

@@ -104,7 +104,7 @@ class DocumentsCopy:
         self._etag = response["ETag"]
 
     def _connect(self) -> Any:
-        """Return a client of S3 with the process's own credentials, as those of MWAA's role."""
+        """Return a client of S3 with the process's own credentials, such as those of MWAA's role."""
         if self._client is None:
             import boto3
             from botocore.config import Config
@@ -115,7 +115,9 @@ class DocumentsCopy:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Replace the documents in a folder by those of a zip file; the list of models, which names the others, is last.
+    """Replace the documents in a folder by those of a zip file.
+
+    The list of models, which names the other documents, is replaced last.
 
     Raises:
         ValueError: the zip file is too large, lacks the list of models, or has a file that is not a document, or whose

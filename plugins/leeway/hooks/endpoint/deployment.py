@@ -204,7 +204,8 @@ class Deployment:
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
         """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
         release, is_changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
-        # The limits of alarms are not part of the configuration, so they may have changed although it has not.
+        # The limits of alarms are not part of the configuration, so they may have changed although the configuration
+        # has not.
         self._put_alarms()
         if tags.get("leeway:version") != release.version:
             self.client.set_tags(endpoint, {"leeway:version": release.version})

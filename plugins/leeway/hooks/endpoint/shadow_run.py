@@ -78,7 +78,7 @@ class ShadowRun:
 
     Args:
         client: calls AWS for the endpoint.
-        shadow: the version.
+        shadow: the version that runs as the shadow.
         inputs: inputs that determine the shadow.
         costs: checks the budget.
         step_hook: runs steps.

@@ -41,8 +41,8 @@ class ShadowWait(AwsWait):
     Args:
         endpoint: name of the endpoint.
         config_name: configuration with the shadow variant.
-        base_name: configuration without it, to which the endpoint is changed if a person clears the task or sets its
-            state.
+        base_name: configuration without the shadow variant, to which the endpoint is changed if a person clears the
+            task or sets its state.
         variant: name of the shadow variant.
         since: begin, ISO format, UTC.
         until: latest end, ISO format, UTC.
@@ -95,7 +95,7 @@ async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
 
 
 async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
-    """Begin to change the endpoint to its configuration without the shadow, unless that was done. Idempotent."""
+    """Begin to change the endpoint to its configuration without the shadow, unless this was done before. Idempotent."""
     async with await wait.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
         endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)
         if (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) != ("InService", wait.config_name):

@@ -40,7 +40,7 @@ class DeploymentWait(AwsWait):
         check_interval_s: seconds between two requests for the endpoint's state.
         max_duration_s: longest wait, seconds.
         verb: operation that begins the deployment; empty if it is in progress already.
-        request: its request.
+        request: parameters of this operation; None without an operation.
         tag: value of `DEPLOYMENT_TAG` once the deployment is in progress; empty: the tag is not set.
     """
 

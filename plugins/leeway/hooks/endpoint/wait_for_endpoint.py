@@ -59,7 +59,10 @@ class _EndpointMonitor:
         self._last_status, self._has_conflict = "", False
 
     def build_end_event(self) -> DeploymentEvent:
-        """Return the event of the end. If another process changed the endpoint first, its deployment is not known."""
+        """Return the event of the end.
+
+        If another process changed the endpoint first, `config_name` is empty: it is not known what was deployed.
+        """
         event = self.wait.build_event("ended")
         return {**event, "config_name": ""} if self._has_conflict else event
 

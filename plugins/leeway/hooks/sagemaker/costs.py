@@ -135,7 +135,7 @@ def read_job_usage(connection: AwsConnection, job: Mapping[str, Any], log: Logge
         log: log of the task.
 
     Returns:
-        The field `usage` of the job's record; a resource that is not known is left out.
+        The field `usage` of the job's record; a resource whose utilization is not known is left out.
     """
     config = {**(connection.botocore_config or {}), **USAGE_CONFIG}
     try:

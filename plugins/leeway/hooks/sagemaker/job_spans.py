@@ -19,7 +19,7 @@ from pipelines.costs.job_records import get_end_time
 
 PUBLIC_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
 """Variables that a job gets from Airflow. They are visible in the job's description. So the variables of headers, which
-have keys, are not among them."""
+contain credentials, are not among them."""
 ATTRIBUTES = {"TrainingTimeInSeconds": "training_s", "BillableTimeInSeconds": "billable_s"}
 """Maps each field of a description to its attribute of the span."""
 

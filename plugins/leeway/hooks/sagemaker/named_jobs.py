@@ -25,8 +25,8 @@ LOST_BY_STOP = {
 }
 """What is lost if a job is stopped, by kind of job."""
 NOT_FOUND_TEXTS = ("not found", "Could not find", "can't find")
-"""Parts of SageMaker's error about a job or model that does not exist: the first of a training job, the third of a
-tuning job, the second of all others."""
+"""Parts of SageMaker's error about a job or model that does not exist. The first one is about a training job, the
+third one about a tuning job, the second one about all others."""
 MAX_NAMES = 99
 """Largest number of jobs that one task may start in all of its tries: the number in a job's name has two digits."""
 

@@ -9,7 +9,8 @@ from pipelines.settings import settings
 Priority = Literal["", "low", "normal", "high"]
 """Which tasks Airflow starts first when slots are scarce. Empty and normal: Airflow's own order."""
 WEIGHTS = {"low": 0, "high": 1_000}
-"""Maps each priority to Airflow's priority_weight. Other tasks have 1 and one more for each task behind them."""
+"""Maps each priority to Airflow's priority_weight. The weight of any other task is 1, and 1 more for each task
+downstream of it."""
 
 
 def build_priority_fields(priority: str) -> dict[str, Any]:
@@ -23,7 +24,8 @@ def build_priority_fields(priority: str) -> dict[str, Any]:
     """
     if priority not in get_args(Priority):
         raise ValueError(f"priority must be low, normal or high, not {priority!r}.")
-    # With the weight of the tasks behind it, a task of low priority could be before a short DAG.
+    # Airflow's default rule adds the weights of the downstream tasks. So a task of low priority could start before the
+    # tasks of a short DAG.
     fields: dict[str, Any] = (
         {"priority_weight": WEIGHTS[priority], "weight_rule": "absolute"} if priority in WEIGHTS else {}
     )

@@ -65,7 +65,7 @@ def check_list(name: str, value: Any) -> list[str]:
 
     Args:
         name: name of the value in the error.
-        value: the list. A text is not one: its letters would be taken for the entries.
+        value: the list. A string is refused, because its letters would be taken for the entries.
 
     Raises:
         AirflowFailException: `value` is not a list. A retry cannot help.

@@ -33,7 +33,7 @@ class Wait(Protocol):
 
     @property
     def max_duration_s(self) -> int:
-        """Longest time that it may take, seconds."""
+        """Longest time that the wait may take, seconds."""
 
 
 class Operation(Protocol):

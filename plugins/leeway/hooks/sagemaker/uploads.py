@@ -109,9 +109,9 @@ class S3Uploader:
         Args:
             project: folder of the project.
             entry_point: path of the script, relative to the project. If the project has no copy of Leeway's code, a
-                path below pipelines/ is one of the installed Leeway.
-            listing: path, as `entry_point`, of a text file with the paths of more files, in the format that
-                `pipelines.code_files.locate_bundle` reads.
+                path below pipelines/ names a file of the installed Leeway.
+            listing: path of a text file that lists more files, in the format that `pipelines.code_files.locate_bundle`
+                reads. The path has the same form as `entry_point`.
 
         Returns:
             The s3:// address.

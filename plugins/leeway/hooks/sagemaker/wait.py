@@ -31,9 +31,9 @@ class WaitEvent(TypedDict):
 
     cause: Cause
     """ended: the job ended, and the wait did not stop it. budget, overrun, deadline: the wait stopped the job, because
-    it exceeded its budget, its run time or its age. queue: the wait ended the job, because it waited in its queue for
-    too long. no_answer, error: SageMaker did not answer, or answered with an
-    error, so the job's state is not known. refused: the request is wrong, so the job was not started."""
+    the job exceeded the limit of its cost, run time or age. queue: the wait terminated the job, because the job was in
+    its queue for too long. no_answer, error: SageMaker did not answer, or answered with an error, so the job's state is
+    not known. refused: the request is wrong, so the job was not started."""
     job_name: str
     """Name of the job."""
     message: str

@@ -29,8 +29,8 @@ class StartEvent(TypedDict):
     """The end of a wait for a cheap start, or the result of one check."""
 
     cause: Literal["start", "wait", "no_history", "error"]
-    """start: the run starts. wait: it waits; only of a single check. no_history: EC2 lists no price of the type.
-    error: EC2 refused the request."""
+    """start: the run starts. wait: the run has to wait; only `check_start` returns this. no_history: EC2 lists no price
+    of the type. error: EC2 refused the request."""
     reason: str
     """The numbers of the decision, or the error, in one line."""
     usd_h: float | None

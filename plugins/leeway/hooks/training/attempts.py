@@ -146,7 +146,7 @@ class TrainingAttempts(Attempts):
         )
 
     def _build_cost_record(self, job: Job) -> dict[str, Any]:
-        """Return the record of the job. What the log cannot give is left out, with a warning."""
+        """Return the record of the job. If the job's log cannot be read, leave out what comes from it, and warn."""
         name = str(job["TrainingJobName"])
         try:
             restored_checkpoints = list_restored_checkpoints(self.logs.conn, name)

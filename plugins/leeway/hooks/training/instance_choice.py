@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EMPTY_VALUES = ("", "None", None)
 AUTO = "auto"
-"""Value of instance_type that says that the type is chosen."""
+"""Value of instance_type with which Leeway chooses the type."""
 MAX_CHARS = 512
 """SageMaker's limit of the length of a variable of a training job."""
 MAX_REASON_CHARS = 160
@@ -51,7 +51,9 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
         return fields
     allowed_types = request_checks.check_list(task.describe_field("instance_types"), fields.instance_types)
     if not allowed_types:
-        raise AirflowFailException(f"instance_type='auto' of {task.task_label} needs instance_types: those allowed.")
+        raise AirflowFailException(
+            f"instance_type='auto' of {task.task_label} needs instance_types: the allowed types."
+        )
     choice = _find_choice(task, allowed_types) or _make_choice(task, fields, allowed_types)
     types = choice["instance_types"]
     has_fallback = fields.on_no_capacity != "fail"
@@ -61,7 +63,7 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
         instance_type=types[0],
         instance_types=types if has_fallback else None,
         environment=variables,
-        # The next call of the same try gets these fields: the choice is made.
+        # A later call in the same try gets these fields, and must not choose again.
         deadline="",
         workload=None,
     )
@@ -116,7 +118,10 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed_types: Sequen
 
 
 def _format_choice(choice: Mapping[str, Any]) -> str:
-    """Format the record of a choice as JSON that fits into a variable: a long reason is cut, types at the end go."""
+    """Format the record of a choice as JSON that fits into a variable.
+
+    A long reason is shortened. If that is not enough, the last types are left out.
+    """
     record = {**choice, "instance_choice": str(choice.get("instance_choice") or "")[:MAX_REASON_CHARS]}
     types = list(record["instance_types"])
     while len(text := json.dumps({**record, "instance_types": types})) > MAX_CHARS and len(types) > 1:

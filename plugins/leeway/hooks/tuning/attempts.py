@@ -52,9 +52,9 @@ class TuningAttempts(Attempts):
         return {name: self.template.training[name] for name in INPUTS}
 
     def _has_same_inputs(self, job: Job) -> bool:
-        """Return whether a tuning job has this search, and the trials that earlier tuning jobs of it have left.
+        """Return whether a tuning job has this search, and runs the trials that the earlier jobs did not finish.
 
-        A tuning job that completed may have more trials: they are paid for, and the plan now wants fewer.
+        A completed tuning job may also have more trials than the plan has now: they are paid for already.
         """
         if not self.template.has_same_search(job):
             return False

@@ -13,7 +13,7 @@ from leeway.hooks.sagemaker.wait import WaitEvent
 from leeway.hooks.tuning.trials import Trial
 from pipelines.tuning.sagemaker_job import METRIC_NAME
 
-KEPT = "The results of its finished trials are kept: the next tuning job of this task continues from them"
+RESUME_TEXT = "The results of its finished trials are kept: the next tuning job of this task continues from them"
 
 
 def make_tuning_error(job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial]) -> AirflowException | None:
@@ -21,21 +21,21 @@ def make_tuning_error(job: Mapping[str, Any], event: WaitEvent, trials: Sequence
 
     Args:
         job: SageMaker's description of the tuning job.
-        event: how the wait for it ended.
-        trials: its trials.
+        event: how the wait for the job ended.
+        trials: trials of the job.
     """
     name = f"tuning job {get_job_name(job)}"
     if event["cause"] == "budget":
-        return AirflowFailException(f"{name} was stopped: {event['message']}. {KEPT}, after a clear.")
+        return AirflowFailException(f"{name} was stopped: {event['message']}. {RESUME_TEXT}, after a clear.")
     if event["cause"] == "deadline":
-        return AirflowException(f"{name} was stopped: {event['message']}. {KEPT}.")
+        return AirflowException(f"{name} was stopped: {event['message']}. {RESUME_TEXT}.")
     if event["cause"] != "ended":
         return AirflowException(f"the state of {name} is not known: {event['message']}")
     if get_job_status(job) == "Failed":
         return _make_error_of_failed_job(job, name, trials)
     if event.get("was_stopping") or is_stopped_by_clear(job, event["attached_at"]):
         return None
-    return AirflowException(f"{name} was stopped by somebody. {KEPT}.")
+    return AirflowException(f"{name} was stopped by somebody. {RESUME_TEXT}.")
 
 
 def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial]) -> AirflowException:
@@ -45,7 +45,7 @@ def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial]) -
 
 
 def _make_error_of_failed_job(job: Mapping[str, Any], name: str, trials: Sequence[Trial]) -> AirflowException:
-    """Return the error with the reason of the first trial that failed; a retry helps if that was not the script's."""
+    """Return the error with the reason of the first failed trial. A retry can help unless the script caused it."""
     failed_trial = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
     if failed_trial is None:

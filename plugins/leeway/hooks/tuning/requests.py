@@ -16,7 +16,7 @@ from pipelines.tuning.sagemaker_job import METRIC_NAME, build_tuning_config
 MAX_NAME_CHARS = 32
 """SageMaker's limit of the length of a tuning job's name."""
 MAX_PARENTS = 5
-"""SageMaker's limit of the tuning jobs from which another one starts."""
+"""SageMaker's limit of the number of tuning jobs from whose trials another tuning job starts."""
 LEARNING_STRATEGIES = ("bayesian", "random")
 """Strategies with which SageMaker accepts a warm start. Source: SageMaker Developer Guide, "Run a Warm Start
 Hyperparameter Tuning Job"."""
@@ -100,7 +100,8 @@ class TuningTemplate:
     def _has_same_parents(self, job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Return whether a tuning job learns from the same tuning jobs of other tasks as the request of this search.
 
-        A later attempt of the task has its earlier attempts as parents, too. They may take the place of the others.
+        A later attempt of the task has the task's earlier attempts as parents, too. Because SageMaker limits the number
+        of parents, they may replace some of the others.
         """
         base, names = _get_base_name(get_job_name(job)), _list_parents(job)
         other_names = {name for name in names if _get_base_name(name) != base}

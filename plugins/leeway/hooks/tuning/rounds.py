@@ -34,8 +34,8 @@ Rounds = dict[int, float]
 def read_rounds(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -> dict[str, Rounds]:
     """Return the objective of each round of the trials, by name of the trial.
 
-    They are only shown in reports. So an error is logged, and that trial and the later ones have no rounds. The rounds
-    of a long trial are thinned evenly; its best and its last round are always among them.
+    The values are only shown in reports. So an error is only logged; that trial and the trials after it have no rounds.
+    The rounds of a long trial are thinned evenly; its best and its last round are always among them.
 
     Args:
         client: boto3 client of CloudWatch Logs.

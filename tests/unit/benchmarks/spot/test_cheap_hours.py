@@ -14,7 +14,7 @@ def test_rule_saves_most_of_what_is_possible_on_a_seeded_year():
     assert costs.clairvoyant <= costs.by_rule < costs.at_once
     assert costs.saving >= 0.6 * costs.possible_saving
     assert costs.saving > 0.08
-    assert costs.latest_h <= 24
+    assert costs.longest_wait_h <= 24
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_rule_costs_nothing_where_prices_have_no_pattern():
 def test_constant_prices_are_no_reason_to_wait():
     constant = Market(daily=0.0, weekly=0.0, noise=0.0, drift=0.0, jumps_week=0.0)
     costs = simulate_year(simulate_prices(constant, seed=1), slack_h=24, step_h=24 * 20)
-    assert (costs.latest_h, costs.saving) == (0, pytest.approx(0, abs=1e-9))
+    assert (costs.longest_wait_h, costs.saving) == (0, pytest.approx(0, abs=1e-9))
 
 
 def test_a_year_repeats_by_its_seed():

@@ -22,7 +22,7 @@ class QueuedAttempts(TrainingAttempts):
     Args:
         target: where the task's jobs are submitted.
         max_queue_s: longest wait in the queue, seconds.
-        arguments: those of `TrainingAttempts`.
+        arguments: arguments of `TrainingAttempts`.
     """
 
     def __init__(self, target: QueueTarget, max_queue_s: int, *arguments: Any) -> None:

@@ -12,11 +12,11 @@ from leeway.hooks.sagemaker.aws_errors import format_error_line, is_transient
 from leeway.hooks.step.hook import Logger
 
 INTERVAL_S = 60.0
-"""Least seconds between two requests for the position. It is only for people."""
+"""Shortest time between two requests for the position, seconds. The position is only shown in the log."""
 
 
 class PositionReader:
-    """Reads the position of one service job, at most once a minute. Without permission, it is not known.
+    """Read the position of one service job, at most once a minute. Without permission to read it, it is None.
 
     Args:
         queue: name or ARN of the queue.

@@ -53,7 +53,10 @@ class QueuedJobs(TrainingJobs):
         return str(job[SERVICE_JOB]["name"]) if SERVICE_JOB in job else get_job_name(job)
 
     def list_attempts(self) -> list[dict[str, Any]]:
-        """Return the description of every training job, oldest first; see `describe_attempts` for one that waits."""
+        """Return the description of every training job, oldest first.
+
+        A service job that waits has a description, too: see `describe_attempts`.
+        """
         jobs = super().list_attempts()
         for service_job in self._list_service_jobs():
             names = list_training_job_names(service_job)
