@@ -44,7 +44,7 @@ def check(
 
     values = {"repair": repair, "backup": backup or None, "content": content, "older": older}
     spec = check_lake.CheckLakeSpec.parse(values, "lake check")
-    report, restored_findings = check_lake.inspect(spec)
+    report, restored_findings = check_lake.check_and_repair(spec)
     if as_json:
         write_json(check_lake.to_json_values(report, restored_findings))
     else:

@@ -36,7 +36,7 @@ def build_labelled_features(dataset: Dataset, rows: ibis.Table, since: dt.dateti
     Args:
         dataset: dataset of the rows.
         rows: published rows.
-        since: begin of the first partition whose features are returned; None: all partitions.
+        since: start of the first partition whose features are returned; None: all partitions.
     """
     features = _build_known_features(dataset, rows, since)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
@@ -48,7 +48,7 @@ def build_sorted_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime
     Args:
         dataset: dataset of the rows.
         rows: published rows.
-        since: begin of the first partition whose features are returned; None: all partitions.
+        since: start of the first partition whose features are returned; None: all partitions.
     """
     return _build_known_features(dataset, rows, since).order_by(*dataset.key)
 

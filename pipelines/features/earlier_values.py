@@ -31,7 +31,10 @@ from pipelines.partitions import HOUR_COLUMN, Partition, find_partition, get_beg
 from pipelines.window import Days
 
 BEGIN, VALUE_BEGIN, RANK, VALUE_PREFIX = "leeway.begin", "leeway.value_begin", "leeway.rank", "leeway.value."
-"""Columns that are added meanwhile: begin of the row's partition, begin of the value's, its age rank, its features."""
+"""Names of temporary columns: start of the row's partition; start of the value's partition; rank of the value by age, 0
+for the newest; and the prefix of the value's features."""
+COUNT = "leeway.count"
+"""Name of a temporary column: number of different values of a key."""
 
 
 class BuildFeatures(Protocol):
@@ -41,13 +44,13 @@ class BuildFeatures(Protocol):
         """Return the features of the rows whose partition begins at `since` or later; of all rows if it is None."""
 
 
-def find_first_read(dataset: Dataset, first: Partition) -> Partition:
+def find_first_needed_partition(dataset: Dataset, first: Partition) -> Partition:
     """Return the first partition whose rows are needed to build the features of the partition `first`."""
     return find_partition(_find_first_begin(dataset, get_begin(first)), dataset.partition)
 
 
-def find_first_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
-    """Return the first day whose rows are needed to build the features of partitions from `begin`, UTC, on."""
+def find_first_needed_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
+    """Return the first day whose rows are needed for features of partitions that begin at `begin`, UTC, or later."""
     return get_date(find_partition(_find_first_begin(dataset, begin), dataset.partition))
 
 
@@ -63,10 +66,10 @@ def run_features(
     """Build the features of a range of partitions on an engine; yield them in batches.
 
     Args:
-        engine: open engine, with the rows from `find_first_day` on.
+        engine: open engine, with the rows from `find_first_needed_day` on.
         dataset: dataset of the rows.
         build: expression of the features.
-        begin: begin of the first partition, UTC.
+        begin: start of the first partition, UTC.
         last: last `date` of the rows.
 
     Raises:
@@ -74,7 +77,7 @@ def run_features(
     """
     if not list_lookups_of_earlier_partitions(dataset):
         return engine(lambda rows: build(dataset, rows, None), Days(begin.date(), last))
-    days = Days(find_first_day(dataset, begin), last)
+    days = Days(find_first_needed_day(dataset, begin), last)
     for lookup in list_lookups_of_earlier_partitions(dataset):
         for batch in engine(partial(_find_ambiguous_key, dataset, lookup), days):
             for row in batch.to_pylist():
@@ -90,7 +93,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
     Args:
         dataset: dataset of the rows.
         columns: the rows with all their features, as `compute_columns` returned them.
-        since: begin of the first partition, UTC, whose rows are returned; None: all rows are.
+        since: start of the first partition, UTC, whose rows are returned; None: all rows are.
     """
     lookups = list_lookups_of_earlier_partitions(dataset)
     if not lookups:
@@ -123,19 +126,19 @@ def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
     columns = compute_columns(dataset, rows)
     values = _select_values(dataset, lookup, columns.mutate(**{BEGIN: _compute_begin(dataset, columns)}))
     keys = [VALUE_BEGIN, *(KEY_PREFIX + name for name in lookup.key)]
-    counts = values.group_by(keys).agg(**{RANK: values.count()})
-    return counts.filter(counts[RANK] > 1).limit(1)
+    counts = values.group_by(keys).agg(**{COUNT: values.count()})
+    return counts.filter(counts[COUNT] > 1).limit(1)
 
 
 def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
     keys = [KEY_PREFIX + name for name in lookup.key]
     values = _select_values(dataset, lookup, columns)
-    points = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()
-    is_known = [
-        values[VALUE_BEGIN] < points[BEGIN],
-        values[VALUE_BEGIN] >= points[BEGIN] - ibis.interval(seconds=int(lookup.max_age.total_seconds())),
+    row_keys = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()
+    conditions = [
+        values[VALUE_BEGIN] < row_keys[BEGIN],
+        values[VALUE_BEGIN] >= row_keys[BEGIN] - ibis.interval(seconds=int(lookup.max_age.total_seconds())),
     ]
-    pairs = points.join(values, [*(points[key] == values[key] for key in keys), *is_known], rname="{name}.2")
+    pairs = row_keys.join(values, [*(row_keys[key] == values[key] for key in keys), *conditions], rname="{name}.2")
     newest_first = ibis.window(
         group_by=[pairs[BEGIN], *(pairs[key] for key in keys)], order_by=pairs[VALUE_BEGIN].desc()
     )

@@ -18,17 +18,17 @@ SPLITS = ("train", "validation", "holdout")
 """Folders of the features. `train` must come first, because its classes are those that the others may have."""
 
 
-def check_type(dataset: Dataset, kind: pa.DataType) -> None:
+def check_type(dataset: Dataset, label_type: pa.DataType) -> None:
     """Check that the type of the label fits the dataset's task.
 
     Raises:
         DataError: the type does not fit. A retry cannot help.
     """
     is_allowed, values = ALLOWED_TYPES[dataset.task]
-    if not is_allowed(kind):
+    if not is_allowed(label_type):
         message = (
-            f"the label {dataset.label} of {dataset.name} is {kind}: it must be {values}, or null if unknown, because "
-            f"the task is {dataset.task}."
+            f"the label {dataset.label} of {dataset.name} is {label_type}: it must be {values}, or null if unknown, "
+            f"because the task is {dataset.task}."
         )
         raise DataError(message, "Convert it in the source, or correct `label` or `task` of the dataset.")
 

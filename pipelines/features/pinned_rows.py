@@ -44,12 +44,12 @@ def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
     Raises:
         DataError: `snapshot` does not exist, or the lake does not have its snapshot any more. A retry cannot help.
     """
-    from pipelines.features.earlier_values import find_first_day
+    from pipelines.features.earlier_values import find_first_needed_day
     from pipelines.lake import Lake
 
     window = PinnedWindow.read(snapshot)
     days = window.get_window().all_days
-    first_day = find_first_day(load_dataset(window.dataset), dt.datetime.combine(days.first, dt.time(), dt.UTC))
+    first_day = find_first_needed_day(load_dataset(window.dataset), dt.datetime.combine(days.first, dt.time(), dt.UTC))
     with Lake.open().open_files(window.table, first_day, days.last, window.snapshot_id) as (paths, schema):
         yield PinnedRows(window, paths, schema)
 

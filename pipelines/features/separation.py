@@ -24,7 +24,7 @@ def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
         number: column with another value in each row, which all steps of the expression keep.
 
     Returns:
-        The expression; None if it has an operation of which this is not known.
+        The expression; None if it has an operation for which this cannot be guaranteed.
     """
     node = table.op()
     if not all(isinstance(relation, KNOWN_RELATIONS) for relation in node.find(ops.Relation)):

@@ -159,7 +159,7 @@ def _refuse_empty_catalog(catalog: Catalog) -> None:
 
 
 def _refuse_unlisted_table(catalog: Catalog, name: str) -> None:
-    """Refuse to create a table if files of a lost table have this name, whose rows the new table would hide.
+    """Refuse to create a table if files of a lost table with this name exist: the new table would hide their rows.
 
     Raises:
         DataError: there are files of a lost table with this name. A retry cannot help.

@@ -67,7 +67,7 @@ def _check_warehouse(warehouse: str) -> None:
         state = "begins with an unknown scheme" if warehouse else "is not set"
         raise SpecError(
             f"{VARIABLE_PREFIX}WAREHOUSE {state}.",
-            "Write a folder, or s3://BUCKET/VARIABLE_PREFIX, in which the tables are stored.",
+            "Write a folder, or s3://BUCKET/PREFIX, in which the tables are stored.",
         )
 
 

@@ -63,7 +63,7 @@ class EventTable(ABC, Generic[E, S]):
         """Open the table in the configured lake; create it if it does not exist.
 
         Args:
-            lake: lake to open it in, for readers: it is not created there. None: the configured lake.
+            lake: lake to read the table in, without creating the table. None: the configured lake.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.

@@ -1,8 +1,8 @@
 """Define a table of the lake whose partitions are months.
 
-It suits tables that get a few rows a day: a year of rows is in twelve files, which are read quickly. A writer loads the
-table, computes the new rows of a month, and commits them. If another process committed meanwhile, the writer repeats
-all of it (compare and swap).
+It is for a few rows a day: a year of rows is in twelve files, which are read quickly. A writer loads the table,
+computes the new rows of a month, and commits them. If another process committed meanwhile, the writer repeats all of it
+(compare and swap).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write the new rows of a partition to Parquet files in the table's folder, and commit these files.
 
 The files are written one row group at a time, so memory does not grow with the partition. Until the commit, no snapshot
-refers to the files, so nothing reads them. If the writer dies before, its files remain, and nothing ever reads them.
+refers to the files, so nothing reads them. If the writer dies before the commit, its files remain unused.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def build_exclusion_filter(partitions: Collection[Partition]) -> BooleanExpressi
     return Not(reduce(Or, (build_filter(partition) for partition in partitions)))
 
 
-def find_partition(table: Table, file: DataFile, unit: Unit) -> Partition:
+def find_partition_of_file(table: Table, file: DataFile, unit: Unit) -> Partition:
     """Return the partition of a data file of a table: its hour, its month or its day, by `unit`."""
     names = [field.name for field in table.metadata.specs()[file.spec_id].fields]
     values = {name: file.partition[index] for index, name in enumerate(names)}
@@ -107,7 +107,7 @@ def list_files_by_partition(
     unit, partition_set = get_unit(next(iter(partitions))), set(partitions)
     row_filter = reduce(And, (EqualTo(name, value) for name, value in part.items()), build_days_filter(partitions))
     for task in table.scan(row_filter=row_filter).plan_files():
-        partition = find_partition(table, task.file, unit)
+        partition = find_partition_of_file(table, task.file, unit)
         if partition in partition_set:
             yield partition, task  # type: ignore[misc]
 

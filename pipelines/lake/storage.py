@@ -108,7 +108,7 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
 
 
 def _read_infos(system: FileSystem, path: str) -> list[FileInfo]:
-    """Return what is below a folder; nothing if there is no such folder."""
+    """Return all files and folders below a folder; none if there is no such folder."""
     selector = FileSelector(path, recursive=True, allow_not_found=True)
     try:
         return list(system.get_file_info(selector))

@@ -21,14 +21,14 @@ def require_lookups(dataset: Dataset) -> Sequence[Lookup]:
     """Return the lookups of a dataset.
 
     Raises:
-        SpecError: it has none, two with one name, or a wrong one. A retry cannot help.
+        SpecError: there are no lookups, two have the same name, or one is not valid. A retry cannot help.
     """
     if not dataset.lookups:
         raise SpecError(f"the dataset {dataset.name} has no lookups.", "Declare them: docs/how-to/serving.md.")
     if len({lookup.name for lookup in dataset.lookups}) < len(dataset.lookups):
         raise SpecError(f"two lookups of {dataset.name} have the same name.", "Rename one.")
     for lookup in dataset.lookups:
-        _check(dataset, lookup)
+        _check_lookup(dataset, lookup)
     return dataset.lookups
 
 
@@ -41,7 +41,7 @@ def name_group(dataset: Dataset, lookup: Lookup) -> str:
     return f"{readable[: MAX_NAME_CHARS - DIGEST_CHARS - 1].rstrip('-')}-{digest}"
 
 
-def _check(dataset: Dataset, lookup: Lookup) -> None:
+def _check_lookup(dataset: Dataset, lookup: Lookup) -> None:
     """Check names, age and defaults of a lookup.
 
     This is not done when the dataset is created, because its features may still be replaced.

@@ -27,7 +27,7 @@ from pipelines.online.declarations import name_group
 TIMEOUT_S, ATTEMPTS, CONNECTIONS = 10.0, 4, 10
 """Longest time to connect and to wait for an answer, seconds; attempts of a request; largest number of connections."""
 CREATION_S, POLL_S = 900, 1.0
-"""Longest time in which a group is created, and the interval of the checks, seconds."""
+"""Longest time to wait for the creation of a group, and the interval of the checks, seconds."""
 
 
 class OnlineStore:

@@ -20,7 +20,7 @@ from pipelines.partitions.ranges import (
     get_last_day,
     list_partitions,
     list_range,
-    shift,
+    shift_partition,
 )
 
 __all__ = [
@@ -41,5 +41,5 @@ __all__ = [
     "list_range",
     "parse_partition",
     "refuse_monthly_partitions",
-    "shift",
+    "shift_partition",
 ]

@@ -29,7 +29,7 @@ def find_partition(moment: dt.datetime, unit: Unit) -> Partition:
     return Month(get_month_start(moment.date())) if unit == "month" else moment.date()
 
 
-def shift(partition: PartitionT, count: int) -> PartitionT:
+def shift_partition(partition: PartitionT, count: int) -> PartitionT:
     """Return the partition `count` months after a month, or `count` days after a day or an hour."""
     if isinstance(partition, Hour):
         return Hour(partition.day + count * DAY, partition.hour)  # type: ignore[return-value]

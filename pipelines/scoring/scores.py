@@ -20,7 +20,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 from pipelines.features import building, engines
-from pipelines.features.earlier_values import find_first_read, run_features
+from pipelines.features.earlier_values import find_first_needed_partition, run_features
 from pipelines.lake import Commit, Lake
 from pipelines.partitions import Partition, get_begin, get_date
 from pipelines.registry.lifecycle import find_champion_as_of
@@ -97,7 +97,7 @@ def read_rows(
     Yields:
         The schema, and the batches.
     """
-    first = find_first_read(dataset, partition)
+    first = find_first_needed_partition(dataset, partition)
     with (
         lake.open_files(dataset.table, first, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,

@@ -1,4 +1,4 @@
-"""Check whether a training may start: its worst case against the budget of the run and of the month.
+"""Check whether a training may start: its highest possible cost must fit the budgets of the run and of the month.
 
 The verdict is a result, not an error.
 """
@@ -22,7 +22,7 @@ def run(spec: BudgetSpec) -> BudgetResult:
 
     Raises:
         SpecError: an instance type is retired. A retry cannot help.
-        DataError: an instance type, or that of an endpoint that runs, has no known price. A retry cannot help.
+        DataError: the instance type of the training, or of a running endpoint, has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.budgets import check_budget

@@ -71,13 +71,13 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
         ConflictError: another repair runs, or the catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
-    report, restored_findings = inspect(spec)
+    report, restored_findings = check_and_repair(spec)
     if report.findings:
         raise make_error(report.findings, spec)
     return CheckLakeResult(**_count(report), restored=len(restored_findings), report=get_report_path())
 
 
-def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
+def check_and_repair(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
     """Check and repair the lake as `run` does, but raise no error if files are lost.
 
     Returns:
@@ -99,7 +99,7 @@ def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
 
 
 def to_json_values(report: LakeReport, restored_findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return the complete report as values that JSON has."""
+    """Return the complete report as a dictionary that can be written as JSON."""
     return _count(report) | {
         "restored": list(map(asdict, restored_findings)),
         "lost": list(map(asdict, report.findings)),

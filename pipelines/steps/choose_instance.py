@@ -30,7 +30,7 @@ class ChooseInstanceSpec(Spec):
     spot: bool = True
     """Whether the training runs on managed spot."""
     max_run_s: int | None = Field(None, ge=1)
-    """Seconds of training after which the job is stopped; none: not before SageMaker's 28 days."""
+    """Seconds of training after which the job is stopped; none: after 28 days, SageMaker's limit."""
     max_wait_s: int | None = Field(None, ge=1)
     """Seconds from its creation after which a spot job is stopped; none: no limit."""
     deadline: str = ""
@@ -68,7 +68,8 @@ class ChooseInstanceResult(Result):
     uncorrected_usd: float | None = None
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None
-    """Origin of the prediction: `formula`, or past jobs `measured` on the same machines or `scaled` from others."""
+    """Origin of the prediction: `formula` (from the size of a language model), `measured` (from past jobs on the same
+    machines) or `scaled` (from past jobs on other machines)."""
 
 
 def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:

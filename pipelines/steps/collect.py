@@ -36,8 +36,8 @@ class CollectSpec(Spec):
     model: str
     """Registered model."""
     version: str = ""
-    """Number or alias of the version that the variant served on these days; empty: the one that was deployed last to
-    the endpoint, up to the last of these days, by the events of the model."""
+    """Number or alias of the version that the variant served on the days of the requests; empty: the last version that
+    was deployed to the endpoint by the end of these days, according to the events of the model."""
     endpoint: str = Field(default="", pattern=EMPTY_OR_NAME_PATTERN)
     """Name of the endpoint, SageMaker's EndpointName; empty: the one that DeployOperator gives the model."""
     variant: str = Field(default="AllTraffic", pattern=NAME_PATTERN)
@@ -64,7 +64,7 @@ class CollectResult(Result):
     model_name: str
     """Registered model."""
     version: str
-    """Number of the version; empty if none was deployed up to these days."""
+    """Number of the version; empty if none was deployed to the endpoint by the end of the days."""
     endpoint: str
     """EndpointName."""
     scored: int = 0
@@ -91,7 +91,7 @@ def run(spec: CollectSpec) -> CollectResult:
     Raises:
         SpecError: the dataset has no label, or partitions of another unit, or the days are swapped. A retry cannot
             help.
-        DataError: there is no such version, or no published row of the dataset. A retry can help after it is published.
+        DataError: there is no such version, or no row of the dataset is published. A retry can help once both exist.
         ServiceError: MLflow or S3 does not answer. A retry can help.
     """
     from pipelines.lake import Lake

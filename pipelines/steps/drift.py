@@ -47,7 +47,7 @@ class DriftSpec(Spec):
     history_days: Annotated[int, Field(ge=1, le=366)] = 60
     """Number of windows to compare, including the last: alarms depend on earlier windows, and the page shows them."""
     label_delay_days: Annotated[int, Field(ge=0, le=366)] = 1
-    """Days until the labels of a day are known. Newer labels are not used, even if they exist."""
+    """Days until the labels of a day are known. Labels of that many newest days are not used, even if they exist."""
     policy: Policy = Policy()
     """When drift raises an alarm: the bounds, and how many windows must be over them."""
     retrain_on: Literal["any", "performance"] = "any"

@@ -21,7 +21,7 @@ class KeyFiguresResult(Result):
     """The key figures."""
 
     period: str
-    """The time, in words."""
+    """The period of the jobs, in words."""
     figures: list[KeyFigure]
     """All key figures, whether they are known or not."""
     missed: list[str]

@@ -43,7 +43,7 @@ class ListVersionsResult(Result):
     endpoint: str
     """EndpointName."""
     versions: list[str]
-    """Numbers of the versions, in the order of their first deployment; empty if none was deployed up to these days."""
+    """Numbers of the versions, in the order of their first deployment; empty if none was deployed by the last day."""
 
 
 def run(spec: ListVersionsSpec) -> ListVersionsResult:

@@ -1,6 +1,6 @@
 """Record a SageMaker tuning job that has ended: the record of its winner, and one MLflow run for all trials.
 
-The run of the tuning has the report with its charts, as that of the step `tune` has it.
+The run of the tuning gets the same report, with charts, that the step `tune` logs to its run.
 
 TuningOperator runs this step in a process of its own, so that Airflow's process needs no MLflow. Idempotent.
 """
@@ -34,7 +34,7 @@ class RecordTuningSpec(Spec):
     metric: str = "loss"
     """Name of the objective."""
     fold_losses: list[float] = Field(default_factory=list)
-    """Loss of the best one on each fold; empty: not known."""
+    """Loss of the best trial on each fold; empty: not known."""
 
     @model_validator(mode="after")
     def _check_best_trial(self) -> RecordTuningSpec:
@@ -44,7 +44,7 @@ class RecordTuningSpec(Spec):
 
 
 class RecordTuningResult(Result):
-    """A tuning as the training of its winner and MLflow have it."""
+    """The record of a tuning for the training with its winner, and the MLflow run of the tuning."""
 
     record: TuningRecord
     """The tuning, for the argument `tuning` of SpotTrainingOperator."""
@@ -104,5 +104,6 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
     winner = next(result for result, trial in zip(trials, spec.trials, strict=True) if trial.name == spec.best)
     result = TuningResult(spec.tuning_job, spec.plan, trials, winner)
     write_results(folder, result)
-    write_json(folder / BEST_FILE, {**build_best(result), **_build_record(spec).model_dump()})  # trials lack the folds
+    # The record has the losses of the folds, which `trials` lack.
+    write_json(folder / BEST_FILE, {**build_best(result), **_build_record(spec).model_dump()})
     write_report(folder, result)

@@ -1,4 +1,4 @@
-"""Reset the breaker of a model's trainings, so that it no longer counts those before. Idempotent in a DAG run."""
+"""Reset the breaker of a model, so that it counts only the trainings after the reset. Idempotent in a DAG run."""
 
 from __future__ import annotations
 

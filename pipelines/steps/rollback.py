@@ -32,8 +32,8 @@ class RollbackSpec(Spec):
     to: str = ""
     """Version that becomes champion; empty: the previous champion."""
     champion: str = ""
-    """Version that the caller takes for the champion; empty: any. If another version is champion now, nothing is rolled
-    back, so that nobody undoes a promotion that they have not seen."""
+    """Version that the caller expects to be the champion; empty: any. If another version is champion now, nothing is
+    rolled back, so that nobody undoes a promotion that they have not seen."""
     force: bool = False
     """Whether `to` may be a version that was never champion, or was rolled back or retired."""
 

@@ -44,7 +44,7 @@ class ServingSpec(ReleasePolicy):
     folder: Path | None = None
     """Folder to write: model.tar.gz; null: the version is only chosen."""
     beside: str = ""
-    """Version whose requests the chosen one is to answer, too. If it has other features, the step fails."""
+    """Version whose requests the chosen version must be able to answer. If their features differ, the step fails."""
 
     @field_validator("endpoint")
     @classmethod

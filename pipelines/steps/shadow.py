@@ -1,7 +1,7 @@
 """Judge a version that an endpoint ran as a shadow variant: latency, errors, agreement, drift of scores, labels.
 
-The step reads what the endpoint captured, and CloudWatch's metrics, and writes a report. A "no" is a result, not an
-error. Idempotent.
+The step reads what the endpoint captured, and CloudWatch's metrics, and writes a report. An outcome other than
+`passed` is a result, not an error. Idempotent.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class ShadowSpec(ShadowLimits):
     captured: str
     """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of what is there."""
     since: AwareDatetime
-    """Begin of the shadow, with an offset from UTC."""
+    """Start of the shadow, with an offset from UTC."""
     until: AwareDatetime
     """End of the shadow, with an offset from UTC."""
     quiet_s: float = Field(default=5.0, ge=0, le=600)
-    """Once no more requests were captured for these seconds, all are taken as written. drydock writes every 2 s."""
+    """Seconds without a new captured request after which the capture counts as complete. drydock writes every 2 s."""
 
 
 class ShadowResult(Result):
@@ -150,7 +150,7 @@ def _collect_evidence(spec: ShadowSpec, dataset: Dataset) -> Evidence:
 
 
 def _read_all_shadow_scores(spec: ShadowSpec, period: Period, dataset: Dataset) -> ShadowScores:
-    """Read what the shadow variant captured, again and again until no more was written for `quiet_s`."""
+    """Read what the shadow variant captured; repeat until nothing new was written for `quiet_s` seconds."""
     from pipelines.serving.captured_requests import Capture
     from pipelines.shadow_test.pairs import read_shadow_scores
 

@@ -25,7 +25,7 @@ class ShowbackResult(Result):
     month_usd: float
     """Cost of the month so far, USD."""
     unallocated_usd: float
-    """Part of it of which neither the jobs nor params.yaml say which team pays, USD."""
+    """Part of `month_usd` for which neither the jobs nor params.yaml name the team that pays, USD."""
     budgets: list[BudgetState]
     """Budgets of the month, by project."""
     notices: list[Notice]

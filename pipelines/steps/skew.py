@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pipelines.serving.skew.comparison import Skew, Verdict
 
 Outcome = Literal["ok", "skew", "undecided"]
-RANKS: tuple[Outcome, ...] = ("skew", "ok", "undecided")
-"""Outcomes of versions; the outcome of the step is the first of them that a version has."""
+OUTCOME_PRIORITY: tuple[Outcome, ...] = ("skew", "ok", "undecided")
+"""All outcomes of a version. The outcome of the step is the first one in this order that any version has."""
 
 
 class SkewSpec(Spec):
@@ -47,7 +47,7 @@ class SkewSpec(Spec):
     rows: Path | None = None
     """File of the partition's rows that `collect` wrote, instead of `requests`."""
     version: str = ""
-    """Number or alias of the version that scored `rows`, which need it."""
+    """Number or alias of the version that scored `rows`; required with `rows`."""
     endpoint: str = Field(default="serve", min_length=1, max_length=127)
     """Name of the endpoint or server that answered. Results of other names stay in the table."""
     max_share: float = Field(default=0.01, ge=0, le=1)
@@ -129,7 +129,7 @@ def run(spec: SkewSpec) -> SkewResult:
 
 
 def _read_requests(spec: SkewSpec, lake: Lake, dataset: Dataset) -> dict[str, pa.Table]:
-    """Read what requests for rows of the partition saw, by the number of the version that scored them."""
+    """Read features and scores of the requests for rows of the partition, by the number of the version that scored."""
     from pipelines.registry.versions import Registry
     from pipelines.serving.recording import read_recorded_rows
     from pipelines.serving.skew.request_rows import build_recorded_table, read_collected_table
@@ -194,14 +194,14 @@ def _decide(spec: SkewSpec, comparisons: Mapping[str, Comparison]) -> tuple[Outc
         return "undecided", f"0 rows of requests, and {spec.min_rows} are needed"
     verdicts = {version: comparison.verdict for version, comparison in comparisons.items()}
     outcomes = {verdict.outcome for verdict in verdicts.values()}
-    outcome = next(rank for rank in RANKS if rank in outcomes)
+    outcome = next(item for item in OUTCOME_PRIORITY if item in outcomes)
     template = "version {}: {}" if len(verdicts) > 1 else "{1}"
     reasons = [template.format(version, item.reason) for version, item in verdicts.items() if item.outcome == outcome]
     return outcome, "" if outcome == "ok" else "; ".join(reasons)
 
 
 def _find_largest_shares(skews: Iterable[Skew]) -> dict[str, float]:
-    """Return the name of each feature, or `score`, that ever differs, to its largest share."""
+    """Return the largest share of each feature, or of `score`, by name. What never differs is left out."""
     from pipelines.serving.skew.results_table import get_row_name
 
     shares: dict[str, float] = {}

@@ -31,7 +31,7 @@ class StopIdleResult(Result):
 def run(spec: StopIdleSpec) -> StopIdleResult:
     """List the idle endpoints, and delete them if `delete` is set. Endpoints that Leeway did not make are not touched.
 
-    Before a deletion, it looks again: an endpoint that was called or changed meanwhile is not deleted.
+    Each endpoint is checked again just before its deletion. If it was called or changed meanwhile, it is not deleted.
 
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
@@ -45,10 +45,10 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
     from pipelines.serving.undeployment import Endpoints
 
     endpoints = Endpoints()
-    stop: tuple[KindName, ...] = ("endpoint",) if spec.delete else ()
-    if stop:
+    kinds_to_stop: tuple[KindName, ...] = ("endpoint",) if spec.delete else ()
+    if kinds_to_stop:
         endpoints.finish_deletions()
-    findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), stop, endpoints.region)
+    findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), kinds_to_stop, endpoints.region)
     idle_names, exempt_names, stopped_names = (
         [finding.name for finding in findings if finding.outcome == outcome]
         for outcome in ("idle", "exempt", "stopped")

@@ -30,7 +30,7 @@ class SweepIdleSpec(Spec):
 
     @field_validator("kinds", "stop", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
+    def _split_names(cls, value: Any) -> Any:
         """Accept a text with commas: Jinja and the command line give texts."""
         if not isinstance(value, str):
             return value

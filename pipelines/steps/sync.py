@@ -74,7 +74,7 @@ def run(spec: SyncSpec) -> SyncResult:
 
 
 def stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str) -> SyncResult:
-    """Stage the rows of an open source after a watermark, which is not moved.
+    """Stage the rows of an open source that come after a watermark. The stored watermark does not change.
 
     Raises:
         DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.

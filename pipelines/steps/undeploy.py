@@ -30,7 +30,7 @@ class UndeployResult(Result):
 
 
 def run(spec: UndeploySpec) -> UndeployResult:
-    """Delete the endpoint and what belongs to it, and wait for the end. Its log stays.
+    """Delete the endpoint and what belongs to it, and wait until they are gone. The log of the endpoint stays.
 
     It is no error if the endpoint does not exist any more: a retry finds it deleted.
 

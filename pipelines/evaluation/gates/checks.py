@@ -81,7 +81,7 @@ def check_estimate(
     # `decide` takes a lower bound, so both signs change for an upper bound.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
     outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
-    if _has_few_groups(estimate, policy):
+    if _has_too_few_groups(estimate, policy):
         outcome = UNDECIDED
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
     effect = relevant_effect or abs(estimate.value - bound)
@@ -113,7 +113,7 @@ def report_estimate(name: str, estimate: Estimate) -> Check:
     return Check(name=name, value=value, bound=None, low=low, high=high, outcome=REPORTED, reason=reason)
 
 
-def _has_few_groups(estimate: Estimate, policy: Policy) -> bool:
+def _has_too_few_groups(estimate: Estimate, policy: Policy) -> bool:
     """Return whether the estimate is by groups, and has too few of them to decide."""
     return estimate.groups is not None and estimate.groups < policy.min_groups
 
@@ -125,7 +125,7 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
         The number; None if no number would decide it.
     """
     groups = estimate.groups
-    if _has_few_groups(estimate, policy):
+    if _has_too_few_groups(estimate, policy):
         return policy.min_groups
     if not (math.isfinite(estimate.se) and effect > 0):
         return None
@@ -149,7 +149,7 @@ def _describe_estimate(
     name: str, estimate: Estimate, outcome: Outcome, requirement: str, units_needed: int | None, policy: Policy
 ) -> str:
     groups, unit = estimate.groups, "rows" if estimate.groups is None else name_groups(policy.group_by)
-    if _has_few_groups(estimate, policy):
+    if _has_too_few_groups(estimate, policy):
         return (
             f"{name} is {estimate.value:.6g}: {groups} {unit} are too few to decide, at least {units_needed} are needed"
         )

@@ -82,7 +82,7 @@ class Serving(Section):
     """Bounds of the packaged model."""
 
     max_skew: Amount = 1e-6
-    """Largest absolute difference between its scores and those of the training process, on the same rows."""
+    """Largest absolute difference between the package's scores and the training process's scores of the same rows."""
     max_mb: Amount | None = None
     """Largest size, MB."""
     max_single_ms: Amount | None = None

@@ -83,7 +83,7 @@ def estimate_difference(
 ) -> Estimate:
     """Estimate the candidate's metric minus the champion's; each draw takes the same rows for both.
 
-    `candidate` and `champion` are their scores. The other arguments and the errors are those of
+    `candidate` and `champion` are the scores of the two models. The other arguments and the errors are those of
     `estimate_metric`.
     """
     return _estimate(label, [candidate, champion], metric, alpha, seed, draws, groups)

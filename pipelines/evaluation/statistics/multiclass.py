@@ -11,7 +11,7 @@ import numpy as np
 
 from pipelines.evaluation.statistics.inputs import Array
 from pipelines.evaluation.statistics.sums import (
-    ALL,
+    ALL_ROWS,
     MeanOfMetrics,
     RowValues,
     WeightedAuc,
@@ -77,7 +77,7 @@ def find_predicted_classes(score: Array) -> Array:
 def _make_f1(label: Array, predicted_classes: Array, class_index: int) -> WeightedSums:
     is_label, is_predicted = label == class_index, predicted_classes == class_index
     terms: list[RowValues] = [
-        (ALL, (is_label & is_predicted).astype(np.float64)),
-        (ALL, (is_label.astype(np.float64) + is_predicted) / 2),
+        (ALL_ROWS, (is_label & is_predicted).astype(np.float64)),
+        (ALL_ROWS, (is_label.astype(np.float64) + is_predicted) / 2),
     ]
     return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))

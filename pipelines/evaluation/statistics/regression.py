@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipelines.evaluation.statistics.inputs import Array
-from pipelines.evaluation.statistics.sums import ALL, RowValues, WeightedMetric, WeightedSums, divide, make_mean
+from pipelines.evaluation.statistics.sums import ALL_ROWS, RowValues, WeightedMetric, WeightedSums, divide, make_mean
 
 
 def make_rmse(label: Array, score: Array) -> WeightedMetric:
     """Make the root of the mean squared error, in units of the label."""
-    terms: list[RowValues] = [(ALL, (score - label) ** 2), (ALL, np.ones(len(label)))]
+    terms: list[RowValues] = [(ALL_ROWS, (score - label) ** 2), (ALL_ROWS, np.ones(len(label)))]
     return WeightedSums(terms, lambda total, rows: np.sqrt(divide(total, rows, np.nan)))
 
 
@@ -35,10 +35,10 @@ def make_r2(label: Array, score: Array) -> WeightedMetric:
     # Without the mean, the difference of the two large sums below would lose digits.
     deviations = label - label.mean()
     terms: list[RowValues] = [
-        (ALL, (score - label) ** 2),
-        (ALL, deviations**2),
-        (ALL, deviations),
-        (ALL, np.ones(len(label))),
+        (ALL_ROWS, (score - label) ** 2),
+        (ALL_ROWS, deviations**2),
+        (ALL_ROWS, deviations),
+        (ALL_ROWS, np.ones(len(label))),
     ]
     return WeightedSums(terms, _combine_r2)
 

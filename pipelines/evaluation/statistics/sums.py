@@ -15,8 +15,8 @@ WeightedMetric = Callable[[Array], Array]
 """Takes weights of rows, shape (draws, rows); returns the metric of each draw, shape (draws,)."""
 MetricMaker = Callable[[Array, Array], WeightedMetric]
 """Takes labels of shape (rows,), and scores; returns the metric as a function of weights."""
-ALL = slice(None)
-"""All rows."""
+ALL_ROWS = slice(None)
+"""Selects all rows, or all groups of rows."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class WeightedSums:
             group_count: number of groups.
         """
         sums = (np.bincount(groups[members], values, group_count) for members, values in self.terms)
-        return WeightedSums([(ALL, values) for values in sums], self.combine)
+        return WeightedSums([(ALL_ROWS, values) for values in sums], self.combine)
 
 
 class WeightedAuc:
@@ -117,7 +117,7 @@ def _compute_mean(metrics: Sequence[WeightedMetric], weights: Array) -> Array:
 
 def make_mean(values: Array) -> WeightedSums:
     """Make the weighted mean of `values`, which has one value for each row."""
-    terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]
+    terms: list[RowValues] = [(ALL_ROWS, values), (ALL_ROWS, np.ones(len(values)))]
     return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 
 

@@ -20,7 +20,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics import multiclass, regression
 from pipelines.evaluation.statistics.inputs import Array, validate_labels, validate_numbers, validate_probabilities
 from pipelines.evaluation.statistics.sums import (
-    ALL,
+    ALL_ROWS,
     MetricMaker,
     RowValues,
     WeightedAuc,
@@ -37,7 +37,7 @@ BINS = 10
 
 
 def make_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order, a tie as half."""
+    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie is half."""
     return WeightedAuc(label, score)
 
 
@@ -78,7 +78,7 @@ def make_ece(label: Array, score: Array) -> WeightedMetric:
     The bins are those of the unweighted rows, and stay fixed from draw to draw.
     """
     gap = validate_probabilities(score) - label
-    terms: list[RowValues] = [(ALL, np.ones(len(label)))]
+    terms: list[RowValues] = [(ALL_ROWS, np.ones(len(label)))]
     terms += [(members, gap[members]) for members in split_into_bins(score)]
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
@@ -276,5 +276,5 @@ def compute_metric(
 
 
 def _make_share(part: Array, total: Array) -> WeightedMetric:
-    terms: list[RowValues] = [(ALL, part.astype(np.float64)), (ALL, total)]
+    terms: list[RowValues] = [(ALL_ROWS, part.astype(np.float64)), (ALL_ROWS, total)]
     return WeightedSums(terms, lambda numerator, denominator: divide(numerator, denominator, 0.0))

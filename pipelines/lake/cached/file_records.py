@@ -1,6 +1,6 @@
 """Query the data files of a table one by one, and cache the results: a data file never changes.
 
-It suits tables with thousands of small files, of which a few are new each time.
+This suits tables with thousands of small files, of which a few are new at each call.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class FileRecords:
         return [record for location in locations for record in self._records[location]]
 
     def _query_files(self, paths: Sequence[str], locations: Sequence[str]) -> dict[str, list[Record]]:
-        """Return location to the records of the file, which is at the path in the same position."""
+        """Return the records of each file by its location. `paths` and `locations` name the files in the same order."""
         location_by_path = dict(zip(paths, locations, strict=True))
         records: dict[str, list[Record]] = {location: [] for location in locations}
         for start in range(0, len(paths), BATCH_FILES):  # so that memory does not grow with the number of files

@@ -64,7 +64,7 @@ class CachedLake(Lake):
         self._locations = locations
 
     def get_or_read(self, table: str, key: Hashable, read: Callable[[], T]) -> T:
-        """Return what `read` returned for this key before; call it only if it was not called yet.
+        """Return the cached result of `read` for this key, or raise its cached error; call `read` if there is neither.
 
         Args:
             table: name of the table that is read.

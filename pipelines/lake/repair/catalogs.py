@@ -60,7 +60,7 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
 
 
 def register_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
-    """List a table in the catalog again, by its newest version; None if that version is lost."""
+    """List a table in the catalog again, by its newest version; return the finding, or None if that version is lost."""
     location = _choose_version(load_io(catalog, finding.location), finding.table, metadata)
     if not location:
         return None

@@ -30,7 +30,7 @@ from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import describe_read_error, list_table_files
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.lake.history import MAX_SNAPSHOTS
-from pipelines.lake.partitions import find_partition
+from pipelines.lake.partitions import find_partition_of_file
 from pipelines.lake.repair.versions import find_last_version
 from pipelines.lake.views import build_sort_key
 from pipelines.lake.warehouse import METADATA_SUFFIX, get_version
@@ -178,7 +178,7 @@ def _list_unknown_lists(base: Table, modification_times: Mapping[str, dt.datetim
     ]
 
 
-def _read_commit(base: Table, location: str, moment: dt.datetime) -> _Commit:
+def _read_commit(base: Table, location: str, modified_at: dt.datetime) -> _Commit:
     try:
         properties = _read_avro_header(base.io, location)
         parent = properties["parent-snapshot-id"]
@@ -187,7 +187,7 @@ def _read_commit(base: Table, location: str, moment: dt.datetime) -> _Commit:
             None if parent == "null" else int(parent),
             int(properties["sequence-number"]),
             location,
-            moment,
+            modified_at,
         )
     except Exception as error:
         raise _UncertainError(f"{location} {describe_read_error(error)[1]}") from None
@@ -245,7 +245,7 @@ def _summarize(base: Table, own_entries: Sequence[ManifestEntry], live_entries: 
     properties = {name: str(value) for name, value in values.items() if value}
     properties |= {name: str(values[name]) for name in ("total-data-files", "total-records", "total-files-size")}
     unit: Unit = "hour" if any(field.name == HOUR_COLUMN for field in base.spec().fields) else "day"
-    partitions = {find_partition(base, file, unit) for file in [*added_files, *deleted_files]}
+    partitions = {find_partition_of_file(base, file, unit) for file in [*added_files, *deleted_files]}
     if len(partitions) == 1:
         properties[PARTITION_PROPERTY] = partitions.pop().isoformat()
     if added_files:
@@ -267,10 +267,10 @@ def _require_no_other_rows(table: Table, base: Table, modification_times: dict[s
     If snapshots of the table have expired, their data files remain although nothing refers to them. A commit writes its
     files after it has read the version before it. So only files that are newer than `base` can belong to a lost commit.
     """
-    moment = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
+    base_time = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
     used_locations = list_table_files(table).row_files
     for location, changed_at in modification_times.items():
-        if "/data/" in location and location not in used_locations and changed_at > moment:
+        if "/data/" in location and location not in used_locations and changed_at > base_time:
             raise _UncertainError(f"a later commit may have published {location}")
 
 

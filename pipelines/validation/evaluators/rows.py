@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from pipelines.lake import Lake, connect
-from pipelines.partitions import Partition, shift
+from pipelines.partitions import Partition, shift_partition
 from pipelines.system.duckdb_session import LOW_MEMORY_MIB, quote_identifier, retry_with_more_memory
 from pipelines.system.temporary_folders import make_temporary_folder
 
@@ -70,7 +70,7 @@ class Rows:
         call reads the lake.
         """
         if self._published_counts is None:
-            days = [shift(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
+            days = [shift_partition(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
             self._published_counts = self.lake.count_rows_of_partitions(self.published_table, days)
         return self._published_counts
 

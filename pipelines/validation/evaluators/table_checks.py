@@ -10,7 +10,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import Any
 
-from pipelines.partitions import Month, get_date, get_end, shift
+from pipelines.partitions import Month, get_date, get_end, shift_partition
 from pipelines.validation.evaluators import arguments
 from pipelines.validation.evaluators.checks import CheckResult, TableCheck
 from pipelines.validation.evaluators.column_checks import check_bounds
@@ -81,7 +81,7 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
     """
     is_month = isinstance(rows.partition, Month)
     earlier_partitions = [
-        shift(rows.partition, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)
+        shift_partition(rows.partition, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)
     ]
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from pipelines.lake import DATE_COLUMN
-from pipelines.partitions import get_date, get_last_day, get_unit, shift
+from pipelines.partitions import get_date, get_last_day, get_unit, shift_partition
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
@@ -101,9 +101,9 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
     """Expect about as many rows as on the same weekday of earlier weeks; yield nothing if the window is too short."""
     unit, ratios = get_unit(next(iter(summary.days))), []
-    distance = 1 if unit == "month" else 7  # `shift` moves a month by months
+    distance = 1 if unit == "month" else 7  # `shift_partition` moves a month by months
     for day, rows in summary.days.items():
-        earlier_counts = [summary.days.get(shift(day, -distance * number)) for number in range(1, WEEKS + 1)]
+        earlier_counts = [summary.days.get(shift_partition(day, -distance * number)) for number in range(1, WEEKS + 1)]
         history = [count for count in earlier_counts if count]
         if len(history) >= MIN_HISTORY:
             ratios.append(rows / median(history))

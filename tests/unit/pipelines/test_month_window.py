@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pipelines.partitions import Month, get_end, shift
+from pipelines.partitions import Month, get_end, shift_partition
 from pipelines.window import DAY, Days, Window, count_months
 
 
@@ -33,4 +33,6 @@ def test_a_month_is_used_when_it_has_ended_and_its_labels_are_known(delay: int) 
             assert days.first.day == 1
             assert days.last + DAY == get_end(last_month).date()
             assert get_end(last_month).date() + delay * DAY <= moment
-            assert get_end(shift(last_month, 1)).date() + delay * DAY > moment, "the next month is not known yet"
+            assert get_end(shift_partition(last_month, 1)).date() + delay * DAY > moment, (
+                "the next month is not known yet"
+            )

@@ -27,7 +27,7 @@ from pipelines.errors import DataError
 from pipelines.features import engines
 from pipelines.features.building import build_labelled_features
 from pipelines.features.columns import KEY_PREFIX
-from pipelines.features.earlier_values import find_first_day, run_features
+from pipelines.features.earlier_values import find_first_needed_day, run_features
 from pipelines.lake import Lake
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
@@ -259,7 +259,7 @@ def test_a_request_of_today_has_the_features_of_the_batch_and_of_a_later_trainin
 
         begin = dt.datetime.combine(NEXT_DAY, dt.time(), dt.UTC)
         with (
-            lake.open_files("flights", find_first_day(dataset, begin), NEXT_DAY) as (paths, columns),
+            lake.open_files("flights", find_first_needed_day(dataset, begin), NEXT_DAY) as (paths, columns),
             engines.open_engine(engine, paths, columns) as run,
         ):
             table = pa.Table.from_batches(list(run_features(run, dataset, build_labelled_features, begin, NEXT_DAY)))

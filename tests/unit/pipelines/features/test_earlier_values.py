@@ -15,7 +15,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_features, build_sorted_features
 from pipelines.features.columns import list_lookups_of_earlier_partitions
-from pipelines.features.earlier_values import find_first_day, find_first_read, run_features
+from pipelines.features.earlier_values import find_first_needed_day, find_first_needed_partition, run_features
 from pipelines.lookups import Lookup
 from pipelines.partitions import Hour, Month
 from pipelines.window import Days
@@ -118,13 +118,13 @@ def test_hours_get_the_values_of_an_earlier_hour() -> None:
 
 def test_the_rows_that_are_read_begin_earlier() -> None:
     day, begin = dt.date(2013, 1, 4), dt.datetime(2013, 1, 4, tzinfo=dt.UTC)
-    assert find_first_read(make_dataset("shop"), day) == find_first_day(make_dataset("shop"), begin)
-    assert find_first_day(make_dataset("shop"), begin) == dt.date(2013, 1, 2)
-    assert find_first_day(make_dataset("date", "shop"), begin) == day
+    assert find_first_needed_partition(make_dataset("shop"), day) == find_first_needed_day(make_dataset("shop"), begin)
+    assert find_first_needed_day(make_dataset("shop"), begin) == dt.date(2013, 1, 2)
+    assert find_first_needed_day(make_dataset("date", "shop"), begin) == day
     hours = make_dataset("shop", max_age=dt.timedelta(hours=2), key=("date", "hour", "number"), partition="hour")
-    assert find_first_read(hours, Hour(day, 1)) == Hour(dt.date(2013, 1, 3), 23)
+    assert find_first_needed_partition(hours, Hour(day, 1)) == Hour(dt.date(2013, 1, 3), 23)
     months = make_dataset("shop", max_age=dt.timedelta(days=31), partition="month")
-    assert find_first_read(months, Month(dt.date(2013, 3, 1))) == Month(dt.date(2013, 1, 1))
+    assert find_first_needed_partition(months, Month(dt.date(2013, 3, 1))) == Month(dt.date(2013, 1, 1))
 
 
 def run(dataset: Dataset, rows: pa.Table, first_day: int) -> dict[int, tuple[float, str | None]]:
@@ -139,7 +139,7 @@ def run(dataset: Dataset, rows: pa.Table, first_day: int) -> dict[int, tuple[flo
     begin = dt.datetime(2013, 1, first_day, tzinfo=dt.UTC)
     batches = list(run_features(engine, dataset, build_sorted_features, begin, dt.date(2013, 1, 31)))
     frame = pa.Table.from_batches(batches).to_pylist()
-    assert reads[-1] == Days(find_first_day(dataset, begin), dt.date(2013, 1, 31))
+    assert reads[-1] == Days(find_first_needed_day(dataset, begin), dt.date(2013, 1, 31))
     return {row["number"]: (row["orders_of_shop"], row["weather"]) for row in frame}
 
 

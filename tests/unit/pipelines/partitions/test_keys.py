@@ -23,7 +23,7 @@ from pipelines.partitions import (
     list_range,
     parse_partition,
     refuse_monthly_partitions,
-    shift,
+    shift_partition,
 )
 from pipelines.window import Days
 
@@ -111,7 +111,7 @@ def test_a_key_has_a_place_in_time() -> None:
     assert get_end(hour) == dt.datetime(2013, 2, 1, tzinfo=dt.UTC) == get_end(DAY)
     assert get_last_day(month) == dt.date(2013, 2, 28)
     assert get_end(month) == dt.datetime(2013, 3, 1, tzinfo=dt.UTC)
-    assert shift(hour, -31) == Hour(dt.date(2012, 12, 31), 23)
-    assert shift(month, -2) == Month(dt.date(2012, 12, 1))
-    assert shift(month, 11) == Month(dt.date(2014, 1, 1))
-    assert shift(DAY, 1) == dt.date(2013, 2, 1)
+    assert shift_partition(hour, -31) == Hour(dt.date(2012, 12, 31), 23)
+    assert shift_partition(month, -2) == Month(dt.date(2012, 12, 1))
+    assert shift_partition(month, 11) == Month(dt.date(2014, 1, 1))
+    assert shift_partition(DAY, 1) == dt.date(2013, 2, 1)

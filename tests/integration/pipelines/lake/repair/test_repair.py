@@ -98,7 +98,7 @@ def test_a_day_whose_source_changed_is_named_and_not_replaced(home: Path, monkey
 
     monkeypatch.setattr(weather, "open_source", lambda folder=None: ChangedSource())
     before = hash_lake(home)
-    report, restored = step.inspect(step.CheckLakeSpec(repair=True))
+    report, restored = step.check_and_repair(step.CheckLakeSpec(repair=True))
     assert (len(report.findings), restored) == (2, [])
     assert hash_lake(home) == before
     (advice,) = [finding.advice for finding in report.findings if finding.table == "weather_raw"]
@@ -160,7 +160,7 @@ def test_a_removed_folder_of_a_table_is_restored_from_a_backup(home: Path, tmp_p
     """The table was written again after the backup. It comes back as of the backup, and the days since are named."""
     archive, before = back_up(home, tmp_path / "backup.tar"), hash_lake(home)
     shutil.rmtree(home / "lake/leeway/months")
-    report, restored = step.inspect(step.CheckLakeSpec(repair=True, backup=archive))
+    report, restored = step.check_and_repair(step.CheckLakeSpec(repair=True, backup=archive))
     assert not report.findings
     assert {finding.restored_from for finding in restored} == {"the backup"}
     assert Lake.open().read_partition("months", D1)["value"][0].as_py() == 102
@@ -174,7 +174,7 @@ def test_a_file_of_the_backup_that_was_changed_is_not_used(home: Path, tmp_path:
     assert archived.count(content) == 1
     archive.write_bytes(archived.replace(content, bytes(len(content))))
     path.unlink()
-    report, restored = step.inspect(step.CheckLakeSpec(repair=True, backup=archive))
+    report, restored = step.check_and_repair(step.CheckLakeSpec(repair=True, backup=archive))
     assert (len(report.findings), restored) == (1, [])
     assert not path.exists()
 
