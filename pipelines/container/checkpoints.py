@@ -128,14 +128,14 @@ class Checkpoints:
 
     def restore(self) -> Checkpoint | None:
         """Return the newest complete checkpoint of this training; None if there is none. Prints its name."""
-        checkpoint = next(self._read_complete(), None)
+        checkpoint = next(self._iterate_complete_checkpoints(), None)
         # The operator reads this line in the job's log, to compute how much work was lost.
         name = f"name={_format_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
         sys.stdout.write(f"checkpoint restored: {name}\n")
         sys.stdout.flush()
         return checkpoint
 
-    def _read_complete(self) -> Iterator[Checkpoint]:
+    def _iterate_complete_checkpoints(self) -> Iterator[Checkpoint]:
         """Yield the complete checkpoints of this training, newest first."""
         for step in sorted(_list_steps(self.folder), reverse=True):
             try:

@@ -1,7 +1,7 @@
 """Measure the share of its time that a training reads its data, for a script that reads all rows before it trains.
 
-`container/torch/waiting.py` measures the same share of a script that reads its data batch by batch. This module is part
-of the training job's bundle, so it imports only the standard library.
+`container/torch/data_wait.py` measures the same share of a script that reads its data batch by batch. This module is
+part of the training job's bundle, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ METRIC = "data_wait_share"
 class DataWait:
     """Measure how long a training reads its data, and how long it runs in all, from the creation of this object.
 
-    A training that resumes reads its data again: with the state of a checkpoint, the share is that of all its starts.
+    A training that resumes reads its data again. After `load_state_dict`, the share is that of all its starts together.
     """
 
     def __init__(self) -> None:
@@ -46,6 +46,6 @@ class DataWait:
         return {"waited_s": self._waited_s, "total_s": self._earlier_s + time.monotonic() - self._started_s}
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Add the seconds of a checkpoint; of one without them, saved by an older script, nothing is added."""
+        """Add the seconds of a checkpoint. A checkpoint that an older script saved has none: then nothing is added."""
         self._waited_s += float(state.get("waited_s", 0.0))
         self._earlier_s += float(state.get("total_s", 0.0))

@@ -22,7 +22,7 @@ PAUSE_S = 0.1
 """Time between two attempts to connect to the first host."""
 REQUEST_S = 5.0
 """Longest time of one attempt, and of the exchange after it."""
-FIRST_PORT, PORTS = 20_000, 10_000
+FIRST_PORT, PORT_COUNT = 20_000, 10_000
 """The ports that may be used. They are below those that Linux gives to outgoing connections."""
 MAX_LINE = 10_000
 """Largest number of characters in a line that is exchanged."""
@@ -39,7 +39,7 @@ class Hosts:
     Attributes:
         names: names of all hosts; the first is the one that writes the model. They resolve to addresses.
         current: name of this host.
-        job: name of the job; it decides the port, so that two jobs on one machine do not meet.
+        job: name of the job. The port is derived from it, so that two jobs on one machine use different ports.
     """
 
     names: Sequence[str]
@@ -80,11 +80,11 @@ class Hosts:
         """Return on each host the text that the first host passes. Each host waits for all others.
 
         Args:
-            text: one line. That of the first host counts.
+            text: one line. Only the text of the first host is used.
             identity: a word that must be equal on all hosts, such as a digest of the inputs.
 
         Raises:
-            HostsError: a host did not come, or its identity differs. A retry can help in the first case.
+            HostsError: a host did not connect in time, or its identity differs. A retry can help in the first case.
         """
         return self._serve(text, identity) if self.is_first else self._fetch(identity)
 
@@ -105,7 +105,7 @@ class Hosts:
                 stream = connection.makefile("rw", encoding="utf-8", errors="replace")
                 connection.close()  # the stream keeps it open
                 name, _, other_identity = _read_line(stream).partition(" ")
-                if name not in self.names:  # a connection that is none of the job's
+                if name not in self.names:  # this connection does not come from a host of the job
                     stream.close()
                     continue
                 missing_names.discard(name)
@@ -130,7 +130,7 @@ class Hosts:
                 stream = connection.makefile("rw", encoding="utf-8", errors="replace")
                 stream.write(f"{self.current} {identity}\n")
                 stream.flush()
-                connection.settimeout(WAIT_S)  # until all other hosts have come
+                connection.settimeout(WAIT_S)  # the answer comes when all other hosts have connected
                 answer = json.loads(_read_line(stream))
                 break
             if time.monotonic() > deadline:
@@ -142,7 +142,7 @@ class Hosts:
 
     @property
     def _port(self) -> int:
-        return FIRST_PORT + zlib.crc32(self.job.encode()) % PORTS
+        return FIRST_PORT + zlib.crc32(self.job.encode()) % PORT_COUNT
 
 
 def read_hosts() -> Hosts:

@@ -1,7 +1,7 @@
 """Serve a registered model in a SageMaker container. SageMaker's script mode calls these functions.
 
 This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
-only the standard library, the requirements of that package and `pipelines.container.serving`, which is in code, too.
+only the standard library, the requirements of that package and `pipelines.container.serving`, which is in code/, too.
 
 A request has rows of features, or raw rows of the dataset. The names of the columns decide which. Features of raw rows
 are computed as the version's package says, by the same code as in `serve`.
@@ -42,7 +42,7 @@ NO_RAW_ROWS = "; this version was registered without what computes features from
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A packaged model, its registered version, and what computes features from raw rows."""
+    """A packaged model, its registered version, and the objects that compute and score features of raw rows."""
 
     model: Any
     """The model as MLflow loads it."""
@@ -51,7 +51,7 @@ class PackagedModel:
     row_features: Any = None
     """A `RowFeatures`; None if the version was registered without what raw rows need."""
     score_table: Any = None
-    """Scores a table of features; None like `row_features`."""
+    """Scores a table of features; None if `row_features` is None."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while features are computed: only one thread may use DuckDB's connection."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class PackagedModel:
 
 
 class Prediction(NamedTuple):
-    """Scores of rows, and what the answer says beside them."""
+    """Scores of rows, and the other values of the answer."""
 
     scores: Any
     names: Mapping[str, str] = MappingProxyType({})
@@ -186,9 +186,9 @@ def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:
     """
     scores = prediction.scores
     if accept == JSON:
-        counts = {name: getattr(prediction, name) for name in ("lookups", "looked_up", "latency_ms")}
+        optional_values = {name: getattr(prediction, name) for name in ("lookups", "looked_up", "latency_ms")}
         content = {**prediction.names, "request_id": _find_id(context), "scores": list_scores(scores)}
-        return json.dumps(content | {name: value for name, value in counts.items() if value is not None})
+        return json.dumps(content | {name: value for name, value in optional_values.items() if value is not None})
     if accept != LINES:
         raise BadRequest(f"content type {accept} is not supported: accept {LINES} or {JSON}", 406)
     if isinstance(scores, pd.DataFrame):

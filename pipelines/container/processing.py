@@ -1,7 +1,8 @@
 """Run the step `preprocess` over a packed window, in SageMaker's folders: the entry point of a processing job.
 
 This module runs as the __main__ of an archive that contains the package `pipelines`. So the container needs only the
-libraries.
+libraries that the package imports.
+
 The error of a failed step becomes the job's ExitMessage, with the step's exit code before it.
 """
 

@@ -29,7 +29,7 @@ DIGITS = 6
 Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
 """Resource of an instance. `usage.job_metrics` has the names of the metrics."""
 # SageMaker and the log give an empty string for a time that is not known.
-_Moment = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
+_OptionalTime = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 
 
 class _Record(BaseModel):
@@ -43,7 +43,7 @@ class Transition(_Record):
     """SageMaker's status: Starting, Downloading, Training, Interrupted, Uploading ..."""
     start: AwareDatetime
     """Time at which the status began."""
-    end: _Moment = None
+    end: _OptionalTime = None
     """Time at which the status ended; none while it lasts."""
 
 
@@ -52,7 +52,7 @@ class RestoredCheckpoint(_Record):
 
     at: AwareDatetime
     """Time at which the script restored a checkpoint, or started without one."""
-    saved_at: _Moment = None
+    saved_at: _OptionalTime = None
     """Time at which the checkpoint was saved; none if the script started without a checkpoint."""
 
 
@@ -84,9 +84,9 @@ class Job(Prediction):
     """Whether the job ran on managed spot."""
     created: AwareDatetime
     """Time at which the job was created."""
-    started: _Moment = None
+    started: _OptionalTime = None
     """Time at which the job got its first instance; none if it never got one."""
-    ended: _Moment = None
+    ended: _OptionalTime = None
     """Time at which the job ended."""
     training_s: int = Field(ge=0)
     """SageMaker's TrainingTimeInSeconds."""
@@ -233,7 +233,8 @@ def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
         for name in ("training_s", "billable_s", "cost_usd", "interruptions", "lost_s", "capacity_s")
     }
     # Attempts may have run on different instance types, so the saving is computed from costs, not from seconds.
-    saving = last_charge.saving if len(charges) == 1 else 1 - sums["cost_usd"] / on_demand_usd if on_demand_usd else 0.0
+    saving = 1 - sums["cost_usd"] / on_demand_usd if on_demand_usd else 0.0
+    saving = last_charge.saving if len(charges) == 1 else saving
     return {
         **{name: round(value, DIGITS) for name, value in sums.items()},
         "on_demand_usd": round(on_demand_usd, DIGITS),

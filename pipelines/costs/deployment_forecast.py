@@ -1,7 +1,7 @@
 """Forecast what a deployment of an endpoint costs, and compare it with the budget of its project.
 
-An endpoint runs until it is deleted. So the budget has two conditions. This month, it must allow what is spent, the
-endpoint, and the other endpoints until the end of the month. In a full month, it must allow all endpoints together.
+An endpoint runs until it is deleted. So the budget has two conditions. This month, it must cover what is spent already,
+and this and the other endpoints until the end of the month. In a full month, it must cover all endpoints together.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
         # Why the instance type was chosen, and the prediction then. Null if the task named the type itself.
         *((name, _TEXT) for name in ("instance_choice", "prediction_basis")),
         *((name, pa.float64()) for name in PREDICTIONS),
-        # Interruptions after which the script restored a checkpoint, and after which it began anew. Null of old rows.
+        # Interruptions after which the script restored a checkpoint, and after which it began anew. Null in old rows.
         *((name, pa.int64()) for name in RESTORE_COLUMNS),
         # Seconds in a queue of AWS Batch before the job was created. Null if it had no queue.
         ("queue_s", pa.float64()),
@@ -95,7 +95,7 @@ class Ledger:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all.
 
         Raises:
-            DataError: a row of the selected ones has no time or no ARN. A retry cannot help.
+            DataError: a selected row has no time or no ARN. A retry cannot help.
         """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
@@ -106,7 +106,7 @@ class Ledger:
     def sum_cost_usd(self, month: str, project: str) -> float:
         """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included.
 
-        An empty project is the jobs that have none.
+        An empty project selects the jobs without a project.
 
         Raises:
             DataError: the cost of a job is not known. A retry cannot help.

@@ -23,15 +23,15 @@ class Period:
     """A span of time, in UTC."""
 
     begin: dt.datetime
-    """Begin."""
+    """Beginning of the span."""
     end: dt.datetime
-    """End, excluded: now, if the month has not ended."""
+    """End of the span, excluded: now, if the month has not ended."""
     title: str
     """The span in words, such as `2026-11` or `the last 30 days`."""
 
     @property
     def weeks(self) -> float:
-        """Number of weeks, at least one: of a shorter time no number a week is known."""
+        """Number of weeks, at least 1, because a number per week is not known for a shorter time."""
         return max((self.end - self.begin) / dt.timedelta(WEEK_DAYS), 1.0)
 
     def select(self, rows: Iterable[Row]) -> list[Row]:

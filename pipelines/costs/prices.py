@@ -69,7 +69,7 @@ def find_price(
 
 
 def find_launch_price(instance_type: str, region: str, component: Component = "Training") -> Price:
-    """Find the price of an instance type on which something is about to start. Past jobs have the one of `find_price`.
+    """Find the price of an instance type for a job or endpoint that is about to start. For past jobs: `find_price`.
 
     Raises:
         SpecError: the type is retired; the message names its successor. A retry cannot help.
@@ -117,7 +117,7 @@ def find_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
 
 
 def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrices:
-    """Read the prices of a region from the tables, each of them once; AWS is not requested. The newest price counts.
+    """Read the prices of a region from the tables, without a request to AWS. The newest price of a type counts.
 
     Args:
         region: AWS region.
@@ -138,7 +138,7 @@ def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
 
 
 def list_prices(region: str) -> dict[str, float]:
-    """List the instance types with a price in the tables, and the price of each, USD per hour; AWS is not requested.
+    """Map each instance type with a price in the tables to this price, USD per hour, without a request to AWS.
 
     Raises:
         DataError: a table is not valid. A retry cannot help.
@@ -147,7 +147,7 @@ def list_prices(region: str) -> dict[str, float]:
 
 
 def suggest_prices(regions: Sequence[str], as_of: dt.date | None = None) -> str:
-    """Say what helps where no price is known: a renewal or, for a past day, a day from which on a table has prices."""
+    """Return a hint for a missing price: to refresh the prices or, for a past day, the first day with prices."""
     days = [origin["date"] for region in regions for _, origin in list_groups(region, None)] if as_of else []
     if days:
         return f"The oldest prices are of {min(days)}: give a later day."

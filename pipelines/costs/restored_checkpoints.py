@@ -11,7 +11,7 @@ RESTORE_COLUMNS = ("resumes", "cold_starts")
 
 
 def count_restores(job: Job) -> dict[str, int]:
-    """Return the values of the columns.
+    """Return the values of `RESTORE_COLUMNS` for a job.
 
     Only the first start of the script after an interruption counts. An interruption after which the script did not
     start again, or did not report its start, counts in neither column.

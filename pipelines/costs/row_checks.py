@@ -14,18 +14,18 @@ AMOUNTS = (
     *("lost_s", "instance_h", "zero_h", "busy_s", "instance_count", "interruptions", "price_usd_h", "instances"),
 )
 """Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
-KNOWN = ("date", "arn", "created", "begin", "end")
+REQUIRED_COLUMNS = ("date", "arn", "created", "begin", "end")
 """Columns of both ledgers that must have a value."""
-USES = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s")
-"""Columns of the ledger of jobs that may be null, and else must be numbers from 0 on."""
-TIMES = (("created", "ended"), ("started", "ended"), ("begin", "end"))
+OPTIONAL_AMOUNTS = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s")
+"""Columns of the ledger of jobs that may be null, and must otherwise be numbers from 0 on."""
+TIME_PAIRS = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""
 
 Row = Mapping[str, Any]
 
 
-def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *USES)) -> None:
-    """Refuse rows whose times, amounts or durations are missing, negative or no numbers.
+def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *OPTIONAL_AMOUNTS)) -> None:
+    """Refuse rows whose times, amounts or durations are missing, negative or not numbers.
 
     Args:
         rows: rows of the ledger of jobs or of endpoints.
@@ -42,7 +42,7 @@ def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *USES)) ->
 
 
 def sum_project_cost_usd(rows: Iterable[Row], project: str) -> float:
-    """Sum the cost of the rows of a project, USD. An empty project is the rows that have none.
+    """Sum the cost of the rows of a project, USD. An empty project selects the rows without a project.
 
     Raises:
         DataError: the cost of a row is not known. A retry cannot help.
@@ -54,16 +54,16 @@ def sum_project_cost_usd(rows: Iterable[Row], project: str) -> float:
 
 def _find_problem(row: Row, names: Sequence[str]) -> str:
     """Return what is wrong with a row; empty if nothing is."""
-    for name in KNOWN:
+    for name in REQUIRED_COLUMNS:
         if row.get(name, "") is None:
             return f"{name} is None"
     for name in names:
         value = row.get(name, 0)
-        if value is None and name in USES:
+        if value is None and name in OPTIONAL_AMOUNTS:
             continue
         if value is None or not math.isfinite(value) or value < 0:
             return f"{name} is {value}"
-    for begin, end in TIMES:
+    for begin, end in TIME_PAIRS:
         if row.get(begin) and row.get(end) and row[begin] > row[end]:
             return f"{end} ({row[end]:%Y-%m-%d %H:%M:%S}) is before {begin} ({row[begin]:%Y-%m-%d %H:%M:%S})"
     return ""

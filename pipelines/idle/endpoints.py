@@ -1,4 +1,4 @@
-"""Endpoints that Leeway created and that nobody calls."""
+"""Find and delete endpoints that Leeway created and that nobody calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.serving.undeployment import Endpoint, Endpoints
 
 
 class EndpointKind:
-    """The endpoints that Leeway created. They are used if they get requests.
+    """Lists, checks and deletes the endpoints that Leeway created. An endpoint is in use if it gets requests.
 
     Args:
         endpoints: the endpoints of the region.

@@ -68,7 +68,7 @@ def is_busy(
         cloudwatch: boto3 client of CloudWatch.
         namespace: namespace of the metric.
         dimension: name and value of its dimension.
-        times: begin and end.
+        times: beginning and end.
         cpu_percent: limit, percent of one core.
     """
     begin, end = times[0].replace(second=0, microsecond=0), times[1] + dt.timedelta(minutes=1)
@@ -94,6 +94,6 @@ def _find_longest_gap(
 ) -> dt.timedelta:
     """Return the longest time between two moments without a value. Each value is that of a period from its time on."""
     period = dt.timedelta(seconds=period_s)
-    begins = sorted(value_times)
-    ends = [times[0], *(begin + period for begin in begins)]
-    return max(begin - end for begin, end in zip([*begins, times[1]], ends, strict=True))
+    starts = sorted(value_times)
+    ends = [times[0], *(start + period for start in starts)]
+    return max(start - end for start, end in zip([*starts, times[1]], ends, strict=True))

@@ -1,4 +1,4 @@
-"""Notebook instances and Studio apps that run."""
+"""Find and stop notebook instances and Studio apps that run and that nobody uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GONE_TEXTS = ("RecordNotFound", "does not exist", "Unable to transition", "Resou
 
 
 class NotebookKind:
-    """Notebook instances. One counts as used if its CPU utilization was at a limit or above.
+    """Lists, checks and stops notebook instances. An instance is in use if its CPU utilization reached a limit.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -58,11 +58,11 @@ class NotebookKind:
 
     def stop(self, resource: Resource, why: str) -> bool:
         """Begin to stop a notebook instance. Its disk stays, and it can be started again."""
-        return _call(self.sagemaker.stop_notebook_instance, NotebookInstanceName=resource.name)
+        return _request_stop(self.sagemaker.stop_notebook_instance, NotebookInstanceName=resource.name)
 
 
 class AppKind:
-    """Studio apps. SageMaker records when a person used one last.
+    """Lists, checks and deletes Studio apps. SageMaker records when a person used an app last.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -101,7 +101,7 @@ class AppKind:
 
     def stop(self, resource: Resource, why: str) -> bool:
         """Begin to delete an app. The files of its user or space stay; data that are only in its memory are lost."""
-        return _call(self.sagemaker.delete_app, **_parse_app(resource.name))
+        return _request_stop(self.sagemaker.delete_app, **_parse_app(resource.name))
 
 
 def _format_app(app: dict[str, Any]) -> str:
@@ -119,7 +119,7 @@ def _is_gone(error: ClientError) -> bool:
     return any(text in str(error) for text in GONE_TEXTS)
 
 
-def _call(operation: Any, **request: str) -> bool:
+def _request_stop(operation: Any, **request: str) -> bool:
     """Call an operation that stops a resource. Return False if somebody else has stopped it."""
     try:
         operation(**request)

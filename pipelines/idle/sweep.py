@@ -19,7 +19,7 @@ from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
 T = TypeVar("T")
-Use = Literal["used", "idle", "unknown"]
+UseState = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
 """idle: only listed. exempt: idle, but its tag leeway:keep says that it stays. unknown: its use is not known, so it is
@@ -50,20 +50,20 @@ def get_now() -> dt.datetime:
 def sweep(
     kinds: Sequence[Kind],
     idle_time: dt.timedelta,
-    stop: Collection[KindName],
+    kinds_to_stop: Collection[KindName],
     region: str,
     clock: Callable[[], dt.datetime] = get_now,
 ) -> list[Finding]:
     """Find what is idle, log it with its cost, and stop what may be stopped. Idempotent.
 
-    Before a stop, it looks again: what was used or changed meanwhile is not stopped. A resource that is refused does
-    not keep the sweep from the others; if AWS does not answer, the sweep ends. In both cases the error comes last, and
-    says what was stopped.
+    Before it stops a resource, it checks the resource again: one that was used or changed in the meantime is not
+    stopped. If AWS refuses a request for one resource, the sweep continues with the others. If AWS does not answer, the
+    sweep ends. In both cases the error is raised at the end, and says what was stopped.
 
     Args:
         kinds: the kinds of resources.
         idle_time: time without a use after which a resource is idle.
-        stop: kinds whose idle resources are stopped; the others are only listed.
+        kinds_to_stop: kinds whose idle resources are stopped; the others are only listed.
         region: region of the prices.
         clock: function that returns the present, UTC.
 
@@ -76,7 +76,7 @@ def sweep(
     try:
         for kind in kinds:
             for name in _attempt(kind.list_names, errors) or []:
-                examine = partial(_examine, kind, name, idle_time, stop, region, clock)
+                examine = partial(_examine, kind, name, idle_time, kinds_to_stop, region, clock)
                 if finding := _attempt(examine, errors):
                     findings.append(finding)
     except RetryableError as error:
@@ -112,7 +112,7 @@ def _examine(
     kind: Kind,
     name: str,
     idle_time: dt.timedelta,
-    stop: Collection[KindName],
+    kinds_to_stop: Collection[KindName],
     region: str,
     clock: Callable[[], dt.datetime],
 ) -> Finding | None:
@@ -121,11 +121,11 @@ def _examine(
     use = judge(kind, resource, idle_time, clock()) if resource else "used"
     if resource is None or use == "used":
         return None
-    outcome = _handle(kind, resource, use, idle_time, stop, clock)
+    outcome = _stop_if_allowed(kind, resource, use, idle_time, kinds_to_stop, clock)
     return _report(kind, resource, outcome, idle_time, region)
 
 
-def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> Use:
+def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> UseState:
     """Return whether a resource was used, or changed, within the time `idle_time` until now."""
     begin = now - idle_time
     if resource.changed_at >= begin:
@@ -133,27 +133,28 @@ def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datet
     return {True: "used", False: "idle", None: "unknown"}[kind.is_used(resource, begin, now)]  # type: ignore[return-value]
 
 
-def _handle(
+def _stop_if_allowed(
     kind: Kind,
     resource: Resource,
-    use: Use,
+    use: UseState,
     idle_time: dt.timedelta,
-    stop: Collection[KindName],
+    kinds_to_stop: Collection[KindName],
     clock: Callable[[], dt.datetime],
 ) -> Outcome:
     """Stop an idle resource if that is allowed, and return what was done."""
     if use == "unknown":
         return "unknown"
-    if KEEP_TAG in resource.tags or kind.name not in stop:
+    if KEEP_TAG in resource.tags or kind.name not in kinds_to_stop:
         return "exempt" if KEEP_TAG in resource.tags else "idle"
-    newer = kind.find(resource.name)
-    if newer and (KEEP_TAG in newer.tags or judge(kind, newer, idle_time, clock()) != "idle"):
-        return "exempt" if KEEP_TAG in newer.tags else "used_again"
-    if newer is None:
+    current = kind.find(resource.name)
+    if current and (KEEP_TAG in current.tags or judge(kind, current, idle_time, clock()) != "idle"):
+        return "exempt" if KEEP_TAG in current.tags else "used_again"
+    if current is None:
         return "gone"
-    why = f"nobody used it for {_format(idle_time)}"
-    log.info("%s %s: stopping it, because %s", kind.name, resource.name, why)  # also if this process is killed now
-    return "stopped" if kind.stop(newer, why) else "gone"
+    why = f"nobody used it for {_format_duration(idle_time)}"
+    # Logged before the stop, so that the log has it even if this process is killed now.
+    log.info("%s %s: stopping it, because %s", kind.name, resource.name, why)
+    return "stopped" if kind.stop(current, why) else "gone"
 
 
 def _report(kind: Kind, resource: Resource, outcome: Outcome, idle_time: dt.timedelta, region: str) -> Finding:
@@ -161,10 +162,10 @@ def _report(kind: Kind, resource: Resource, outcome: Outcome, idle_time: dt.time
     types = ", ".join(f"{count} x {name}" for name, count in resource.instances.items()) or "no instance"
     cost = "price not known" if finding.usd_month is None else f"{format_usd(finding.usd_month)} a month"
     texts = {
-        "idle": f"nobody used it for {_format(idle_time)}; it is only listed",
-        "exempt": f"nobody used it for {_format(idle_time)}; it stays, because it has the tag {KEEP_TAG}",
+        "idle": f"nobody used it for {_format_duration(idle_time)}; it is only listed",
+        "exempt": f"nobody used it for {_format_duration(idle_time)}; it stays, because it has the tag {KEEP_TAG}",
         "unknown": "CloudWatch or SageMaker does not say whether somebody uses it; it is not stopped",
-        "stopped": f"nobody used it for {_format(idle_time)}; stopped",
+        "stopped": f"nobody used it for {_format_duration(idle_time)}; stopped",
         "used_again": "it was used between the check and the stop; it is not stopped",
         "gone": "somebody else stopped it meanwhile",
     }
@@ -182,6 +183,6 @@ def _compute_usd_month(kind: Kind, resource: Resource, region: str) -> float | N
         return None
 
 
-def _format(idle_time: dt.timedelta) -> str:
+def _format_duration(idle_time: dt.timedelta) -> str:
     minutes = round(idle_time.total_seconds() / 60)
     return f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"

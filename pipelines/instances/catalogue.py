@@ -15,8 +15,9 @@ from typing import Any, Literal, get_args
 from pipelines.errors import SpecError
 from pipelines.instances.accelerators import ACCELERATORS, UNKNOWN_ACCELERATOR, Accelerator
 
-Use = Literal["training", "hosting", "processing", "transform"]
-USES: tuple[Use, ...] = get_args(Use)
+InstanceUse = Literal["training", "hosting", "processing", "transform"]
+"""What SageMaker uses an instance type for."""
+USES: tuple[InstanceUse, ...] = get_args(InstanceUse)
 FILE = Path(__file__).with_name("instances.json")
 RETIRED = {
     "ml.p2.xlarge": "ml.g4dn.xlarge",
@@ -54,7 +55,7 @@ class Instance:
     """
 
     name: str
-    uses: tuple[Use, ...]
+    uses: tuple[InstanceUse, ...]
     vcpus: int | None = None
     memory_gib: float | None = None
     accelerator: str | None = None
@@ -158,7 +159,7 @@ def find_size(name: str) -> Size | None:
     return Size(instance.family, instance.vcpus, instance.memory_gib, gpus, instance.accelerator is not None)
 
 
-def list_instances(use: Use | None = None, patterns: Sequence[str] = ()) -> list[Instance]:
+def list_instances(use: InstanceUse | None = None, patterns: Sequence[str] = ()) -> list[Instance]:
     """List the instance types that are not retired, sorted by name.
 
     Args:

@@ -75,12 +75,12 @@ def compute_available_gb(device_gb: float, reserve_gb: float = RESERVE_GB) -> fl
 
 def find_training_batch(size: DecoderSize, sequence: int, setup: Setup, device_gb: float, reserve_gb: float) -> int:
     """Return the most sequences that a device can train on at once; 0 if not even one fits."""
-    return find_largest_batch(lambda batch: _train(size, sequence, batch, setup), device_gb, reserve_gb)
+    return find_largest_batch(lambda batch: _estimate_training_gb(size, sequence, batch, setup), device_gb, reserve_gb)
 
 
 def find_serving_batch(size: DecoderSize, sequence: int, serving: Serving, device_gb: float, reserve_gb: float) -> int:
     """Return the most sequences that can be answered at once; 0 if not even one fits."""
-    return find_largest_batch(lambda batch: _serve(size, sequence, batch, serving), device_gb, reserve_gb)
+    return find_largest_batch(lambda batch: _estimate_serving_gb(size, sequence, batch, serving), device_gb, reserve_gb)
 
 
 def list_training_changes(
@@ -108,7 +108,7 @@ def list_training_changes(
 
     def measure(values: dict[str, Any]) -> float:
         fields = {name: value for name, value in values.items() if name != "batch"}
-        return _train(size, sequence, values.get("batch", batch), replace(setup, **fields))
+        return _estimate_training_gb(size, sequence, values.get("batch", batch), replace(setup, **fields))
 
     return _choose_changes([[*steps, *sharing], [*steps, *other_steps]], measure, available_gb)
 
@@ -135,16 +135,16 @@ def list_serving_changes(
 
     def measure(values: dict[str, Any]) -> float:
         fields = {name: value for name, value in values.items() if name != "batch"}
-        return _serve(size, sequence, values.get("batch", batch), replace(serving, **fields))
+        return _estimate_serving_gb(size, sequence, values.get("batch", batch), replace(serving, **fields))
 
     return _choose_changes([[*steps, *sharing], [*steps, *smaller_steps]], measure, available_gb)
 
 
-def _train(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
+def _estimate_training_gb(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
     return estimate_training(size, sequence, batch, setup).total / 1e9
 
 
-def _serve(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> float:
+def _estimate_serving_gb(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> float:
     return estimate_inference(size, sequence, batch, serving).total / 1e9
 
 
@@ -153,37 +153,37 @@ def _list_larger_counts(devices: int) -> list[int]:
 
 
 def _choose_changes(
-    paths: Sequence[Sequence[Step]], measure: Callable[[dict[str, Any]], float], available_gb: float
+    step_lists: Sequence[Sequence[Step]], measure: Callable[[dict[str, Any]], float], available_gb: float
 ) -> list[Change]:
-    """Return the single changes that are enough, and what is enough together along each path."""
+    """Return the single steps that are enough, and for each list the combination of its steps that is enough."""
     if measure({}) <= available_gb:
         return []
     single_changes: dict[str, tuple[dict[str, Any], Change]] = {}
-    for text, values in [step for path in paths for step in path]:
+    for text, values in [step for steps in step_lists for step in steps]:
         change = Change(text, measure(values))
-        # More devices than enough change the same fields as enough of them.
+        # If some number of devices is enough, larger numbers are not listed: they change the same fields.
         is_repeated = any(fields.keys() == values.keys() for fields, _ in single_changes.values())
         if change.needed_gb <= available_gb and not is_repeated:
             single_changes.setdefault(text, (values, change))
-    combinations = [_combine(path, measure, available_gb, set(single_changes)) for path in paths]
+    combinations = [_combine(steps, measure, available_gb, set(single_changes)) for steps in step_lists]
     changes = [*(change for _, change in single_changes.values()), *combinations]
     return list(dict.fromkeys(change for change in changes if change))
 
 
 def _combine(
-    path: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, single_changes: set[str]
+    steps: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, single_changes: set[str]
 ) -> Change | None:
-    """Add up the changes of a path that save memory until they are enough.
+    """Combine the steps that save memory, one after the other, until they are enough.
 
-    None if they never are, or if the last one of them is enough alone.
+    None if all of them are not enough, or if the last one is enough alone.
     """
     values: dict[str, Any] = {}
     texts: dict[str, str] = {}  # field to text: a later change of a field replaces an earlier one
-    for text, step in path:
-        if measure(values | step) >= measure(values):
+    for text, new_values in steps:
+        if measure(values | new_values) >= measure(values):
             continue
-        values |= step
-        texts |= dict.fromkeys(step, text)
+        values |= new_values
+        texts |= dict.fromkeys(new_values, text)
         if (needed_gb := measure(values)) <= available_gb:
             return None if text in single_changes else Change(", and ".join(dict.fromkeys(texts.values())), needed_gb)
     return None

@@ -77,7 +77,7 @@ class Decision:
     expected_usd_h: float | None
     """Expected mean price of a run that starts now, US dollars an hour; None if the history is too short."""
     best_at: dt.datetime | None
-    """Begin of the hour that is expected to be best, UTC; None if it is now, or not known."""
+    """Beginning of the hour that is expected to be best, UTC; None if it is now, or not known."""
 
 
 def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetime:
@@ -88,9 +88,9 @@ def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetim
 def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Decision:
     """Decide whether a run starts now, or waits for a later hour.
 
-    It starts if no hour until the latest start is expected to be better by `MIN_SAVING`. The next decision, with newer
-    prices, may differ (certainty-equivalent control: Bertsekas 2017, Dynamic Programming and Optimal Control, section
-    6.2). `WeeklyCourse` says how prices are predicted. If the history is too short for a prediction, it starts.
+    The run starts now if no hour until the latest start is expected to be better by `MIN_SAVING`, or if the history is
+    too short for a prediction. The next decision, with newer prices, may differ (certainty-equivalent control:
+    Bertsekas 2017, Dynamic Programming and Optimal Control, section 6.2). `WeeklyCourse` predicts the prices.
 
     Args:
         prices: prices until now.
@@ -99,7 +99,7 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
     """
     usd_h = prices.usd_h[-1] if prices.usd_h else None
     if now >= run.latest:
-        return Decision(True, f"the latest start, {_format(run.latest)}, is reached", usd_h, None, None)
+        return Decision(True, f"the latest start, {_format_time(run.latest)}, is reached", usd_h, None, None)
     needed_h = 2 * WEEK_H + run.run_h
     if len(prices.usd_h) < needed_h:
         reason = f"the history has {len(prices.usd_h)} h of prices, and a prediction needs {needed_h} h"
@@ -110,12 +110,12 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
     best_h, comparison = decide(course, run, waits_h)
     expected_usd_h, best_at = course.predict_run_usd_h(0), prices.hour + best_h * HOUR
     price = f"price now {prices.usd_h[-1]:.4f} USD/h, {course.deviation:.2f} times its usual value at this hour"
-    action = f"waiting for {_format(best_at)}, latest start {_format(run.latest)}" if best_h else "starting"
+    action = f"waiting for {_format_time(best_at)}, latest start {_format_time(run.latest)}" if best_h else "starting"
     return Decision(not best_h, f"{price}; {comparison}: {action}", usd_h, expected_usd_h, best_at if best_h else None)
 
 
 def _decide_by_price(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
-    """Return how many hours to wait, 0 to start, and the comparison of the prices."""
+    """Return how many hours to wait (0: start now), and the comparison of the prices in words."""
     now_usd_h = course.predict_run_usd_h(0)
     predictions = {wait_h: course.predict_run_usd_h(wait_h, run.quantile) for wait_h in waits_h}
     best_h = min(predictions, key=lambda wait_h: predictions[wait_h], default=0)
@@ -129,7 +129,7 @@ def _decide_by_price(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> t
 
 
 def _decide_by_risk(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
-    """Return how many hours to wait, 0 to start, and the comparison of the risks."""
+    """Return how many hours to wait (0: start now), and the comparison of the risks in words."""
     is_scarce = course.deviation >= RISE
     now_risk = 1.0 if is_scarce else course.compute_risk(0)
     risks = {wait_h: course.compute_risk(wait_h) for wait_h in waits_h}
@@ -144,5 +144,5 @@ def _decide_by_risk(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tu
     return 0, f"{now_text}, and no later hour is safer"
 
 
-def _format(moment: dt.datetime) -> str:
+def _format_time(moment: dt.datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""Estimate a confidence band of a number from the ranges of what it is computed from. Needs no library."""
+"""Estimate a confidence band of a number from the ranges of its inputs. Needs no library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from itertools import product
 from pipelines.errors import SpecError
 
 SAMPLES = 2000
-"""Number of samples of a band. With it, the ends of the band are those of 4 to 6 % and of 94 to 96 %."""
+"""Number of samples of a band. With it, the lower end is between the exact 4th and 6th percentiles, and the upper end
+between the 94th and the 96th."""
 SHARES = (0.05, 0.5, 0.95)
 """Shares of the samples below the lower end, the median and the upper end."""
 MAX_RANGES = 12
@@ -67,7 +68,7 @@ def estimate_band(
 ) -> Band:
     """Return the band of a number, by seeded sampling and by interval arithmetic.
 
-    `low`, `median` and `high` are quantiles of samples: each number of `ranges` is drawn on its own, and each value
+    `low`, `median` and `high` are quantiles of samples: each number of `ranges` is drawn independently, and each value
     between its limits is as likely as any other. `lowest` and `highest` are the extremes of all combinations of the
     limits: the exact bounds, if the number grows or falls with each of them. All is reproducible: the seed is fixed.
 

@@ -82,8 +82,8 @@ class TrainingMemory:
         gradients: gradients of the weights that are trained.
         optimizer: the optimizer's states, and its fp32 copy of the weights in mixed precision.
         activations: what the forward pass keeps for the backward pass.
-        working: the largest temporary: the logits with their gradients, or a layer that is computed again.
-        gathered: whole layers that FSDP has for the moment.
+        working: the largest temporary values: the logits with their gradients, or a layer that is computed again.
+        gathered: whole layers that FSDP holds temporarily.
     """
 
     weights: float
@@ -235,11 +235,11 @@ def estimate_training(size: DecoderSize, sequence: int, batch: int, setup: Setup
     activations, tokens = estimate_activations(size, sequence, batch, setup), sequence * batch
     trained, frozen = (size.count_lora_parameters(setup.rank), size.parameters) if setup.rank else (size.parameters, 0)
     logits = tokens * size.vocabulary * LOSS_COPIES * BYTES["fp32"]
-    again = tokens * estimate_layer_activations(size, sequence, setup) if setup.is_recomputed else 0.0
+    recomputed = tokens * estimate_layer_activations(size, sequence, setup) if setup.is_recomputed else 0.0
     gathered = GATHERED_LAYERS * size.layer_parameters + size.outer_parameters if setup.stage == 3 else 0
     return replace(
         estimate_states(trained, setup, frozen),
         activations=activations,
-        working=max(logits, again),
+        working=max(logits, recomputed),
         gathered=gathered * BYTES[setup.computation],
     )

@@ -1,4 +1,4 @@
-"""Know the sizes of published language models, or read one from a model's config.json."""
+"""Find the size of a language model: in a table of published models, or in the model's config.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spot prices by the hour: from the changes that EC2 lists, to their usual course within a week.
+"""Compute spot prices by the hour from the changes that EC2 lists, and predict them by their usual course in a week.
 
 Uses only the standard library, because Airflow's triggerer imports it.
 """
@@ -35,7 +35,7 @@ class HourlyPrices:
     """The price of each hour until now: the mean of the zones.
 
     Args:
-        hour: begin of the last hour, which contains the present, UTC.
+        hour: beginning of the last hour, which contains the present, UTC.
         usd_h: prices, US dollars an hour, oldest first.
     """
 
@@ -72,10 +72,10 @@ def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPr
 class WeeklyCourse:
     """The usual course of the prices within a week, without slow changes of their level.
 
-    The price of each hour is divided by its level: the mean of the week that ends with it. The hours of the week have
-    the quantiles of these ratios. What differs from the usual ratio now (the deviation) fades from hour to hour, as it
-    did in the past: by the first autocorrelation of the logarithms, as in an autoregressive process of order 1 (Box and
-    Jenkins 1970, section 3.2).
+    The price of each hour is divided by its level: the mean of the week that ends with it. These ratios are grouped by
+    the hour of the week, and quantiles are computed for each group. The deviation is the present ratio, divided by the
+    usual (median) one. It fades from hour to hour, as it did in the past: by the first autocorrelation of the
+    logarithms, as in an autoregressive process of order 1 (Box and Jenkins 1970, section 3.2).
 
     Args:
         prices: prices of more than a week.
@@ -88,10 +88,10 @@ class WeeklyCourse:
         self._last = len(self._prices) - 1
         self.level_usd_h = self._compute_mean(self._last - WEEK_H + 1, WEEK_H)
         """Mean price of the last week, US dollars an hour."""
-        self._hours = self._group(range(WEEK_H - 1, self._last), self._compute_ratio)
-        self._runs = self._group(range(WEEK_H - 1, self._last - run_h + 2), self._compute_run_ratio)
-        self._rises = self._group(range(WEEK_H - 1, self._last - run_h + 1), self._is_rising)
-        self.deviation = self._compute_ratio(self._last) / median(self._hours[self._last % WEEK_H])
+        self._hour_ratios = self._group_by_hour(range(WEEK_H - 1, self._last), self._compute_ratio)
+        self._run_ratios = self._group_by_hour(range(WEEK_H - 1, self._last - run_h + 2), self._compute_run_ratio)
+        self._rises = self._group_by_hour(range(WEEK_H - 1, self._last - run_h + 1), self._is_rising)
+        self.deviation = self._compute_ratio(self._last) / median(self._hour_ratios[self._last % WEEK_H])
         """The price now, divided by the usual price of this hour of the week."""
         self._decay = self._estimate_decay()
         self._deviation_sums = [0.0]
@@ -103,8 +103,8 @@ class WeeklyCourse:
             later_h: hours from now to the start of the run.
             quantile: which quantile of the past runs of that hour of the week is expected, 0 to 1.
         """
-        usual_ratio = compute_quantile(self._runs[(self._last + later_h) % WEEK_H], quantile)
-        return self.level_usd_h * usual_ratio * self._predict_mean_deviation(later_h)
+        ratio = compute_quantile(self._run_ratios[(self._last + later_h) % WEEK_H], quantile)
+        return self.level_usd_h * ratio * self._predict_mean_deviation(later_h)
 
     def compute_risk(self, later_h: int) -> float:
         """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
@@ -118,7 +118,8 @@ class WeeklyCourse:
             self._deviation_sums.append(self._deviation_sums[-1] + self.deviation ** (self._decay**hour))
         return (self._deviation_sums[end] - self._deviation_sums[later_h]) / self._run_h
 
-    def _group(self, positions: Iterable[int], compute: Callable[[int], float]) -> dict[int, list[float]]:
+    def _group_by_hour(self, positions: Iterable[int], compute: Callable[[int], float]) -> dict[int, list[float]]:
+        """Compute a value at each position, and group the values by the hour of the week."""
         groups: dict[int, list[float]] = defaultdict(list)
         for position in positions:
             groups[position % WEEK_H].append(compute(position))
@@ -139,7 +140,7 @@ class WeeklyCourse:
         return float(max(later_prices) >= RISE * self._prices[position])
 
     def _estimate_decay(self) -> float:
-        usual_ratios = {hour: median(ratios) for hour, ratios in self._hours.items()}
+        usual_ratios = {hour: median(ratios) for hour, ratios in self._hour_ratios.items()}
         positions = range(WEEK_H - 1, self._last)
         deviations = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
         variance = sum(value * value for value in deviations)

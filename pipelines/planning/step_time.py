@@ -47,7 +47,8 @@ def compute_ring_traffic(size_bytes: float, members: int, stage: int = 0) -> flo
 
     Args:
         size_bytes: bytes of the gradients: parameters that are trained, times 2 for 16-bit values.
-        members: members of the ring. If the devices of an instance reduce among themselves first, the instances.
+        members: number of members of the ring: devices or, if the devices of an instance first reduce among themselves,
+            instances.
         stage: ZeRO stage, 0 to 3.
 
     Raises:

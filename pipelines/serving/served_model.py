@@ -85,7 +85,7 @@ class ServedModel:
         """
         features = self.row_features.join(rows, lookup_result, self.row_features.compiled.features)
         scores = self._score_features(features)
-        if self.recorder and rows.begins:
+        if self.recorder and rows.partition_starts:
             self.recorder.record(
                 {"model": self.name, "version": self.version}, self._list_recorded_rows(rows, features, scores)
             )
@@ -113,7 +113,7 @@ class ServedModel:
                 "features": values[number],
                 "score": score,
             }
-            for number, (begin, score) in enumerate(zip(rows.begins, scores, strict=True))
+            for number, (begin, score) in enumerate(zip(rows.partition_starts, scores, strict=True))
         ]
 
 

@@ -1,4 +1,7 @@
-"""Describe how raw rows become features, compiled at the registration of a version: a JSON file of its package."""
+"""Format and parse compiled features: a JSON file of a version's package that says how raw rows become features.
+
+The file is written when the version is registered.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class Query:
 
     @property
     def are_rows_independent(self) -> bool:
-        """Return whether it is known that no row's features depend on the other rows of the request."""
+        """Whether the features of each row are known to be independent of the other rows of the request."""
         return self.separate_sql == self.sql
 
 
@@ -60,7 +63,7 @@ class CompiledLookup:
     max_age_s: float
     """Largest age of a value, seconds, from the beginning of its partition to that of the row's partition."""
     is_of_earlier_partition: bool = False
-    """Whether a value of the row's own partition, or of a later one, is not used, as in training."""
+    """Whether only values of partitions before the row's own partition are used, as in training."""
 
 
 @dataclass(frozen=True)

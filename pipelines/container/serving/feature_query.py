@@ -34,7 +34,7 @@ def connect() -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": "false",
     }
     connection = duckdb.connect(config=config)
-    # The next two settings are those of `pipelines.system.duckdb_session`, so that features have the bits of training.
+    # The next two settings are those of `pipelines.system.duckdb_session`: features are byte-identical to training's.
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET disabled_optimizers = 'statistics_propagation'")
     connection.execute("SET enable_progress_bar_print = false")
@@ -53,7 +53,7 @@ class FeatureQuery:
     Args:
         query: the compiled query.
         row_schema: schema of the published rows.
-        connection: connection of this object's own, which `connect` opened.
+        connection: a connection that `connect` opened, and that only this object uses.
 
     Raises:
         duckdb.Error: DuckDB cannot run the SQL. A retry cannot help.
@@ -88,7 +88,7 @@ class FeatureQuery:
         return self._run(lambda: self._compute_many_rows(MANY_ROWS, values, count), count)
 
     def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for rows of several requests. Each row gets the bits that it gets alone.
+        """Return the outputs of the query for rows of several requests, byte-identical to those of each row alone.
 
         The query must have `separate_sql`. Args and errors: see `compute`.
         """
@@ -97,7 +97,7 @@ class FeatureQuery:
     def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
         try:
             features = compute()
-        except duckdb.DataError as error:  # for example, a difference of years that is not a whole number of 32 bits
+        except duckdb.DataError as error:  # for example, a difference of years that does not fit into 32 bits
             raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
         if features.num_rows != count:
             raise FeatureError(f"the features have {features.num_rows} rows for {count} rows")

@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.container.serving.tables import BadRequest, Table
 
 Types = Mapping[str, str]
-"""Feature to the name of its type, in the order of the model's signature."""
+"""Maps each feature to the name of its type, in the order of the model's signature."""
 MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 """Largest finite 32-bit float."""
 

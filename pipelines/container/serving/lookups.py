@@ -19,7 +19,7 @@ from pipelines.container.serving.online_records import OnlineRecords, Record, St
 from pipelines.container.serving.values import build_array, iterate_identifiers, parse_value
 
 PAUSE_S = 1.0
-"""Seconds without lookups after the store did not answer, so that not each request waits for it."""
+"""Seconds without lookups after the store did not answer, so that not every request waits for the store."""
 MEASURED_LOOKUPS = 1_000
 """Number of the last lookups whose latencies are kept."""
 LOOKUP_TIMEOUT_S = 0.5
@@ -77,12 +77,12 @@ class LookupReader:
     _paused_until: float = 0.0
     _is_reachable: bool = True
 
-    def look_up(self, rows: pa.Table, begins: Sequence[dt.datetime]) -> LookupResult:
+    def look_up(self, rows: pa.Table, partition_starts: Sequence[dt.datetime]) -> LookupResult:
         """Return the features of each row, as they are in the store, or their defaults. Never fails.
 
         Args:
             rows: rows with the columns of the keys.
-            begins: when the partition of each row begins, in UTC.
+            partition_starts: beginning of the partition of each row, in UTC.
         """
         identifiers = {lookup.name: list(iterate_identifiers(lookup.key_columns, rows)) for lookup in self.lookups}
         keys_by_group = {
@@ -92,9 +92,9 @@ class LookupReader:
         columns, outcomes = dict[str, pa.Array](), dict[str, list[Outcome]]()
         for lookup in self.lookups:
             valid_records, outcomes[lookup.name] = [], list[Outcome]()
-            for identifier, begin in zip(identifiers[lookup.name], begins, strict=True):
+            for identifier, start in zip(identifiers[lookup.name], partition_starts, strict=True):
                 record = records.get((lookup.group, identifier)) if records is not None else None
-                outcome = _find_outcome(lookup, record, begin) if records is not None else Outcome.UNREACHABLE
+                outcome = _find_outcome(lookup, record, start) if records is not None else Outcome.UNREACHABLE
                 outcomes[lookup.name].append(outcome)
                 valid_records.append(record if outcome is Outcome.FOUND else None)
             columns |= {name: self._build_column(lookup, name, valid_records) for name in lookup.features}
@@ -102,19 +102,24 @@ class LookupReader:
         return LookupResult(columns, outcomes)
 
     def warm_up(self, rows: pa.Table) -> LookupResult:
-        """Connect to the store, and look up one row without counting it: the first request would take longer."""
-        self._read({self.lookups[0].group: ["[]"]})
-        looked_up = self.look_up(rows, [dt.datetime.max.replace(tzinfo=dt.UTC)])
+        """Connect to the store, and look up one row without counting it. Otherwise the first request takes longer.
+
+        Args:
+            rows: one row of missing values.
+        """
+        self._read({self.lookups[0].group: ["[]"]})  # a row without a key sends no request, so this connects
+        result = self.look_up(rows, [dt.datetime.max.replace(tzinfo=dt.UTC)])
         self._counts.clear()
         self._latencies_s.clear()
-        return looked_up
+        return result
 
     def describe(self) -> dict[str, Any]:
         """Return the counts of all rows by lookup and outcome, and the latency of the last lookups, for /ping."""
         with self._lock:
             latencies = sorted(self._latencies_s)
             counts = {name: _format_counts(counter) for name, counter in self._counts.items()}
-        quantiles = {f"p{share}_ms": _find_quantile_ms(latencies, share) for share in (50, 99)} if latencies else {}
+        percents = (50, 99) if latencies else ()
+        quantiles = {f"p{percent}_ms": _find_quantile_ms(latencies, percent) for percent in percents}
         return {"lookups": counts, "lookup_latency": quantiles}
 
     def _read(self, keys_by_group: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Record] | None:
@@ -127,19 +132,20 @@ class LookupReader:
         try:
             records = self.store.read({group: keys for group, keys in keys_by_group.items() if keys})
         except StoreError as error:
-            self._report(error)
+            self._update_reachability(error)
             return None
-        self._report(None)
+        self._update_reachability(None)
         with self._lock:
             self._latencies_s.append(time.perf_counter() - begin)
         return records
 
-    def _report(self, error: StoreError | None) -> None:
+    def _update_reachability(self, error: StoreError | None) -> None:
         """Log that the store does not answer, or that it answers again; once for each change."""
+        is_reachable = error is None
         with self._lock:
             if error:
                 self._paused_until = time.monotonic() + PAUSE_S
-            has_changed, self._is_reachable = self._is_reachable is bool(error), error is None
+            has_changed, self._is_reachable = is_reachable != self._is_reachable, is_reachable
         if has_changed and error:
             log.error("defaults are used instead of looked-up features: %s", error)
         elif has_changed:
@@ -156,11 +162,11 @@ class LookupReader:
                 self._counts.setdefault(name, Counter()).update(outcomes_of_rows)
 
 
-def _find_outcome(lookup: CompiledLookup, record: Record | None, begin: dt.datetime) -> Outcome:
+def _find_outcome(lookup: CompiledLookup, record: Record | None, partition_start: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
     # The event time is the beginning of the value's partition, plus some milliseconds.
-    age = begin - record.event_time
+    age = partition_start - record.event_time
     if lookup.is_of_earlier_partition and age <= dt.timedelta(0):
         return Outcome.TOO_NEW
     return Outcome.TOO_OLD if age > dt.timedelta(seconds=lookup.max_age_s) else Outcome.FOUND
@@ -170,5 +176,5 @@ def _format_counts(counts: Counter[Outcome]) -> dict[str, int]:
     return {outcome.value: counts[outcome] for outcome in Outcome if counts[outcome]}
 
 
-def _find_quantile_ms(latencies: Sequence[float], share: int) -> float:
-    return round(1e3 * latencies[min(len(latencies) * share // 100, len(latencies) - 1)], 2)
+def _find_quantile_ms(latencies: Sequence[float], percent: int) -> float:
+    return round(1e3 * latencies[min(len(latencies) * percent // 100, len(latencies) - 1)], 2)

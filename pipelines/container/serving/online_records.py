@@ -16,7 +16,7 @@ MAX_IDENTIFIERS = 100
 USER_AGENT = "leeway"
 """Name of the client in the store's logs."""
 Identifiers = Mapping[str, Sequence[str]]
-"""Name of a feature group to the identifiers of records."""
+"""Maps the name of each feature group to the identifiers of records."""
 
 
 class StoreError(RuntimeError):
@@ -38,7 +38,7 @@ class OnlineRecords:
 
     Args:
         timeout_s: longest time to connect, and to wait for each answer, seconds.
-        attempts: number of times that a request is sent until there is an answer.
+        attempts: largest number of times that a request is sent if the store does not answer.
         connections: largest number of connections.
     """
 

@@ -48,8 +48,10 @@ class RawRows:
     ) -> None:
         self.required = tuple(required)
         self._optional = [name for name in optional if name not in self.required]
-        self._later = frozenset(known_later)
-        self._kinds = {field.name: _find_kind(field.type) for field in row_schema if field.name not in self._later}
+        self._known_later = frozenset(known_later)
+        self._kinds = {
+            field.name: _find_kind(field.type) for field in row_schema if field.name not in self._known_later
+        }
         self._key = frozenset(key)
 
     def convert(self, table: Table) -> Mapping[str, Sequence[Any]]:
@@ -73,7 +75,7 @@ class RawRows:
         if missing_names := [name for name in self.required if name not in row]:
             raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}: null is a missing value")
         if unknown_names := [name for name in row if name not in self._kinds]:
-            known_later = [name for name in unknown_names if name in self._later]
+            known_later = [name for name in unknown_names if name in self._known_later]
             problem = "columns that are not known before the prediction" if known_later else "unknown columns"
             names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown_names)[:5])
             raise BadRequest(f"row {number} has {problem}: {names}. The columns of a row are {', '.join(self._kinds)}")
@@ -91,36 +93,36 @@ class RawRows:
             raise BadRequest(f"row {number}, column {name}: {short_text!r} is not {kind.name}") from None
 
 
-def _find_kind(kind: pa.DataType) -> Kind:
+def _find_kind(arrow_type: pa.DataType) -> Kind:
     """Return what a column of an Arrow type accepts. A type without a rule of its own accepts what Arrow accepts."""
     rules: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[], Kind]]] = (
-        (pa.types.is_integer, lambda: _describe_integer(kind)),
+        (pa.types.is_integer, lambda: _describe_integer(arrow_type)),
         (pa.types.is_floating, lambda: Kind("a finite number", _check_float, _parse_number(float))),
         (pa.types.is_boolean, lambda: Kind("true or false", lambda value: _check_type(value, bool), _parse_boolean)),
         (pa.types.is_string, lambda: Kind("a text", _check_text, str)),
         (pa.types.is_large_string, lambda: Kind("a text", _check_text, str)),
         (pa.types.is_date, lambda: Kind("a date (YYYY-MM-DD)", _check_date, str)),
-        (pa.types.is_timestamp, lambda: _describe_time(kind)),
-        (pa.types.is_decimal, lambda: Kind(f"a {kind}", lambda value: _to_decimal(value, kind), str)),
+        (pa.types.is_timestamp, lambda: _describe_time(arrow_type)),
+        (pa.types.is_decimal, lambda: Kind(f"a {arrow_type}", lambda value: _to_decimal(value, arrow_type), str)),
     )
-    other_kind = Kind(f"a {kind}", lambda value: pa.scalar(value, kind).as_py(), str)
-    return next((describe() for is_kind, describe in rules if is_kind(kind)), other_kind)
+    other_kind = Kind(f"a {arrow_type}", lambda value: pa.scalar(value, arrow_type).as_py(), str)
+    return next((describe() for is_type, describe in rules if is_type(arrow_type)), other_kind)
 
 
-def _describe_integer(kind: pa.DataType) -> Kind:
-    low, high = _find_range(kind)
-    return Kind(f"a whole number ({kind})", lambda value: _check_integer(value, low, high), _parse_number(int))
+def _describe_integer(arrow_type: pa.DataType) -> Kind:
+    low, high = _find_range(arrow_type)
+    return Kind(f"a whole number ({arrow_type})", lambda value: _check_integer(value, low, high), _parse_number(int))
 
 
-def _describe_time(kind: pa.DataType) -> Kind:
-    has_zone = kind.tz is not None
+def _describe_time(arrow_type: pa.DataType) -> Kind:
+    has_zone = arrow_type.tz is not None
     offset = "with" if has_zone else "without"
     return Kind(f"a time {offset} an offset (ISO 8601)", lambda value: _check_time(value, has_zone), str)
 
 
-def _find_range(kind: pa.DataType) -> tuple[int, int]:
-    bits = kind.bit_width
-    is_signed = pa.types.is_signed_integer(kind)
+def _find_range(arrow_type: pa.DataType) -> tuple[int, int]:
+    bits = arrow_type.bit_width
+    is_signed = pa.types.is_signed_integer(arrow_type)
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
 
 
@@ -139,10 +141,10 @@ def _check_float(value: Any) -> float:
     return float(value)
 
 
-def _to_decimal(value: Any, kind: pa.DataType) -> Any:
+def _to_decimal(value: Any, arrow_type: pa.DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError("not a number")
-    return pa.scalar(Decimal(str(value)), kind).as_py()
+    return pa.scalar(Decimal(str(value)), arrow_type).as_py()
 
 
 def _check_type(value: Any, expected_type: type) -> Any:

@@ -30,13 +30,13 @@ class CheckedRows:
     """Maps each column to its values, one for each row. Columns that not all rows have are left out."""
     count: int
     """Number of the rows."""
-    begins: Sequence[dt.datetime] = ()
-    """Begin of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
+    partition_starts: Sequence[dt.datetime] = ()
+    """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the rows. Only requests with the same columns can be merged."""
-        return (*self.values, *(["begin"] if self.begins else []))
+        return (*self.values, *(["begin"] if self.partition_starts else []))
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,16 @@ class ComputedRows:
     """The features that are computed from the rows of a request, and the keys of those that are looked up."""
 
     table: pa.Table
-    begins: Sequence[dt.datetime] = ()
-    """Begin of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
+    partition_starts: Sequence[dt.datetime] = ()
+    """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Columns of the rows' key, as far as all rows have them."""
 
     def slice(self, begin: int, count: int) -> ComputedRows:
-        """Return some of the rows, from the position `begin`."""
-        key = {name: values[begin : begin + count] for name, values in self.key.items()}
-        return ComputedRows(self.table.slice(begin, count), self.begins[begin : begin + count], key)
+        """Return `count` of the rows, from the position `begin`."""
+        end = begin + count
+        key = {name: values[begin:end] for name, values in self.key.items()}
+        return ComputedRows(self.table.slice(begin, count), self.partition_starts[begin:end], key)
 
 
 class RowFeatures:
@@ -60,7 +61,7 @@ class RowFeatures:
 
     Args:
         compiled: how rows become features.
-        connection: connection of this object's own, which `feature_query.connect` opened.
+        connection: a connection that `feature_query.connect` opened, and that only this object uses.
         lookups: looks up features; None if all are computed from the rows.
         has_keys: whether key and partition of the rows are returned, as far as the rows have them.
 
@@ -107,7 +108,7 @@ class RowFeatures:
         values = self._rows.convert(table)
         is_used = self._needs_partition or self._has_keys
         has_partition = is_used and all(name in values for name in self._partition_columns)
-        return CheckedRows(values, len(table.rows), self._list_begins(values) if has_partition else ())
+        return CheckedRows(values, len(table.rows), self._list_partition_starts(values) if has_partition else ())
 
     def compute_checked_rows(self, rows: CheckedRows) -> ComputedRows:
         """Compute the features of the checked rows of a request.
@@ -121,7 +122,7 @@ class RowFeatures:
     def can_merge(self, rows: CheckedRows) -> bool:
         """Return whether a request gets the same features if it is computed together with other requests.
 
-        A request of several rows does so only if no feature reads other rows.
+        For a request of several rows, this is so only if no feature reads other rows.
         """
         query = self._compiled_query
         return query.are_rows_independent or (rows.count == 1 and query.separate_sql is not None)
@@ -139,13 +140,13 @@ class RowFeatures:
         values = {
             name: list(chain.from_iterable(rows.values[name] for rows in requests)) for name in requests[0].values
         }
-        begins = list(chain.from_iterable(rows.begins for rows in requests))
-        rows = CheckedRows(values, sum(rows.count for rows in requests), begins)
+        partition_starts = list(chain.from_iterable(rows.partition_starts for rows in requests))
+        rows = CheckedRows(values, sum(rows.count for rows in requests), partition_starts)
         return self._add_key(rows, self._query.compute_separately(values, rows.count))
 
     def look_up(self, rows: ComputedRows) -> LookupResult | None:
         """Look up the other features. Several threads may call this at a time."""
-        return self.lookups.look_up(rows.table, rows.begins) if self.lookups else None
+        return self.lookups.look_up(rows.table, rows.partition_starts) if self.lookups else None
 
     def join(self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]) -> pa.Table:
         """Return the features of these names, computed or looked up, in their order."""
@@ -188,29 +189,29 @@ class RowFeatures:
 
     def _add_key(self, rows: CheckedRows, features: pa.Table) -> ComputedRows:
         key = {name: rows.values[name] for name in self.compiled.key if name in rows.values}
-        return ComputedRows(features, rows.begins, key)
+        return ComputedRows(features, rows.partition_starts, key)
 
-    def _list_begins(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
+    def _list_partition_starts(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
         """Return the beginning of each row's partition.
 
         Raises:
             BadRequest: lookups need the partition, and a row lacks its day or hour, or the hour is not 0 to 23.
         """
-        begins = []
+        starts = []
         for number, parts in enumerate(zip(*(values[name] for name in self._partition_columns), strict=True), 1):
             day, hour = parts if len(parts) > 1 else (*parts, 0)
             if day is None or hour is None or not 0 <= hour <= 23:
                 if not self._needs_partition:
                     return []
                 raise BadRequest(f"row {number}, column {self._partition_columns[-1]}: it names no partition")
-            begins.append(dt.datetime.combine(day, dt.time(hour), dt.UTC))
-        return begins
+            starts.append(dt.datetime.combine(day, dt.time(hour), dt.UTC))
+        return starts
 
 
 def open_row_features(
     compiled_features: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
 ) -> RowFeatures:
-    """Open the features of rows with all lookups, as an endpoint has them. The store is connected at its first use."""
+    """Return a `RowFeatures` with all lookups, as in an endpoint. The first lookup connects to the online store."""
     lookups = None
     if compiled_features.lookups:
         store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=1)

@@ -17,8 +17,8 @@ class TableScorer:
     """Scores tables of features with a model as MLflow loaded it.
 
     For one row, MLflow and pandas take longer than the model. So up to `MAX_ROWS` rows are scored by the method
-    `score_columns` of the trained model, if it has one, as that of `pipelines.defaults.model` does. MLflow scores all
-    other tables, and every table if it has to check the types of the features.
+    `score_columns` of the trained model, if it has one. The models of `pipelines.defaults.model` have it. MLflow scores
+    all other tables, and every table if it has to check the types of the features.
 
     Args:
         model: the model. Its signature was removed if MLflow need not check the types.

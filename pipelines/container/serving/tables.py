@@ -33,7 +33,7 @@ MAX_ROWS = 100_000
 MAX_EXPANDED_BYTES = 64 * 1024**2
 """Largest size of the rows of a Parquet or Arrow body in memory."""
 BATCH_ROWS = 64
-"""Rows of a Parquet or Arrow body that are read at once. A value can be as long as the body."""
+"""Rows of a Parquet or Arrow body that are read at once: few, because one value can be as long as the body."""
 
 
 Kind = Literal["raw", "features"]

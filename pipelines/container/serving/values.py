@@ -29,12 +29,22 @@ def format_values(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def parse_value(kind: str, text: str | None) -> float | str | None:
-    """Parse a value of a feature of a kind, number or category, that `format_values` wrote; None is a missing value."""
+    """Parse a feature's value as `format_values` wrote it; None is a missing value.
+
+    Args:
+        kind: kind of the feature, number or category.
+        text: the text, or None.
+    """
     return text if text is None or kind != "number" else float(text)
 
 
 def build_array(kind: str, values: Sequence[float | str | None]) -> pa.Array:
-    """Return the values of a feature of a kind, number or category, as a column of the type that training has."""
+    """Return the values of a feature as a column of the type that it has in training.
+
+    Args:
+        kind: kind of the feature, number or category.
+        values: the values; None is a missing value.
+    """
     return pa.array(values, pa.float64() if kind == "number" else pa.string())
 
 

@@ -127,9 +127,8 @@ def merge(spans: Iterable[tuple[int, int]]) -> Spans:
 def are_valid(spans: Spans, count: int) -> bool:
     """Return whether the spans are in ascending order, do not overlap, are not empty, and end at most at `count`."""
     bounds = [0, *(bound for span in spans for bound in span), count]
-    return all(left <= next_bound for left, next_bound in pairwise(bounds)) and all(
-        start < stop for start, stop in spans
-    )
+    is_ascending = all(bound <= next_bound for bound, next_bound in pairwise(bounds))
+    return is_ascending and all(start < stop for start, stop in spans)
 
 
 def _split_after(spans: Spans, count: int) -> tuple[Spans, Spans]:

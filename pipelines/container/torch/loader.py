@@ -51,7 +51,7 @@ class Loader:
         prefetch: batches that each reader prepares ahead.
         pin_memory: whether batches are put into pinned memory, from which copies to a GPU are faster; None: if
             torch finds CUDA.
-        start_method: how workers start (fork, forkserver or spawn); None: as in torch.
+        start_method: how workers start (fork, forkserver or spawn); None: torch's default.
 
     Raises:
         DataError: there are more processes than parts of the channel. A retry with fewer processes can help.
@@ -79,7 +79,7 @@ class Loader:
                 f"to processes - 1, not {batch_size}, {prefetch}, {processes}, {workers}, {seed} and {rank}"
             )
         if processes > source.part_count:
-            raise DataError(f"{source.description}, for {processes} processes (hosts x GPUs).", _describe_help(source))
+            raise DataError(f"{source.description}, for {processes} processes (hosts x GPUs).", _format_hint(source))
         self._source, self._batch_size, self._seed, self._rank = source, batch_size, seed, rank
         self._buffer = max(1, source.default_buffer if buffer is None else buffer) if shuffle else 0
         self._processes, self._workers, self._prefetch = processes, workers, prefetch
@@ -178,5 +178,5 @@ class Loader:
         )
 
 
-def _describe_help(source: Source) -> str:
+def _format_hint(source: Source) -> str:
     return f"Each process needs a {source.part_name} of its own: use fewer hosts. {source.part_hint}"

@@ -1,7 +1,7 @@
 """Compute the order in which the samples of an epoch are read: a pure function of the seed and the epoch.
 
-Samples are read in blocks (a row group of a Parquet file, some neighbors in a shard). The order of the blocks is drawn
-for each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are shuffled. So any part of
+Samples are read in blocks (a row group of a Parquet file, some neighbors in a shard). The order of the blocks is random
+in each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are shuffled. So any part of
 the order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
 """
 
@@ -43,26 +43,27 @@ class EpochOrder:
     def __init__(self, sizes: Sequence[int], seed: int, epoch: int, buffer: int) -> None:
         self._sizes, self._seeds, self._buffer = np.asarray(sizes, np.int64), (*_split_seed(seed), epoch), buffer
         self._blocks = self._draw(len(self._sizes), 0)
-        self._cuts = _cut_buffers(self._sizes[self._blocks], buffer)
+        # Where each buffer begins, as a number of blocks and as a number of samples. The end of the last one follows.
+        self._block_bounds = _find_buffer_bounds(self._sizes[self._blocks], buffer)
         block_starts = np.concatenate(([0], np.cumsum(self._sizes[self._blocks])))
-        self._starts = block_starts[self._cuts]
+        self._sample_bounds = block_starts[self._block_bounds]
 
     @property
     def count(self) -> int:
         """Number of samples."""
-        return int(self._starts[-1])
+        return int(self._sample_bounds[-1])
 
     def select(self, start: int, stop: int) -> Iterator[Selection]:
         """Yield the samples from the position `start` in the order up to `stop`, buffer by buffer."""
-        number = int(np.searchsorted(self._starts, start, "right")) - 1
+        number = int(np.searchsorted(self._sample_bounds, start, "right")) - 1
         while start < stop:
-            begin, end = int(self._starts[number]), int(self._starts[number + 1])
-            next_start = min(end, stop)
-            yield self._select_in_buffer(number, start - begin, next_start - begin)
+            buffer_start, buffer_stop = int(self._sample_bounds[number]), int(self._sample_bounds[number + 1])
+            next_start = min(buffer_stop, stop)
+            yield self._select_in_buffer(number, start - buffer_start, next_start - buffer_start)
             start, number = next_start, number + 1
 
     def _select_in_buffer(self, number: int, start: int, stop: int) -> Selection:
-        blocks = self._blocks[self._cuts[number] : self._cuts[number + 1]]
+        blocks = self._blocks[self._block_bounds[number] : self._block_bounds[number + 1]]
         rows = self._draw(int(self._sizes[blocks].sum()), number + 1)[start:stop]
         positions = np.full(int(self._sizes[blocks].sum()), -1, np.int64)
         positions[rows] = np.arange(len(rows))
@@ -79,20 +80,20 @@ class EpochOrder:
         return np.random.RandomState([*self._seeds, purpose]).permutation(count)
 
 
-def _cut_buffers(sizes: Positions, buffer: int) -> Positions:
+def _find_buffer_bounds(sizes: Positions, buffer: int) -> Positions:
     """Return where buffers of at least `buffer` samples begin, as numbers of blocks, and the end of the last one.
 
-    Each buffer is as short as possible, so it has less than `buffer` samples and a block.
+    Each buffer is as short as possible, so it has fewer than `buffer` samples plus those of one block.
     """
-    cuts, count = [0], 0
+    bounds, count = [0], 0
     for number, size in enumerate(sizes.tolist(), 1):
         count += size
         if count >= buffer:
-            cuts.append(number)
+            bounds.append(number)
             count = 0
-    if cuts[-1] != len(sizes):
-        cuts.append(len(sizes))
-    return np.asarray(cuts, np.int64)
+    if bounds[-1] != len(sizes):
+        bounds.append(len(sizes))
+    return np.asarray(bounds, np.int64)
 
 
 def _split_seed(seed: int) -> tuple[int, int]:

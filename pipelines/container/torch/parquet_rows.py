@@ -47,8 +47,8 @@ class ParquetRows:
     Args:
         folder: folder of the channel.
         columns: maps each name in the batch to a column of the files, or to several. One column becomes a tensor of
-            its type, with a row for each sample. Several columns become a float32 matrix, with a row for each sample
-            and a column for each of them. None: each column of the files, under its own name.
+            its type, with a row for each sample. Several columns become one float32 matrix, with a row for each sample
+            and a column for each column of the files. None: each column of the files, under its own name.
 
     Raises:
         DataError: there is no file, a file is damaged or has other columns, or a column does not hold numbers. A retry
@@ -63,7 +63,7 @@ class ParquetRows:
         self._folder, paths = folder, list_files(folder, ".parquet")
         schema = _read_footer(paths[0]).schema_arrow
         self._columns = dict(columns) if columns is not None else {name: name for name in schema.names}
-        self._names = list(dict.fromkeys(name for value in self._columns.values() for name in _list_names(value)))
+        self._names = list(dict.fromkeys(name for columns in self._columns.values() for name in _list_names(columns)))
         self._types = _find_types(paths[0], schema, self._names)
         self._groups: list[tuple[Path, int]] = []
         self.sizes: list[int] = []
@@ -114,7 +114,7 @@ class ParquetRows:
             path, group = self._groups[block]
             try:
                 table = files.get(path).read_row_group(group, columns=self._names, use_threads=False)
-                values = {name: self._convert(table, path, value) for name, value in self._columns.items()}
+                values = {name: self._convert(table, path, columns) for name, columns in self._columns.items()}
             except READ_ERRORS as error:
                 raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _REWRITE_HINT) from None
             _check_row_count(table, len(positions), path, group)
@@ -125,11 +125,11 @@ class ParquetRows:
                 arrays[name][positions[is_selected]] = array if is_selected.all() else array[is_selected]
         return RowArrays(arrays)
 
-    def _convert(self, table: pa.Table, path: Path, value: str | Sequence[str]) -> np.ndarray[Any, Any]:
-        if isinstance(value, str):
-            return _convert_column(table.column(value), path, value)
-        matrix = np.empty((table.num_rows, len(value)), np.float32)
-        for number, name in enumerate(value):
+    def _convert(self, table: pa.Table, path: Path, columns: str | Sequence[str]) -> np.ndarray[Any, Any]:
+        if isinstance(columns, str):
+            return _convert_column(table.column(columns), path, columns)
+        matrix = np.empty((table.num_rows, len(columns)), np.float32)
+        for number, name in enumerate(columns):
             matrix[:, number] = table.column(name).cast(pa.float32(), safe=False).to_numpy()
         return matrix
 
@@ -175,8 +175,8 @@ def _check_row_count(table: pa.Table, count: int, path: Path, group: int) -> Non
         )
 
 
-def _list_names(value: str | Sequence[str]) -> Sequence[str]:
-    return [value] if isinstance(value, str) else value
+def _list_names(columns: str | Sequence[str]) -> Sequence[str]:
+    return [columns] if isinstance(columns, str) else columns
 
 
 def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Join the processes of a training with torch, let them make the same decisions, and leave them in good order.
+"""Connect the processes of a training with torch, let them make the same decisions, and disconnect them at the end.
 
 torchrun starts the processes, on one host or on several. Without torchrun, the script is one process, and everything
 works in the same way.
@@ -25,7 +25,7 @@ from pipelines.container.signals import Stopped
 from pipelines.errors import DataError, LeewayError
 
 TIMEOUT_S = 600
-"""Longest time that a process waits for another one, for example while that one saves a checkpoint."""
+"""Longest time that a process waits for another one, for example while the other one saves a checkpoint."""
 LOST_TEXTS = ("connection", "gloo", "nccl", "timed out", "timeout", "broken pipe", "socket")
 """Words of the errors that torch raises when another process has ended or does not answer. torch has no class for them:
 gloo raises a plain RuntimeError (torch 2.13)."""
@@ -56,7 +56,7 @@ class Processes:
 
     @property
     def is_first_on_host(self) -> bool:
-        """Whether this is the process that does what is done once on each host."""
+        """Whether this is the process that does the work that is done only once on each host."""
         return self.local_rank == 0
 
     def find_largest(self, *numbers: int) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ class Processes:
         values = torch.tensor(numbers, dtype=torch.int64)
         all_values = [torch.empty_like(values) for _ in range(self.count)]
         dist.all_gather(all_values, values)
-        return [each.tolist() for each in all_values]
+        return [tensor.tolist() for tensor in all_values]
 
     def share_bytes(self, content: bytes) -> bytes:
         """Return on each process the bytes that the first one has. Nothing is pickled."""
@@ -97,7 +97,7 @@ class Processes:
         return received_bytes
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this function."""
         self.find_largest(0)
 
     def require_equal(self, identity: str) -> None:

@@ -37,7 +37,7 @@ class EpochPart:
     finished_steps: int
 
     def iterate(self, number: int) -> Iterator[Batch]:
-        """Yield each batch of a worker. The worker 0 makes the next batch, the worker 1 the one after it."""
+        """Return the batches of one worker. Number 0 is the worker that makes the next batch, 1 the one after it."""
         worker = (self.finished_steps + number) % self.division.workers
         spans = self.division.get_spans(self.rank, worker, self.finished_steps)
         sizes = self.division.iterate_batch_sizes(self.rank, worker, self.finished_steps)

@@ -23,7 +23,7 @@ FORMAT_1 = b"\x93NUMPY\x01\x00"
 
 @lru_cache(256)
 def _parse_header(header: bytes) -> tuple[tuple[int, ...], bool, Any]:
-    """Parse the header of an array in format 1.0. numpy takes longer for it than for the array, so it is kept."""
+    """Parse the header of an array in format 1.0. This takes numpy longer than the array, so results are cached."""
     buffer = io.BytesIO(header)
     np.lib.format.read_magic(buffer)
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(buffer)

@@ -85,7 +85,7 @@ class ShardedCheckpoints:
         processes.require_equal(self._training)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._temporary = choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
-        if processes.is_first_on_host:  # what a process that was killed has left
+        if processes.is_first_on_host:  # the folder may have files of a process that was killed
             shutil.rmtree(self._temporary, ignore_errors=True)
         self._kept_names: list[str] = []
         self._timer = SaveTimer(every_s)
@@ -250,7 +250,7 @@ def _compare_tensors(checkpoint: ShardedCheckpoint, own_shapes: Mapping[str, lis
 
 
 def _unwrap(error: CheckpointException) -> Exception:
-    """Return the first error of a process; DCP's own is no `Exception`, and has a traceback of each process."""
+    """Return the first error of a process. DCP's own error is not an `Exception`, and has a traceback per process."""
     rank, (cause, _) = next(iter(error.failures.items()))
     if isinstance(cause, OSError):
         return cause

@@ -76,7 +76,7 @@ class Shards:
 
     def __init__(self, folder: Path, decode: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None) -> None:
         self._decode, paths = decode, list_files(folder, ".tar")
-        self._blocks = [block for path in paths for block in _cut_blocks(path)]
+        self._blocks = [block for path in paths for block in _split_into_blocks(path)]
         self.sizes = [len(block.lengths) for block in self._blocks]
         if not self.sizes:
             raise DataError(f"the channel {folder.name} has no samples.", f"Its {len(paths)} shard(s) are in {folder}.")
@@ -103,11 +103,11 @@ class Shards:
         names = samples[0].keys()
         for values in samples:
             if values.keys() != names:
-                raise DataError(f"a sample has {', '.join(values)}, and another one {', '.join(names)}.", _DECODE)
+                raise DataError(f"a sample has {', '.join(values)}, and another one {', '.join(names)}.", _DECODE_HINT)
         try:
             return {name: _stack([values[name] for values in samples]) for name in names}
         except (RuntimeError, TypeError, ValueError) as error:
-            raise DataError(f"the samples of a batch cannot be stacked: {error}.", _DECODE) from None
+            raise DataError(f"the samples of a batch cannot be stacked: {error}.", _DECODE_HINT) from None
 
     def _decode_sample(self, sample: RawSample) -> Mapping[str, Any]:
         values = decode_sample(sample.shard, sample.key, sample.entries)
@@ -130,7 +130,7 @@ class Shards:
         return RawSamples(samples)
 
 
-_DECODE = "Give `Shards` a function `decode` that returns the same names and shapes for all samples."
+_DECODE_HINT = "Give `Shards` a function `decode` that returns the same names and shapes for all samples."
 
 
 def _stack(values: Sequence[Any]) -> Any:
@@ -140,8 +140,8 @@ def _stack(values: Sequence[Any]) -> Any:
     return default_collate(list(values))
 
 
-def _cut_blocks(path: Path) -> Iterator[_Block]:
-    """Yield the blocks of a shard: as many samples as fit into `BLOCK_BYTES`, and at least one."""
+def _split_into_blocks(path: Path) -> Iterator[_Block]:
+    """Yield the blocks of a shard. Each has as many samples as fit into `BLOCK_BYTES`, and at least one."""
     index = read_index(path)
     offsets, first = index.offsets, 0
     while first < len(offsets) - 1:
@@ -158,7 +158,7 @@ def _read_block(block: _Block) -> list[RawSample]:
         with block.shard.open("rb") as file:
             file.seek(block.offset)
             content = file.read(block.size_bytes)
-        _check_sums(block, content)
+        _compare_checksums(block, content)
         samples: list[RawSample] = []
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
             for member, key, entry in iterate_members(tar):
@@ -174,7 +174,7 @@ def _read_block(block: _Block) -> list[RawSample]:
     return samples
 
 
-def _check_sums(block: _Block, content: bytes) -> None:
+def _compare_checksums(block: _Block, content: bytes) -> None:
     start = 0
     for checksum, length in zip(block.checksums, block.lengths, strict=False):
         if zlib.crc32(content[start : start + length]) != checksum:

@@ -1,4 +1,4 @@
-"""Say what the loader needs of a channel: blocks of samples that can be read, and batches made of them."""
+"""Define what the loader needs of a channel: blocks of samples that can be read, and batches made of them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Source(Protocol):
     """The samples of a channel. Cheap to copy to another process: it has no open file."""
 
     description: str
-    """The channel and its parts in words, such as `channel train: 3 shards`."""
+    """The channel and its parts in words, such as `the channel train has 3 shard(s)`."""
     identity: str
     """Text that differs if the samples, or their order in the channel, differ."""
     part_count: int
-    """Largest number of processes that can read the channel."""
+    """Number of parts of the channel. Each process needs one, so this is the largest number of processes."""
     part_name: str
-    """What is counted: shards, row groups."""
+    """What a part is: `shard` or `row group`."""
     part_hint: str
-    """What to do if there are too few of them."""
+    """What to do if there are too few parts."""
     default_buffer: int
     """Number of samples that are shuffled together, unless the script sets it."""
 
@@ -43,7 +43,7 @@ class Source(Protocol):
         """Number of samples of each block."""
 
     def open(self) -> AbstractContextManager[Callable[[Selection], Samples]]:
-        """Return the function that reads the samples of a selection. It has open files, and belongs to one thread."""
+        """Return the function that reads the samples of a selection. It has open files; only one thread may use it."""
 
     def collate(self, slices: Sequence[Any]) -> Batch:
         """Return a batch of slices of samples."""
@@ -62,21 +62,21 @@ def iterate_batches(source: Source, order: EpochOrder, spans: Spans, sizes: Iter
         DataError: the data is damaged, or differs from what was found before. A retry cannot help.
     """
     slices: list[Any] = []
-    missing_rows = next(sizes, 0)
+    missing_count = next(sizes, 0)
     with source.open() as read:
         for selection in (selection for span in spans for selection in order.select(*span)):
             samples, start = read(selection), 0
             while start < selection.count:
-                stop = min(start + missing_rows, selection.count)
+                stop = min(start + missing_count, selection.count)
                 slices.append(samples.slice(start, stop))
-                missing_rows, start = missing_rows - (stop - start), stop
-                if not missing_rows:
+                missing_count, start = missing_count - (stop - start), stop
+                if not missing_count:
                     yield source.collate(slices)
-                    slices, missing_rows = [], next(sizes, 0)
+                    slices, missing_count = [], next(sizes, 0)
 
 
 def list_files(folder: Path, suffix: str) -> list[Path]:
-    """List the files of a channel whose names end with a suffix, by their paths; hidden ones are left out.
+    """List the files of a channel whose names end with a suffix, sorted by path. Hidden files are left out.
 
     Raises:
         DataError: there is no such file. A retry cannot help.

@@ -16,7 +16,7 @@ from pipelines.container.torch.shard_index import ShardIndex, get_index_path, wr
 from pipelines.errors import DataError
 
 SHARD_BYTES = 64 * 2**20
-"""Size of a shard, if the caller does not say it."""
+"""Default size of a shard, bytes."""
 
 
 def write_shards(
@@ -38,21 +38,21 @@ def write_shards(
         The paths of the shards.
 
     Raises:
-        DataError: there are such shards already, two samples in a row have one key, or a value does not suit its
+        DataError: there are such shards already, two samples in a row have the same key, or a value does not suit its
             entry's name. A retry cannot help.
         OSError: the files cannot be written. Then no shard is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if existing := sorted(folder.glob(f"{prefix}-*.tar")):
         raise DataError(f"{folder} has the shard {existing[0].name} already.", "Use another folder, or delete it.")
-    making = Path(tempfile.mkdtemp(dir=folder, prefix=".making-"))
+    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".making-"))
     try:
-        paths = _write_all(making, samples, prefix, shard_bytes)
-        for path in paths:  # the index first: a shard without one is complete, too
+        paths = _write_all(temporary, samples, prefix, shard_bytes)
+        for path in paths:  # the index first, because a reader accepts a shard without an index
             get_index_path(path).rename(folder / get_index_path(path).name)
             path.rename(folder / path.name)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return [folder / path.name for path in paths]
 
 

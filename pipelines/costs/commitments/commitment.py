@@ -49,8 +49,8 @@ class Commitment:
         discount: discount of the plan, 0 to 1.
         hours: number of hours from which it was chosen.
         outcome: what it would have cost in these hours.
-        fall: share by which use falls in the next figure, 0 to 1.
-        outcome_if_use_falls: the same, if each hour had used less.
+        fall: share by which use falls in `outcome_if_use_falls`, 0 to 1.
+        outcome_if_use_falls: what it would have cost if the use of each hour had been lower by `fall`.
         break_even_fall: share by which the use of each hour may fall until the plan saves nothing, 0 to 1; None
             without a commitment.
         backtest: what the best commitment of the first half of the hours would have cost in the second half.

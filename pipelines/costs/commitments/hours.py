@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 
 def is_covered(row: Row) -> bool:
-    """Return whether a savings plan of SageMaker covers a row: instances on demand. Spot and serverless are not."""
+    """Return whether a savings plan of SageMaker covers a row: on-demand instances, and neither spot nor serverless."""
     return not row["memory_mb"] if "begin" in row else not row["spot"]
 
 
@@ -21,7 +21,7 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
 
     Args:
         rows: rows of both ledgers. Those that a savings plan does not cover are left out.
-        begin: begin of the first hour.
+        begin: beginning of the first hour.
         hours: number of hours.
     """
     costs = [0.0] * hours
@@ -36,7 +36,7 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
 
 
 def _get_span(row: Row) -> tuple[dt.datetime, dt.datetime]:
-    """Return the begin and the end of the time that a row paid for."""
+    """Return the beginning and the end of the time that a row paid for."""
     if "begin" in row:
         return row["begin"], row["end"]
     begin = row["started"] or row["created"]

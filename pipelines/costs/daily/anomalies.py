@@ -30,7 +30,7 @@ MIN_EXCESS_USD = 1.0
 """Smallest difference between the cost of an anomaly and the expected cost, USD."""
 MIN_DAYS = 5
 """Smallest number of days with a cost: with fewer, it is not known what a day costs."""
-NORMAL = 1.4826
+SIGMA_PER_MAD = 1.4826
 """Standard deviation of normal errors, as a multiple of their MAD."""
 
 
@@ -100,7 +100,7 @@ def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
     else:  # usually nothing runs on this weekday: compare with all working days of the project
         groups, level = [positive_costs], _get_level(positive_costs)
     deviations = [abs(math.log(cost) - _get_level(costs)) for costs in groups for cost in costs]
-    spread = max(NORMAL * median(deviations), MIN_SPREAD)
+    spread = max(SIGMA_PER_MAD * median(deviations), MIN_SPREAD)
     expected_usd = math.exp(level)
     limit_usd = max(math.exp(level + FACTOR * spread), expected_usd + MIN_EXCESS_USD)
     return ExpectedCost(expected_usd, limit_usd)

@@ -20,7 +20,8 @@ class Workload:
         name: name of the workload.
         weekend: cost of a day of the weekend, as a share of a working day's.
         sigma: standard deviation of the logarithm of the cost of a day.
-        jobs: mean number of jobs a day; the cost is the sum of theirs. 0: the cost varies by `sigma` alone.
+        jobs: mean number of jobs a day; the cost of the day is the sum of their costs. 0: the cost varies by `sigma`
+            alone.
         growth: factor by which the costs grow in a year.
         fixed_usd: cost of endpoints, the same each day, USD.
     """

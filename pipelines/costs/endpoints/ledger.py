@@ -82,7 +82,7 @@ class EndpointLedger:
         """Read the rows of a month (YYYY-MM) and a project, oldest first. An empty argument selects all.
 
         Raises:
-            DataError: a row of the selected ones has no time. A retry cannot help.
+            DataError: a selected row has no time. A retry cannot help.
         """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
@@ -94,7 +94,7 @@ class EndpointLedger:
     def sum_cost_usd(self, month: str, project: str) -> float:
         """Sum the cost of the endpoints of a project in a month (YYYY-MM) as far as they were metered, USD.
 
-        An empty project is the endpoints that have none.
+        An empty project selects the endpoints without a project.
 
         Raises:
             DataError: the cost of an endpoint is not known. A retry cannot help.
@@ -109,7 +109,7 @@ def build_row(
 
     Args:
         fleet: the fleet.
-        period: begin and end.
+        period: beginning and end.
         usage: what the fleet used in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
         is_running: whether the fleet still ran at the end.

@@ -29,7 +29,7 @@ class KeyFigure(BaseModel):
     is_met: bool | None
     """Whether the target is met; null if value or target is not known."""
     jobs: int
-    """Number of jobs from which the value was computed; of experiments, their number."""
+    """Number of jobs or, for a figure about experiments, of experiments from which the value was computed."""
     method: str
     """How the value is computed, in a sentence."""
     reason: str

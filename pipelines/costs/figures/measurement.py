@@ -47,7 +47,7 @@ class Evidence:
 
 
 def measure_share(part: float, total: float, jobs: int, reason: str) -> Measurement:
-    """Return part / whole; not known, for a reason, if the whole is 0."""
+    """Return part / total; if the total is 0, the value is not known, for the given reason."""
     return Measurement(part / total, jobs) if total else Measurement(None, jobs, reason)
 
 

@@ -56,7 +56,7 @@ def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
 
 
 def write_prices(table: PriceTable, path: Path | None = None) -> Path:
-    """Write a table whole, and return its path. Idempotent.
+    """Write a complete table or nothing, and return its path. Idempotent.
 
     A file of the same day keeps what the table does not have: other regions, and prices of serverless endpoints. A file
     of another day is replaced. What a killed process left in the project's folder is removed.
@@ -82,7 +82,7 @@ def write_prices(table: PriceTable, path: Path | None = None) -> Path:
 
 
 def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
-    """Return the table with what only the file of the same day has."""
+    """Return the table with the prices that only the file of the same day has."""
     old_table = read_table(path) if path.exists() else table
     if old_table is table or old_table.as_of != table.as_of:
         return table

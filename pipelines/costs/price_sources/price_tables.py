@@ -81,7 +81,7 @@ class PriceTable(BaseModel):
 
 
 def read_tables(as_of: dt.date | None = None) -> Iterator[tuple[Path, PriceTable]]:
-    """Yield the tables in the order in which they are searched: LEEWAY_PRICES, the project's, the newest first, ours.
+    """Yield the tables in the order of the search: that of LEEWAY_PRICES, the project's (newest first), the package's.
 
     Args:
         as_of: only tables of this day or of an earlier one; None: all.
@@ -121,7 +121,7 @@ def is_api_used() -> bool:
 
 
 def require_no_api(as_of: dt.date | None) -> None:
-    """Check that prices of a past day are not asked of AWS, which has only today's.
+    """Check that prices of a past day are not requested from AWS, which has only today's.
 
     Raises:
         SpecError: prices of a past day are requested from AWS. A retry cannot help.

@@ -2,7 +2,7 @@
 
 A notice is written to the lake's table `cost_notices`, with the task that reports it, before anybody is notified.
 So no other task reports it again. A retry of the same task gets the same notices again. So a task that was killed after
-the write loses none, and each notice is repeated only if the task was killed after the message was sent, or is cleared.
+the write loses no notice. A notice is repeated only if its task was killed after the message was sent, or is cleared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SCHEMA = pa.schema(
         (DATE_COLUMN, pa.date32()),  # first day of the month of `at`
         ("at", pa.timestamp("us", tz="UTC")),
         *((name, _TEXT) for name in ("kind", "project", "subject")),
-        ("budget_usd", pa.float64()),  # null of an anomaly
-        ("threshold_percent", pa.int32()),  # 0 of a forecast and of an anomaly
+        ("budget_usd", pa.float64()),  # null for an anomaly
+        ("threshold_percent", pa.int32()),  # 0 for a forecast or an anomaly
         ("text", _TEXT),
         ("run", _TEXT),
     ]

@@ -1,4 +1,4 @@
-"""Sum the costs of jobs and endpoints, and split them into spot, on demand, endpoints, and what idled."""
+"""Sum the costs of jobs and endpoints, split them into spot, on demand and endpoints, and compute the idle part."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SHARES = ("spot", "on_demand", "endpoints", "idle")
 ANOMALY_DAYS = 28
 """Number of whole days in which anomalies are listed."""
 FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@\uff1d\uff0b\uff0d\uff20])")
-"""Begin of a text that a spreadsheet would run as a formula. In many countries, its columns are separated by `;`.
+"""Beginning of a text that a spreadsheet would run as a formula. In many countries, `;` separates its columns.
 The last four characters are the wide forms of the first four, which count, too."""
 
 Row = Mapping[str, Any]
@@ -75,7 +75,7 @@ def summarize(rows: Sequence[Row], keys: Sequence[str]) -> Showback:
 
 
 def find_last_day(now: dt.datetime, month: str = "") -> dt.date:
-    """Return the last whole day before a moment, in UTC; with a month (YYYY-MM), at latest the last day of it."""
+    """Return the last whole day before a moment, in UTC; with a month (YYYY-MM), no later than its last day."""
     yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
     return min(yesterday, get_month_bounds(month)[1].date() - dt.timedelta(days=1)) if month else yesterday
 
@@ -147,7 +147,7 @@ def write_csv(path: Path, showback: Showback) -> None:
 
 
 def _format_value(value: Any) -> Any:
-    """Escape a text. A spreadsheet would run one that begins as a formula does, so it gets an apostrophe."""
+    """Escape a text. If it begins like a formula, it gets an apostrophe, because a spreadsheet would run it."""
     return FORMULA.sub(r"\1\2'", escape(value)) if isinstance(value, str) else value
 
 

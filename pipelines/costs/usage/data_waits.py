@@ -21,7 +21,7 @@ from pipelines.instances.catalogue import find_size
 
 MIN_SHARE = 0.2
 """The advice names a training that waits for data for at least this share of its time."""
-ADVICE_ADVICE_WITHOUT_ACCELERATOR = (
+ADVICE_WITHOUT_ACCELERATOR = (
     "if the script reads all rows before its first round, as Leeway's own does, use a shorter window, fewer features "
     "or more vCPUs; if it has a loader, give the loader more workers"
 )
@@ -68,7 +68,7 @@ def _advise_on_cause(rows: Sequence[Row]) -> str:
     """Return what to do, by how busy the vCPUs were."""
     size, mean = find_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
     if size is not None and not size.is_accelerated:
-        return ADVICE_ADVICE_WITHOUT_ACCELERATOR
+        return ADVICE_WITHOUT_ACCELERATOR
     if size is None or mean is None:
         return "give the loader more workers, or take an instance type with more vCPUs for each GPU"
     percent = mean / size.vcpus

@@ -39,10 +39,10 @@ def read_usage(cloudwatch: Any, job: Mapping[str, Any]) -> dict[str, dict[str, f
         job: response of DescribeTrainingJob, DescribeProcessingJob or DescribeTransformJob. The job may still run.
 
     Returns:
-        A name of `METRICS` to `peak` and `mean`, percent. A resource of which CloudWatch has no values is left out.
+        Maps each resource to `peak` and `mean`, percent. A resource of which CloudWatch has no values is left out.
 
     Raises:
-        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or denies it.
+        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or refuses it.
     """
     kind = get_kind(job)
     begin = job.get(f"{kind}StartTime")
@@ -67,7 +67,7 @@ def _has_ended(job: Mapping[str, Any]) -> bool:
 
 
 def _choose_times(begin: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-    """Return whole hours around the times of a job. The metrics of a host belong to one job, so no other is in them."""
+    """Return whole hours around the times of a job. They include no other job, because each job has its own hosts."""
     period = dt.timedelta(seconds=PERIOD_S)
     first = begin.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
     last = end.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0) + 2 * period

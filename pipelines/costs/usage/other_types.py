@@ -34,7 +34,7 @@ class PricedType:
     is_same_family: bool
 
     def get_rank(self) -> tuple[float, bool, str]:
-        """Return the key by which the best type is the first: the cheapest; at equal prices, that of the family."""
+        """Return the sort key that puts the best type first: the cheapest; at equal prices, one of the same family."""
         return self.price_share, not self.is_same_family, self.instance.name
 
     def describe(self) -> str:
@@ -43,7 +43,7 @@ class PricedType:
 
 
 def list_other_types(row: Row) -> list[PricedType]:
-    """List the types that could take the place of a job's: same use, processor and kind of accelerator, not older.
+    """List the types that could replace the type of a job: same use, processor and kind of accelerator, not older.
 
     Types without a known price in the job's region are left out, and all if the price of the job's own type is not
     known. An older generation is slower, so the jobs would take longer there; a burstable type, too.
@@ -65,7 +65,7 @@ def list_other_types(row: Row) -> list[PricedType]:
 
 
 def _is_alike(present: Instance, other: Instance) -> bool:
-    """Return whether programs of a type run on another one, and not slower because of its kind."""
+    """Return whether the programs of the present type run on another type that is neither older nor burstable."""
     if other.family == present.family:
         return True
     if other.architecture != present.architecture or BURSTABLE.match(other.family):

@@ -1,4 +1,4 @@
-"""Say which jobs would do with a smaller instance type, and which ones need a larger one, by what they used."""
+"""Say for which jobs a smaller instance type would be enough, and which ones need a larger one, by what they used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_USED_PERCENT = 80.0
 FULL_PERCENT = 90.0
 """Peak of memory, percent, above which a larger type is named."""
 LARGER_FACTOR = 1.5
-"""Least memory of a larger type, relative to the present one."""
+"""Smallest memory of a larger type, relative to the present one."""
 
 Row = Mapping[str, Any]
 

@@ -78,14 +78,13 @@ def bound_mean_latency_s(requests_per_s: float, fixed_s: float, request_s: float
     """
     require_positive("requests_per_s", requests_per_s)
     compute_batch_s(1, fixed_s, request_s)
-    mean_busy, mean_waiting = requests_per_s * request_s, requests_per_s * fixed_s
-    if mean_busy >= 1:
+    request_load, fixed_load = requests_per_s * request_s, requests_per_s * fixed_s  # `l a` and `l f`
+    if request_load >= 1:
         raise SpecError(
             f"a server answers at most {1 / request_s:g} requests in a second, and {requests_per_s:g} come.",
             "Use more instances.",
         )
-    light_s = (
-        (request_s + fixed_s) / (2 * (1 - mean_busy)) * (1 + 2 * mean_waiting + (1 - mean_waiting) / (1 + mean_busy))
-    )
-    heavy_s = 1.5 * fixed_s / (1 - mean_busy) + request_s / 2 * (mean_busy + 2) / (1 - mean_busy**2)
-    return min(light_s, heavy_s)
+    factor = 1 + 2 * fixed_load + (1 - fixed_load) / (1 + request_load)
+    first_bound_s = (request_s + fixed_s) / (2 * (1 - request_load)) * factor
+    second_bound_s = 1.5 * fixed_s / (1 - request_load) + request_s / 2 * (request_load + 2) / (1 - request_load**2)
+    return min(first_bound_s, second_bound_s)

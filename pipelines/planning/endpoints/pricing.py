@@ -108,7 +108,7 @@ def compute_async_usd(traffic: Traffic, prices: Prices) -> float:
     """Return what an asynchronous endpoint that scales to zero costs in a month, USD.
 
     `price (busy hours + bursts (start + idle) / 3600)`: each burst pays a start, and the time until the instance ends.
-    It is never more than one instance the whole month and the busy hours beyond it, so it is cut off there.
+    The cost is never more than that of one instance for the whole month, or of the busy hours if they are more.
     """
     start_and_idle_h = traffic.bursts * (prices.start_s + prices.idle_s) / 3600
     busy_h = compute_busy_h(traffic, prices.workers)
@@ -179,7 +179,7 @@ def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> f
 
 
 def compare_modes(instances: int, traffic: Traffic, prices: Prices) -> dict[str, float]:
-    """Return the mode to its cost in a month, USD, the cheapest first; without serverless if it has no price.
+    """Return the cost of each mode in a month, USD, the cheapest first; without serverless if it has no price.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.

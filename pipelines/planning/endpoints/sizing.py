@@ -97,7 +97,7 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
     blocked = 1.0
     for count in range(1, workers + 1):
         blocked = busy_workers * blocked / (count + busy_workers * blocked)
-    return _turn_into_waiting(blocked, workers, busy_workers)
+    return _compute_erlang_c(blocked, workers, busy_workers)
 
 
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
@@ -159,10 +159,11 @@ def _list_waiting_shares(load: Load) -> Iterator[tuple[int, float]]:
     for count in range(1, MAX_DEVICES + 1):
         blocked = load.busy_workers * blocked / (count + load.busy_workers * blocked)
         if count % load.workers == 0 and count > load.busy_workers:
-            yield count, _turn_into_waiting(blocked, count, load.busy_workers)
+            yield count, _compute_erlang_c(blocked, count, load.busy_workers)
 
 
-def _turn_into_waiting(blocked: float, workers: int, busy_workers: float) -> float:
+def _compute_erlang_c(blocked: float, workers: int, busy_workers: float) -> float:
+    """Return the share of requests that wait (Erlang C) from the share that would be blocked (Erlang B)."""
     return blocked / (1 - busy_workers / workers * (1 - blocked))
 
 

@@ -1,1 +1,1 @@
-"""Recommend instances for a training: what it takes and costs on each, and why others were left out."""
+"""Recommend instances for a training, with its time and its cost on each, and say why others were left out."""

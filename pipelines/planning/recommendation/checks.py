@@ -1,4 +1,4 @@
-"""Check options against all limits of a training: leave out what is beyond one, and name the risk to be beyond it.
+"""Check options against all limits of a training: leave out options beyond a limit, and name the risk to exceed one.
 
 This is the one place that knows the limits: what SageMaker and the operator stop, the deadline, and the budget.
 """
@@ -26,12 +26,12 @@ class Check:
 
     Attributes:
         kind: kind of the reason to leave an option out.
-        limit: highest value.
-        measure: the most likely value of an option.
-        describe: why an option is beyond the limit.
-        measure_high: its value if all goes badly; None if `measure` returns that.
-        describe_risk: what happens if all goes badly.
-        describe_remedy: what would make an option fit; None if the limit itself says it.
+        limit: highest allowed value.
+        measure: returns the most likely value of an option.
+        describe: returns why an option is beyond the limit.
+        measure_high: returns the value of an option if all goes badly; None if `measure` returns this value already.
+        describe_risk: returns what happens if all goes badly.
+        describe_remedy: returns what would make an option fit; None if the limit itself says it.
     """
 
     kind: ExclusionKind
@@ -44,7 +44,7 @@ class Check:
 
 
 def apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
-    """Return the options within the limits, with the risk to miss them; without any, why.
+    """Return the options within the limits, with their risks to exceed a limit. If there is none, return the reason.
 
     Args:
         limits: limits of the training.
@@ -52,31 +52,30 @@ def apply_limits(limits: Limits, options: Sequence[Option], name: str, region: s
         name: the instance type.
         region: AWS region.
     """
-    remaining = list(options)
     for check in _list_checks(limits):
-        fitting = [option for option in remaining if check.measure(option) <= check.limit]
-        if not fitting:
-            nearest = min(remaining, key=check.measure)
-            remedy = check.describe_remedy(nearest) if check.describe_remedy else ""
-            reason = check.describe(nearest) + (f": would fit with {remedy}" if remedy else "")
-            return Exclusion(name, region, check.kind, reason, nearest=nearest, remedy=remedy)
-        remaining = fitting
-    return [_add_risks(limits, option) for option in remaining]
+        fitting_options = [option for option in options if check.measure(option) <= check.limit]
+        if not fitting_options:
+            nearest_option = min(options, key=check.measure)
+            remedy = check.describe_remedy(nearest_option) if check.describe_remedy else ""
+            reason = check.describe(nearest_option) + (f": would fit with {remedy}" if remedy else "")
+            return Exclusion(name, region, check.kind, reason, nearest=nearest_option, remedy=remedy)
+        options = fitting_options
+    return [_add_risks(limits, option) for option in options]
 
 
 def _list_checks(limits: Limits) -> Iterator[Check]:
-    """Yield the checks, in the order in which they leave options out: what is stopped before it ends comes first."""
-    yield _check_longest_training()
+    """Yield the checks in the order in which they are applied. Limits at which a job is stopped come first."""
+    yield _build_longest_training_check()
     if limits.max_run_s is not None:
-        yield _check_run(limits.max_run_s)
+        yield _build_run_check(limits.max_run_s)
     if limits.max_wait_s is not None:
-        yield _check_wait(limits.max_wait_s)
+        yield _build_wait_check(limits.max_wait_s)
     if limits.deadline_s is not None:
-        yield _check_deadline(limits.deadline_s)
+        yield _build_deadline_check(limits.deadline_s)
     if limits.budget_usd is not None:
-        yield _check_budget(limits.budget_usd, "" if limits.deadline_s is None else " within the deadline")
+        yield _build_budget_check(limits.budget_usd, "" if limits.deadline_s is None else " within the deadline")
     for name, budget_usd in limits.list_worst_case_budgets().items():
-        yield _check_worst_case(limits, name, budget_usd)
+        yield _build_worst_case_check(limits, name, budget_usd)
 
 
 def _add_risks(limits: Limits, option: Option) -> Option:
@@ -91,7 +90,7 @@ def _add_risks(limits: Limits, option: Option) -> Option:
     return replace(option, risks=(*option.risks, *risks), has_limit_risk=has_limit_risk)
 
 
-def _check_longest_training() -> Check:
+def _build_longest_training_check() -> Check:
     def describe_remedy(option: Option) -> str:
         factor = math.ceil(10 * option.seconds / LONGEST_TRAINING_S) / 10
         return (
@@ -99,14 +98,14 @@ def _check_longest_training() -> Check:
             "checkpoints of the one before"
         )
 
-    return _check_training_time(LONGEST_TRAINING_S, "SageMaker", describe_remedy)
+    return _build_training_time_check(LONGEST_TRAINING_S, "SageMaker", describe_remedy)
 
 
-def _check_run(max_run_s: float) -> Check:
-    return _check_training_time(max_run_s, "max_run_s", lambda option: f"max_run_s={math.ceil(option.seconds)}")
+def _build_run_check(max_run_s: float) -> Check:
+    return _build_training_time_check(max_run_s, "max_run_s", lambda option: f"max_run_s={math.ceil(option.seconds)}")
 
 
-def _check_training_time(limit_s: float, subject: str, describe_remedy: Describe) -> Check:
+def _build_training_time_check(limit_s: float, subject: str, describe_remedy: Describe) -> Check:
     """Return the check of the training time.
 
     Args:
@@ -126,7 +125,7 @@ def _check_training_time(limit_s: float, subject: str, describe_remedy: Describe
     )
 
 
-def _check_wait(max_wait_s: float) -> Check:
+def _build_wait_check(max_wait_s: float) -> Check:
     """Return the check of the time until the end of a spot job, which SageMaker stops after MaxWaitTimeInSeconds."""
     max_wait_text = format_duration(max_wait_s)
     return Check(
@@ -145,7 +144,7 @@ def _check_wait(max_wait_s: float) -> Check:
     )
 
 
-def _check_deadline(deadline_s: float) -> Check:
+def _build_deadline_check(deadline_s: float) -> Check:
     return Check(
         kind="deadline",
         limit=deadline_s,
@@ -156,7 +155,7 @@ def _check_deadline(deadline_s: float) -> Check:
     )
 
 
-def _check_budget(budget_usd: float, condition: str) -> Check:
+def _build_budget_check(budget_usd: float, condition: str) -> Check:
     return Check(
         kind="budget",
         limit=budget_usd + TOLERANCE_USD,
@@ -167,7 +166,7 @@ def _check_budget(budget_usd: float, condition: str) -> Check:
     )
 
 
-def _check_worst_case(limits: Limits, name: str, budget_usd: float) -> Check:
+def _build_worst_case_check(limits: Limits, name: str, budget_usd: float) -> Check:
     """Return the check of the highest possible cost: over a budget, the operator refuses to start the job.
 
     Args:

@@ -11,13 +11,14 @@ from pipelines.errors import SpecError
 from pipelines.planning.recommendation.workloads import Basis
 
 PRIOR_JOBS = 2.0
-"""Number of jobs for which the correction of a group counts half, and that of the larger group the other half."""
+"""Number of jobs of a group with which its own median and the correction of the wider group have equal weights."""
 MAX_OBSERVATIONS = 200
 """Number of observations, the newest ones, that count."""
 MIN_FOR_BAND = 3
 """Number of observations of a group from which their scatter replaces the band of the formula."""
-NORMAL_MAD, QUANTILE_90 = 1.4826, 1.645
-"""Standard deviation of a normal distribution / its median absolute deviation; 95th percentile of the standard one."""
+SIGMA_PER_MAD, NORMAL_QUANTILE_95 = 1.4826, 1.645
+"""Standard deviation of a normal distribution / its median absolute deviation (MAD); 95th percentile of the standard
+normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Correction:
-    """By what predictions are multiplied.
+    """The factors by which predictions are multiplied.
 
     Attributes:
         factor: factor of the most likely time.
@@ -81,8 +82,8 @@ class Accuracy:
         jobs: number of past jobs.
         raw_error: median error of the time without correction: 0.3 is 30 % too high or too low.
         corrected_error: median error of the time with correction.
-        first_error: the same error, of the first half of the jobs.
-        last_error: the same of the second half of the jobs.
+        first_error: `corrected_error` of the first half of the jobs.
+        last_error: `corrected_error` of the second half of the jobs.
         cost_error: median error of the cost with correction; None if no cost was predicted.
     """
 
@@ -108,15 +109,16 @@ def learn_correction(
 ) -> Correction:
     """Learn the correction for a model on a family of instances.
 
-    It is the median of the logarithms of actual / predicted of the same model and family, shrunk to that of the model's
-    other jobs, and this to that of all other models, and this to 0: with `n` jobs, a group's own median has the weight
+    It is a median of the logarithms of actual / predicted. It is computed for three groups, one after the other: the
+    other models, the model on other families, and the model on this family. Each median is shrunk toward the result of
+    the group before it, the first one toward 0: with `n` jobs, a group's own median has the weight
     `n / (n + PRIOR_JOBS)`. The median ignores a few jobs that went wrong.
 
     Args:
         observations: past jobs, oldest first.
         model: name of the model.
         family: family of the instance type.
-        basis: what the prediction comes from; only jobs whose prediction came from the same count.
+        basis: what the prediction comes from. Only jobs whose prediction had the same basis count.
     """
     newest_observations = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
     pair_observations = [entry for entry in newest_observations if (entry.model, entry.family) == (model, family)]
@@ -129,9 +131,9 @@ def learn_correction(
     if len(pair_observations) < MIN_FOR_BAND:
         return Correction(math.exp(shift), jobs=len(pair_observations))
     center = median([entry.log_ratio for entry in pair_observations])
-    deviation = NORMAL_MAD * median([abs(entry.log_ratio - center) for entry in pair_observations])
+    deviation = SIGMA_PER_MAD * median([abs(entry.log_ratio - center) for entry in pair_observations])
     # The median of few jobs is uncertain itself, so the band is wider for them.
-    width = math.exp(QUANTILE_90 * deviation * math.sqrt(1 + 1 / len(pair_observations)))
+    width = math.exp(NORMAL_QUANTILE_95 * deviation * math.sqrt(1 + 1 / len(pair_observations)))
     return Correction(math.exp(shift), 1 / width, width, len(pair_observations))
 
 
@@ -164,7 +166,7 @@ def measure_accuracy(observations: Sequence[Observation]) -> Accuracy | None:
 
 
 Corrector = Callable[[str, Basis], Correction]
-"""Function from a family of instances, and what a prediction comes from, to its correction."""
+"""Function that returns the correction for a family of instances and the basis of a prediction."""
 
 
 def make_corrector(observations: Sequence[Observation], model: str) -> Corrector:

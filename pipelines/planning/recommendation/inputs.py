@@ -109,8 +109,9 @@ def list_neuron_types(
     neuron_types = {instance.name for instance in instances if instance.device and instance.device.is_neuron}
     if is_proven:
         return frozenset(neuron_types)
-    matches = [{one.name for one in instances if fnmatchcase(one.name, pattern)} for pattern in patterns]
-    return frozenset().union(*(names for names in matches if names <= neuron_types))
+    names = [instance.name for instance in instances]
+    matches = [{name for name in names if fnmatchcase(name, pattern)} for pattern in patterns]
+    return frozenset().union(*(matching_names for matching_names in matches if matching_names <= neuron_types))
 
 
 def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
@@ -132,7 +133,7 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
         return measure(find_rows(inputs.like, rows), f"{inputs.like}{until}")
     if inputs.tokens is None or inputs.parameters is None:
         raise SpecError("--tokens is missing.", "Give the tokens of all epochs together, such as --tokens 1e9.")
-    most = inputs.max_instances or COUNTS[-1]
+    max_count = inputs.max_instances or COUNTS[-1]
     return LanguageModelWorkload(
         parameters=inputs.parameters,
         tokens=inputs.tokens,
@@ -140,7 +141,7 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
         precision=inputs.precision,
         sequence=inputs.sequence,
         optimizer=inputs.optimizer,
-        counts=tuple(2**power for power in range(most.bit_length()) if 2**power <= most),
+        counts=tuple(2**power for power in range(max_count.bit_length()) if 2**power <= max_count),
         model=inputs.model,
     )
 

@@ -128,13 +128,13 @@ class LanguageModelWorkload:
     def _list_setups(self, machines: Machines) -> Iterator[tuple[Setup, int]]:
         """Yield each setup that fits, with the most sequences that a device computes at once."""
         device_gb = _get_device_gb(machines)
-        most = max(1, int(self.batch_tokens / (self.sequence * machines.devices)))
+        max_batch = max(1, int(self.batch_tokens / (self.sequence * machines.devices)))
         if device_gb <= RESERVE_GB:
             return
         for setup in self._list_all_setups(machines.devices):
             batch = find_training_batch(self.size, self.sequence, setup, device_gb, RESERVE_GB)
             if batch:
-                yield setup, min(batch, most)
+                yield setup, min(batch, max_batch)
 
     def _list_all_setups(self, devices: int) -> Iterator[Setup]:
         for stage in (0, 3) if devices > 1 else (0,):
@@ -194,17 +194,17 @@ class LanguageModelWorkload:
             for setup in self._list_all_setups(machines.devices)
         )
         free_gb = max(0.0, _get_device_gb(machines) - RESERVE_GB)
-        larger = [Machines(machines.instance, count) for count in MORE_COUNTS if count > machines.count]
-        count = next((other.count for other in larger if any(self._list_setups(other))), None)
+        more_machines = [Machines(machines.instance, count) for count in MORE_COUNTS if count > machines.count]
+        count = next((other.count for other in more_machines if any(self._list_setups(other))), None)
         prefix = f"with {machines.count} instances, " if machines.count > 1 else ""
         text = (
             f"{prefix}needs {needed_gb:.0f} GB on each {machines.instance.accelerator}, and {free_gb:.0f} GB are "
-            f"free: would fit {self._suggest(machines, count)}"
+            f"free: would fit {self._describe_remedy(machines, count)}"
         )
         return Infeasibility("memory", text, count)
 
-    def _suggest(self, machines: Machines, count: int | None) -> str:
-        """Say with what the training would fit."""
+    def _describe_remedy(self, machines: Machines, count: int | None) -> str:
+        """Say with which number of instances, or with which method, the training would fit."""
         texts = [f"with {count} instances"] if count else []
         if self.method == "full":
             texts += ["with LoRA"] if any(replace(self, method="lora")._list_setups(machines)) else []

@@ -25,7 +25,7 @@ from pipelines.planning.recommendation.workloads import Estimate, Infeasibility,
 MAX_JOBS = 5
 """Number of past jobs, the newest ones, from which a workload is measured."""
 BUSY_SHARE = 0.8
-"""Share of the vCPUs or GPUs above which more of them are taken to make the training faster."""
+"""If at least this share of the vCPUs or GPUs was busy, more or faster ones are assumed to make the training faster."""
 MEMORY_SHARE = 0.8
 """Share of the memory that past peaks may reach, as in the advice about smaller types."""
 SPREAD = 1.25
@@ -153,7 +153,11 @@ class MeasuredWorkload:
         return None
 
     def _scale(self, instance: Instance) -> tuple[float, float, float]:
-        """Return the factor of the time on another type, and the ends of its band."""
+        """Return the factor of the time on another type, and the ends of its band.
+
+        Fewer vCPUs make the training longer as far as they are fewer than the busy ones. More vCPUs make it shorter
+        only if most vCPUs were busy. If their use is not known, the longer time is the most likely one.
+        """
         if self.base.device and instance.device:
             return self._scale_by_peak(self.base.device.flops, instance.device.flops, self._get_gpu_share())
         if not self.base.vcpus or not instance.vcpus:
@@ -170,7 +174,10 @@ class MeasuredWorkload:
     def _scale_by_peak(
         self, base: float | None, other: float | None, share: float | None
     ) -> tuple[float, float, float]:
-        """Scale the time by the peaks of the GPUs. If a GPU was hardly busy, or that is not known, none is faster."""
+        """Scale the time by the peaks of the GPUs. A faster GPU makes it shorter only if the GPUs are known to be busy.
+
+        Otherwise only the lower end of the band is shorter.
+        """
         ratio = base / other if base and other else 1.0
         if ratio > 1:
             return ratio, 1.0, ratio
@@ -204,18 +211,18 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     machine = (newest_row["instance_type"], newest_row["instance_count"])
     jobs = [row for row in usable_rows if (row["instance_type"], row["instance_count"]) == machine][-MAX_JOBS:]
     times = [compute_work_s(row) for row in jobs]
-    middle = median(times)
+    median_s = median(times)
     return MeasuredWorkload(
         model=get_model_or_task(newest_row),
         base=instance,
         count=int(newest_row["instance_count"]),
-        seconds=middle,
+        seconds=median_s,
         jobs=len(jobs),
         busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
         memory_gib=_summarize(jobs, "memory_peak", (instance.memory_gib or 0) / 100, max),
         busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
         gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(instance), max),
-        spread=max(max(seconds / middle, middle / seconds) for seconds in times),
+        spread=max(max(seconds / median_s, median_s / seconds) for seconds in times),
         known_s=_measure_machines(usable_rows),
     )
 

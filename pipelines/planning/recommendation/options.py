@@ -13,7 +13,7 @@ from pipelines.planning.recommendation.limits import Limits, format_duration
 from pipelines.planning.recommendation.workloads import Basis, ExclusionKind, format_machines
 
 ROUNDING = 0.01
-"""Relative difference below which two times, or two costs, count as equal: estimates are not better."""
+"""Relative difference below which two times, or two costs, count as equal: estimates are not more exact."""
 Market = Literal["on demand", "spot"]
 
 

@@ -16,9 +16,9 @@ Row = Mapping[str, Any]
 TRAINING_ARN = ":training-job/"
 TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
 """Name that SageMaker gives a trial: that of its tuning job, a number, and a digest."""
-POSITIVE = ("training_s", "instance_count")
-NOT_NEGATIVE = ("interruptions", "cost_usd", "on_demand_usd")
-"""Columns that a row needs: a row with a gap in one of them may have others, and says nothing."""
+POSITIVE_COLUMNS = ("training_s", "instance_count")
+NOT_NEGATIVE_COLUMNS = ("interruptions", "cost_usd", "on_demand_usd")
+"""Columns that a row needs. A row without one of these values may have other gaps, too, so it is not used."""
 
 
 def read_figure(row: Row, column: str) -> float | None:
@@ -30,8 +30,8 @@ def read_figure(row: Row, column: str) -> float | None:
 def has_figures(row: Row) -> bool:
     """Return whether a row has the figures of a job that trained: its time, instances, cost and interruptions."""
     return (
-        all(read_figure(row, column) for column in POSITIVE)
-        and all(read_figure(row, column) is not None for column in NOT_NEGATIVE)
+        all(read_figure(row, column) for column in POSITIVE_COLUMNS)
+        and all(read_figure(row, column) is not None for column in NOT_NEGATIVE_COLUMNS)
         and row["spot"] is not None
         and bool(row["status"])
     )
@@ -44,20 +44,21 @@ def is_usable(row: Row) -> bool:
 
 
 def is_trial(row: Row) -> bool:
-    """Return whether a row is a trial of a tuning: on a part of the data, it takes another time than a training."""
+    """Return whether a row is a trial of a tuning: it trains on a part of the data, so its time is not comparable."""
     return TRIAL_NAME.fullmatch(str(row["name"])) is not None
 
 
 def compute_work_s(row: Row) -> float:
     """Return the seconds of a usable training without the work that interruptions undid.
 
-    A training on spot is predicted as this time, made longer by the interruptions that are expected. With TrainingTime,
-    which has the repeated work, they would count twice; and a training on demand repeats nothing. All jobs count, not
-    only those without an interruption: those are the shorter ones, and where spot is scarce there are none. Restarts
-    stay in it, a few minutes each.
+    The time of a training on spot is predicted from this time and the expected interruptions. With TrainingTime, which
+    includes the repeated work, interruptions would count twice; and a training on demand repeats no work. Jobs with
+    interruptions are used, too, because the jobs without one are the shorter ones, and where spot is scarce there are
+    none. The result includes restarts, a few minutes each.
 
-    `lost_s` counts only if the script reported its start after each interruption: else, all work so far counts as lost,
-    though a checkpoint may have been restored. Then the whole time is returned: rather too long than too short.
+    `lost_s` is subtracted only if the script reported its start after each interruption. Otherwise `lost_s` has all
+    work until the interruption, though a checkpoint may have been restored. Then the whole time is returned, because a
+    time that is too long is better than one that is too short.
     """
     training_s, lost_s = float(row["training_s"]), read_figure(row, "lost_s") or 0.0
     restarts = sum(read_figure(row, column) or 0 for column in RESTORE_COLUMNS)

@@ -43,9 +43,10 @@ class Quote:
 
 
 def read_quotes(region: str, as_of: dt.date | None, rows: Sequence[Row]) -> dict[str, Quote]:
-    """Read the quotes of a region: prices of the tables, or of AWS with LEEWAY_PRICES=api; the rest of the ledger.
+    """Read the quotes of a region. Prices come from the tables, or from AWS with LEEWAY_PRICES=api.
 
-    The saving by spot of past jobs comes before that of the tables: it is that of the team's region and scripts.
+    Waits and interruptions come from the ledger. So does the saving by spot, which the team's own region and scripts
+    reached; without past spot jobs, it comes from the tables.
 
     Args:
         region: AWS region.
@@ -99,7 +100,7 @@ def build_quote(
 
 
 def _find_wait_s(rows: Sequence[Row], is_spot: bool) -> float | None:
-    """Return the median wait for instances on spot, or on demand; None if no row has it. The two do not compare."""
+    """Return the median wait for instances on spot, or on demand; None if no row has it. Both are never mixed."""
     waits = [read_figure(row, "first_capacity_s") for row in rows if row["spot"] is is_spot]
     known_waits = [wait_s for wait_s in waits if wait_s is not None]
     return median(known_waits) if known_waits else None

@@ -76,8 +76,8 @@ def recommend(request: Request) -> Recommendation:
 
 def _measure_accuracy(request: Request, options: Iterable[Option], exclusions: Iterable[Exclusion]) -> Accuracy | None:
     """Measure the error of past predictions that have the same basis as one of the present predictions."""
-    present = [*options, *(entry.nearest for entry in exclusions if entry.nearest)]
-    bases = {option.basis for option in present}
+    present_options = [*options, *(entry.nearest for entry in exclusions if entry.nearest)]
+    bases = {option.basis for option in present_options}
     return measure_accuracy([entry for entry in request.observations if entry.basis in bases])
 
 
@@ -127,7 +127,7 @@ def _examine(
 def _estimate_counts(
     workload: Workload, instance: Instance
 ) -> tuple[list[tuple[Machines, Estimate]], Infeasibility | None]:
-    """Return the estimates of the numbers of instances that fit; without any, the reason of the largest number."""
+    """Return the estimates for the numbers of instances that fit; if none fits, the reason for the largest number."""
     estimates, infeasibility = [], None
     for count in workload.counts:
         machines = Machines(instance, count)
@@ -147,7 +147,7 @@ def build_options(
     correction: Correction,
     market: Market | None = None,
 ) -> Iterable[Option]:
-    """Yield the option of the market; without one, that on demand, and that on spot if its saving is known."""
+    """Yield the option for `market`. If it is None: the option on demand, and that on spot if its saving is known."""
     seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * machines.count / HOUR_S
     plans = {term: plan.usd_h * machines.count * seconds / HOUR_S for term, plan in quote.plans.items()}

@@ -1,1 +1,1 @@
-"""What a script needs that fine-tunes a language model: hyperparameters, base model, documents, sequences, adapters."""
+"""What a script that fine-tunes a language model needs: hyperparameters, base model, documents, sequences, adapters."""

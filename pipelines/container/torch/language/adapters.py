@@ -23,7 +23,7 @@ def add_adapter(model: Any, hyperparameters: Hyperparameters) -> PeftModel:
     """Freeze a model, and add matrices that are trained (Hu et al. 2021), in fp32. The seed decides their values.
 
     Raises:
-        DataError: the model has no such layers. A retry cannot help.
+        DataError: the model has no layer that `lora_targets` names. A retry cannot help.
     """
     targets: Any = hyperparameters.lora_targets
     if targets != ALL_LINEAR:
@@ -58,7 +58,7 @@ def save_model(model: Any, weights: Mapping[str, torch.Tensor], folder: Path) ->
         # The base model is where the job read it, and nowhere else: training.json has its digest.
         model.peft_config["default"].base_model_name_or_path = None
         model.save_pretrained(folder, state_dict=dict(weights), safe_serialization=True)
-        (folder / "README.md").unlink(missing_ok=True)  # a form of peft's that nobody has filled in
+        (folder / "README.md").unlink(missing_ok=True)  # peft writes the template of a model card, not filled in
         return
     # Weights that two layers share are written once, as transformers expects it.
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}

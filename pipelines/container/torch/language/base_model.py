@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-# They must be set before transformers is imported: nothing is looked up on the Hugging Face Hub.
+# These variables must be set before transformers is imported, so that nothing is looked up on the Hugging Face Hub.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

@@ -25,7 +25,7 @@ class ChannelData:
         processes: the processes of the training.
 
     Raises:
-        DataError: the channel has no document, or a line has another form. A retry cannot help.
+        DataError: the channel has no document, or a line does not have the fields of a document. A retry cannot help.
     """
 
     def __init__(self, folder: Path, tokenizer: Any, hyperparameters: Hyperparameters, processes: Processes) -> None:
@@ -55,7 +55,7 @@ class ChannelData:
         return [self._build(part) for part in parts]
 
     def iterate_batches(self) -> Iterator[Batch]:
-        """Yield this process's share of all sequences, in batches of the size of a step's parts."""
+        """Yield this process's share of all sequences, in batches as large as the parts of a step."""
         numbers, size = range(len(self.sequences)), self._hyperparameters.batch_size
         for start in range(0, len(numbers), size):
             yield from self.build_parts(numbers[start : start + size])

@@ -33,7 +33,8 @@ class Document:
 
     Attributes:
         tokens: its tokens, int32.
-        prompt_length: number of tokens at the start that the model need not predict. The first one never counts.
+        prompt_length: number of tokens at the start that the model need not predict. The model never predicts the
+            first token.
     """
 
     tokens: torch.Tensor

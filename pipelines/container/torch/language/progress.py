@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 def compute_rate(step: int, steps: int, hyperparameters: Hyperparameters) -> float:
-    """Return the learning rate of a step: it rises in a line, and falls to 0 in half a cosine (Loshchilov 2017).
+    """Return the learning rate of a step: it rises linearly, and falls to 0 in half a cosine (Loshchilov 2017).
 
     Args:
         step: number of the step, from 0.
@@ -39,8 +39,8 @@ class Progress:
 
     Args:
         processes: the processes of the training.
-        token_flops: operations of the model for each token; 0 if they are not known.
-        peak_flops: peak of a device, FLOP/s; 0 if it is not known.
+        token_flops: floating-point operations of the model for each token; 0 if they are not known.
+        peak_flops: peak of one device, FLOP/s; 0 if it is not known.
     """
 
     def __init__(self, processes: Processes, token_flops: float, peak_flops: float) -> None:
@@ -59,9 +59,10 @@ class Progress:
         self._tokens += batch.tokens.numel()
 
     def summarize(self) -> dict[str, float]:
-        """Return the metrics of all processes since the last line, and begin a new one. All processes must call it.
+        """Return the metrics of all processes since the last line, and set the sums to 0. All processes must call it.
 
-        `tokens_per_s` counts the tokens of the sequences, with padding; the largest memory is that of a process.
+        `tokens_per_s` counts the tokens of the sequences, with padding. `memory_mib` is the largest memory of one
+        process.
         """
         seconds = time.monotonic() - self._started_s
         loss, targets, tokens = self._processes.add_up(self._loss, self._targets, self._tokens)
@@ -79,7 +80,7 @@ class Progress:
         return {"loss": loss, "targets": targets}
 
     def restore(self, sums: dict[str, Any]) -> None:
-        """Continue with the sums of a checkpoint. The first process has those of all."""
+        """Continue with the sums of a checkpoint: the first process takes the sums of all, the others begin at 0."""
         is_first = self._processes.is_first
         self._restart(sums["loss"] if is_first else 0.0, sums["targets"] if is_first else 0.0)
 

@@ -78,7 +78,7 @@ def build_batch(sequences: Sequence[Sequence[Document]], length: int, padding: i
     Args:
         sequences: the documents of each sequence.
         length: tokens of a sequence.
-        padding: token at the end of a sequence that is not full. Its positions are 0, so each is a document alone.
+        padding: token that fills the end of a sequence. Each has the position 0, so it is a document of its own.
     """
     tokens = torch.full((len(sequences), length), padding)
     positions = torch.zeros_like(tokens)
@@ -134,7 +134,7 @@ class Schedule:
 def divide(numbers: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:
     """Return the sequences of each part of a step for one process; None stands for an empty sequence.
 
-    All processes get parts of the same size: those that share one model must make the same number of calls.
+    All processes get parts of the same size, because processes that divide one model (FSDP) must call it equally often.
 
     Args:
         numbers: the sequences of the step, at least one.

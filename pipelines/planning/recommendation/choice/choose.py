@@ -25,13 +25,13 @@ from pipelines.planning.recommendation.workloads import Workload
 WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method", "precision": "precision"} | {
     name: name for name in ("sequence", "optimizer")
 }
-"""Key of a workload to the field of `LanguageModelWorkload`."""
+"""Maps each key of a workload to the field of `LanguageModelWorkload`."""
 NUMBERS = ("params", "tokens", "sequence")
 """Keys of a workload whose values are numbers."""
 
 
 def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left_usd: float | None = None) -> Choice:
-    """Choose the cheapest allowed type within the limits; the first that may start if nothing is known of the training.
+    """Choose the cheapest allowed type within the limits; if nothing is known of the training, the first allowed type.
 
     Args:
         training: what is about to start.
@@ -59,8 +59,8 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
     except DataError as error:
         return choose_first(training, limits, rows, error.message)
     if training.instance_count not in workload.counts:
-        past = " or ".join(map(str, workload.counts))
-        reason = f"past jobs ran on {past} instance(s), not on {training.instance_count}"
+        past_counts = " or ".join(map(str, workload.counts))
+        reason = f"past jobs ran on {past_counts} instance(s), not on {training.instance_count}"
         return choose_first(training, limits, rows, reason)
     request = assemble_request(workload, PlanInputs([training.region], allow=training.instance_types), limits, rows)
     market: Market = "spot" if training.spot else "on demand"
@@ -74,7 +74,7 @@ def _is_own(training: Training, row: Row) -> bool:
 
 
 def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
-    """Return what is planned: a language model of the given size, or what past jobs measured.
+    """Return the workload: a language model of the given size, or a training as past jobs measured it.
 
     Raises:
         SpecError: the workload has an unknown key, or a value of a wrong type. A retry cannot help.
@@ -99,7 +99,7 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
 
 
 def _parse_number(name: str, value: Any) -> float:
-    """Return a number of a workload. The text of a number is one, too, because templates render to texts.
+    """Return a number of a workload. A text with a number is accepted, too, because templates render to texts.
 
     Raises:
         SpecError: it is not a finite number, or a sequence is not whole. A retry cannot help.
@@ -120,8 +120,8 @@ def _parse_number(name: str, value: Any) -> float:
 def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
     """Build the choice of the cheapest option.
 
-    If the saving by spot is not known for one of the types, all are compared by their costs on demand: a type with an
-    unknown saving would else never be tried.
+    If the saving by spot is not known for one of the types, all are compared by their costs on demand: otherwise, a
+    type with an unknown saving would never be tried.
     """
     by_type = {option.instance_type: option for option in recommendation.options}
     if not all(option.is_cost_known for option in recommendation.options):

@@ -47,8 +47,8 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
             "Allow other types, a larger budget_usd or month_usd, or a smaller max_run_s.",
         )
     problem_count = len(problems) - len(types)
-    begin = f"{types[0]}: the first of the allowed types{' that may start' if problem_count else ''}"
-    return Choice(types[0], types, f"{begin}, because {reason.rstrip('.')}")
+    choice_text = f"{types[0]}: the first of the allowed types{' that may start' if problem_count else ''}"
+    return Choice(types[0], types, f"{choice_text}, because {reason.rstrip('.')}")
 
 
 def _find_problem(

@@ -13,10 +13,10 @@ from tests.integration.pipelines.container.torch.conftest import REASON
 
 pytest.importorskip("torch", reason=REASON)
 
-from pipelines.container.torch import waiting
+from pipelines.container.torch import data_wait
+from pipelines.container.torch.data_wait import MEASUREMENT_INTERVAL, DataWait
 from pipelines.container.torch.loader import Loader
 from pipelines.container.torch.shards import Shards
-from pipelines.container.torch.waiting import MEASURED_EVERY, DataWait
 from pipelines.container.torch.write_shards import write_shards
 from pipelines.container.tracking import Tracker
 from pipelines.costs.job_records import DATA_WAIT
@@ -29,7 +29,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now_s = self.queued_s = 0.0
-        monkeypatch.setattr(waiting.time, "perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(data_wait.time, "perf_counter", lambda: self.now_s)
 
     def load(self, count, seconds):
         for number in range(count):
@@ -98,7 +98,7 @@ def test_work_in_the_queue_of_an_accelerator_counts_as_step(clock):
     """The script continues at once, and the accelerator works for 3 s; then a batch takes 1 s."""
 
     def train_on_accelerator(wait):
-        for _ in wait.watch(clock.load(3 * MEASURED_EVERY, 1.0)):
+        for _ in wait.watch(clock.load(3 * MEASUREMENT_INTERVAL, 1.0)):
             clock.queued_s += 3.0
         return wait.share
 
@@ -128,7 +128,7 @@ def test_report_is_in_the_record_and_is_what_the_ledger_reads(clock, tmp_path, c
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     wait, tracker = DataWait(), Tracker(tmp_path, "job", "experiment")
     train(clock, wait, 4, 1.0, 2.0)
-    tracker.add_round(0, {"loss": 1.0, waiting.METRIC: wait.take_share()})
+    tracker.add_round(0, {"loss": 1.0, data_wait.METRIC: wait.take_share()})
     tracker.finish(wait.report())
     assert DATA_WAIT.fullmatch(capsys.readouterr().out.strip())[1] == "0.333"
     assert json.loads((tmp_path / "resources.json").read_text())["data_wait_share"] == 0.333
@@ -139,7 +139,7 @@ def test_report_is_in_the_record_and_is_what_the_ledger_reads(clock, tmp_path, c
 
 FIND_SHARE = """
 import sys, torch
-from pipelines.container.torch.waiting import DataWait
+from pipelines.container.torch.data_wait import DataWait
 rank, address = int(sys.argv[1]), f"tcp://127.0.0.1:{sys.argv[2]}"
 torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
 wait = DataWait()

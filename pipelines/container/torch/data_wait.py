@@ -16,8 +16,8 @@ import torch
 T = TypeVar("T")
 METRIC = "data_wait_share"
 """Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
-MEASURED_EVERY = 16
-"""With an accelerator, one of so many steps is measured."""
+MEASUREMENT_INTERVAL = 16
+"""With an accelerator, one step in this number of steps is measured."""
 _END = object()
 
 
@@ -25,12 +25,12 @@ class DataWait:
     """Measure how long a training waits for its batches.
 
     An accelerator works on its queue while the script continues: then the script may wait for data, and the accelerator
-    does not. So with an accelerator, one of `MEASURED_EVERY` steps is measured with an empty queue: the script waits
-    for the accelerator before it asks for the batch, and after the step.
+    does not. So with an accelerator, one of `MEASUREMENT_INTERVAL` steps is measured with an empty queue: the script
+    waits for the accelerator before it requests the batch, and after the step.
 
     Args:
-        synchronize: waits until the accelerator has done all its work; None: that of the accelerator that torch has;
-            without one, each step is measured.
+        synchronize: waits until the accelerator has done all its work; None: `torch.accelerator.synchronize`, if torch
+            finds an accelerator. Without an accelerator, each step is measured.
     """
 
     def __init__(self, synchronize: Callable[[], object] | None = None) -> None:
@@ -41,22 +41,22 @@ class DataWait:
 
     def watch(self, batches: Iterable[T]) -> Iterator[T]:
         """Yield the batches, and measure how long each one is waited for, and how long its step takes."""
-        interval = MEASURED_EVERY if self._synchronize else 1
+        interval = MEASUREMENT_INTERVAL if self._synchronize else 1
         iterator, number, waited_s = iter(batches), 0, 0.0
-        began_s: float | None = None
+        step_start_s: float | None = None  # None if the step is not measured
         try:
             while True:
                 is_measured = number % interval == 0
-                if self._synchronize and (is_measured or began_s is not None):
+                if self._synchronize and (is_measured or step_start_s is not None):
                     self._synchronize()
-                asked_s = time.perf_counter()
-                if began_s is not None:
-                    self._add(waited_s, asked_s - began_s)
+                request_s = time.perf_counter()
+                if step_start_s is not None:
+                    self._add(waited_s, request_s - step_start_s)
                 batch = next(iterator, _END)
                 if batch is _END:
                     return
                 now_s = time.perf_counter()
-                waited_s, began_s = now_s - asked_s, now_s if is_measured else None
+                waited_s, step_start_s = now_s - request_s, now_s if is_measured else None
                 number += 1
                 yield batch  # type: ignore[misc]
         finally:
@@ -65,7 +65,7 @@ class DataWait:
 
     @property
     def share(self) -> float:
-        """Share of the measured time that was waited, from 0 to 1; 0 before the first step."""
+        """Share of the measured time in which the training waited, from 0 to 1; 0 before the first step."""
         return _divide(self._waited_s, self._total_s)
 
     def take_share(self) -> float:
@@ -75,7 +75,7 @@ class DataWait:
         return share
 
     def find_largest_share(self) -> float:
-        """Return the largest share of all processes of the training. Each process calls it.
+        """Return the largest share of all processes of the training. Each process must call it.
 
         In each step, the processes wait for each other. So if one of them waits for data, the others seem to be busy.
         """
@@ -91,7 +91,7 @@ class DataWait:
         """Print the share for the ledger of costs, and return it as a metric for `Tracker.finish`.
 
         Args:
-            share: the share to report, such as that of `find_largest_share`; None: that of this process.
+            share: the share to report, such as the result of `find_largest_share`; None: the share of this process.
         """
         value = self.share if share is None else share
         sys.stdout.write(f"{METRIC}={value:.3f};\n")
