@@ -20,7 +20,7 @@ from pipelines.partitions import HOUR_COLUMN, Partition, get_end
 from pipelines.system.duckdb_session import create_view, quote_identifier, quote_text
 from pipelines.window import Unit
 
-Kind = Literal["number", "integer", "text", "moment", "other"]
+Kind = Literal["number", "integer", "text", "timestamp", "other"]
 CHARACTER_CLASSES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
 """Character classes, as regular expressions, the narrowest first."""
 MAX_VALUES = 40
@@ -118,7 +118,7 @@ def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSumma
 def _summarize_view(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str], unit: Unit
 ) -> TableSummary | None:
-    """Summarize all partitions of the view, with any dates; None if the view has no rows."""
+    """Summarize all partitions of the view; None if the view has no rows. The caller must set `first` and `last`."""
     days = _query_by_partition(connection, schema, unit)
     if not days:
         return None
@@ -142,7 +142,7 @@ def classify_type(data_type: pa.DataType) -> Kind:
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         return "number"
     if data_type == pa.timestamp("us", tz="UTC"):
-        return "moment"
+        return "timestamp"
     return "text" if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) else "other"
 
 
@@ -158,7 +158,7 @@ def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema
                 f"{name} max": f"max({value})",
                 f"{name} mean": f"avg({value})",
             }
-        if classify_type(field.type) == "moment":
+        if classify_type(field.type) == "timestamp":
             expressions[f"{name} newest"] = f"epoch(max({value}))"
         if classify_type(field.type) == "text":
             expressions |= {f"{name} shortest": f"min(length({value}))", f"{name} longest": f"max(length({value}))"}
@@ -196,7 +196,7 @@ def _build_column(
     numbers = {"null_count": sum(null_counts), "max_null_share": max(shares), "distinct_count": distinct_count}
     if kind in ("integer", "number"):
         numbers |= _summarize_numbers(days, name) | {"quantiles": window_numbers[f"{name} quantiles"] or ()}
-    if kind == "moment":
+    if kind == "timestamp":
         numbers["max_age_h"] = _compute_max_age_h(days, name)
     if kind == "text":
         numbers |= _summarize_texts(days, name)
