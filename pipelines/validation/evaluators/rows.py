@@ -70,8 +70,8 @@ class Rows:
         call reads the lake.
         """
         if self._published_counts is None:
-            days = [shift(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
-            self._published_counts = self.lake.count_rows_of_partitions(self.published_table, days)
+            partitions = [shift(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
+            self._published_counts = self.lake.count_rows_of_partitions(self.published_table, partitions)
         return self._published_counts
 
     def find_lost_partitions(self) -> set[Partition]:
