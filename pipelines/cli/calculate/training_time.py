@@ -223,22 +223,14 @@ def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: flo
 
 
 def _add_steps(report: Report, request: TimeRequest, training: _Training, mfu: Range, gradient_bytes: float) -> None:
-    step = training.compute_step(mfu.middle)
-    _add_band(
-        report,
-        "computation of a step",
-        "s",
-        "computation",
-        lambda mfu: training.compute_step(mfu).computation_s,
-        mfu=mfu,
-    )
+    compute_step = training.compute_step
+    step = compute_step(mfu.middle)
+    _add_band(report, "computation of a step", "s", "computation", lambda mfu: compute_step(mfu).computation_s, mfu=mfu)
     if request.instances == 1:
         return
     report.add("communication of a step", step.communication_s, "s", "communication")
-    _add_band(report, "step", "s", "step", lambda mfu: training.compute_step(mfu).total_s, mfu=mfu)
-    _add_band(
-        report, "scaling efficiency", "share", "efficiency", lambda mfu: training.compute_step(mfu).efficiency, mfu=mfu
-    )
+    _add_band(report, "step", "s", "step", lambda mfu: compute_step(mfu).total_s, mfu=mfu)
+    _add_band(report, "scaling efficiency", "share", "efficiency", lambda mfu: compute_step(mfu).efficiency, mfu=mfu)
     needed_gb_s = compute_needed_bandwidth_gb_s(
         gradient_bytes, request.instances, step.computation_s, overlap=request.overlap, stage=request.stage
     )
