@@ -64,16 +64,16 @@ def report_costs(
     all_jobs, all_endpoint_rows = showback.read_allocated_rows()
     rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
     all_rows = [*all_jobs, *all_endpoint_rows]
-    payers = showback.build_showback(rows, endpoint_rows, keys, all_rows, month)
+    costs_by_payer = showback.build_showback(rows, endpoint_rows, keys, all_rows, month)
     if as_json:
-        write_json(tables.build_report(rows, endpoint_rows, keys) | payers.to_record())
+        write_json(tables.build_report(rows, endpoint_rows, keys) | costs_by_payer.to_record())
     elif not rows and not endpoint_rows:
         filters = " ".join(filter(None, [month, project]))
         write_line(f"Nothing was charged yet{f' ({filters})' if filters else ''}: no job, and no endpoint.")
     else:
         tables.print_tables(rows, endpoint_rows, keys)
-        showback.print_showback(payers)
-    showback.write_files(payers, csv, html, all_rows, month=month, project=project)
+        showback.print_showback(costs_by_payer)
+    showback.write_files(costs_by_payer, csv, html, all_rows, month=month, project=project)
     if png:
         tables.draw_chart(png, rows, endpoint_rows)
 

@@ -50,7 +50,10 @@ def suggest_suite(
     summary = summarize_table(table, *days, key=key, unit=unit)
     suite = draft_suite(summary, path.stem if out else table)
     log.info(
-        "%d expectations, from %d rows in %d partitions", len(suite["expectations"]), summary.rows, len(summary.days)
+        "%d expectations, from %d rows in %d partitions",
+        len(suite["expectations"]),
+        summary.rows,
+        len(summary.rows_by_partition),
     )
     text = json.dumps(suite, indent=2, ensure_ascii=False) + "\n"
     if not out:
@@ -78,17 +81,17 @@ def replay_suite(
 
     first_day, last_day = parse_range(first, last)
     changed_suite, name = suite_replay.load_changed_suite(suite), _get_dataset_name(table)
-    days = suite_replay.list_partitions(table, name, first_day, last_day)
+    partitions = suite_replay.list_partitions(table, name, first_day, last_day)
     max_quarantined_fraction = float(
         params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1)
     )
-    results = suite_replay.replay(changed_suite, table, name, days, max_quarantined_fraction)
-    partitions = list(track_progress(results, len(days), "replaying days"))
-    totals = suite_replay.summarize(partitions)
+    results = suite_replay.replay(changed_suite, table, name, partitions, max_quarantined_fraction)
+    replayed_partitions = list(track_progress(results, len(partitions), "replaying partitions"))
+    totals = suite_replay.summarize(replayed_partitions)
     if as_json:
-        write_json({"totals": totals, "partitions": [partition.to_json_values() for partition in partitions]})
+        write_json({"totals": totals, "partitions": [partition.to_json_values() for partition in replayed_partitions]})
     else:
-        _print_differences(partitions, totals)
+        _print_differences(replayed_partitions, totals)
 
 
 def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ DatasetOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
 
 DEFAULT = "DEFAULT"
-"""Name of the source of a value that is not given."""
+"""Name that click gives to the source of a parameter that the user did not give."""
 
 
 def refuse_empty_options(context: typer.Context) -> None:

@@ -31,8 +31,8 @@ def list_partitions(
     """List the partitions that have rows in quarantine: how many rows, and which expectations they failed."""
     chosen_dataset = _find_dataset(dataset, first, last)
     partitions: list[dict[str, Any]] = [
-        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(chosen_dataset, day))}
-        for day, rows in sorted(_count_rows_by_day(chosen_dataset, first, last).items())
+        {"partition": str(partition), "rows": rows, "reasons": dict(_count_reasons(chosen_dataset, partition))}
+        for partition, rows in sorted(_count_rows_by_partition(chosen_dataset, first, last).items())
     ]
     if as_json:
         write_json(partitions)
@@ -54,8 +54,11 @@ def show_rows(
     from pipelines.lake import Lake, connect
 
     lake, chosen_dataset = Lake.open(), _find_dataset(dataset, first, last)
-    for day in sorted(_count_rows_by_day(chosen_dataset, first, last)):
-        with connect() as connection, lake.create_view(connection, "quarantined", chosen_dataset.quarantine, day, day):
+    for partition in sorted(_count_rows_by_partition(chosen_dataset, first, last)):
+        with (
+            connect() as connection,
+            lake.create_view(connection, "quarantined", chosen_dataset.quarantine, partition, partition),
+        ):
             rows = connection.sql(f"FROM quarantined LIMIT {limit}").to_arrow_table().to_pylist()
         for row in rows:
             sys.stdout.write(f"{format_json(row)}\n")
@@ -69,20 +72,21 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
     others.
     """
     chosen_dataset = _find_dataset(dataset, first, last)
-    rows_by_day, refusals = _count_rows_by_day(chosen_dataset, first, last), dict[Partition, InvalidError]()
-    for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing partitions"):
+    rows_by_partition, refusals = _count_rows_by_partition(chosen_dataset, first, last), dict[Partition, InvalidError]()
+    for partition in track_progress(sorted(rows_by_partition), len(rows_by_partition), "releasing partitions"):
         try:
-            remaining_rows = _validate(chosen_dataset.name, day)
+            remaining_rows = _validate(chosen_dataset.name, partition)
         except InvalidError as error:
-            refusals[day] = error
+            refusals[partition] = error
             log.error("%s", error)
             continue
-        published_rows = rows_by_day[day] - remaining_rows
-        write_line(f"{day}  {published_rows} of {rows_by_day[day]} rows published, {remaining_rows} stay in quarantine")
+        rows = rows_by_partition[partition]
+        published_rows = rows - remaining_rows
+        write_line(f"{partition}  {published_rows} of {rows} rows published, {remaining_rows} stay in quarantine")
     if refusals:
-        count = f"{len(refusals)} of {len(rows_by_day)} partitions were refused"
+        count = f"{len(refusals)} of {len(rows_by_partition)} partitions were refused"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The refused partitions did not change.")
-    if not rows_by_day:
+    if not rows_by_partition:
         write_line(f"No row of {chosen_dataset.name} is in quarantine{_format_range(first, last)}.")
 
 
@@ -100,7 +104,7 @@ def _validate(dataset: str, partition: Partition) -> int:
     return validate.run(validate.ValidateSpec.parse(values, "quarantine release")).quarantined
 
 
-def _count_rows_by_day(dataset: Dataset, first: str, last: str) -> dict[Partition, int]:
+def _count_rows_by_partition(dataset: Dataset, first: str, last: str) -> dict[Partition, int]:
     """Return the number of rows in quarantine for each partition whose `date` is in the range."""
     from pipelines.lake import Lake
 

@@ -73,7 +73,9 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
     parser.add_argument("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: each round")
-    parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
+    parser.add_argument(
+        "--checkpoint_rounds", type=parse_count, default=0, help="rounds between saves; 0: by time only"
+    )
     parser.add_argument("--keep_checkpoints", type=parse_positive, default=2)
     parser.add_argument(
         "--folds", type=parse_count, default=0, help="walk-forward folds to measure the loss on; 0: train"

@@ -71,15 +71,17 @@ def split_by_day(rows: pd.DataFrame, description: Mapping[str, Any], args: argpa
     """
     column = description.get("day", "")
     if column not in rows:
-        raise InvalidInput("the features do not name the column of a row's day. Run `preprocess` again; it does.")
+        raise InvalidInput(
+            "the features do not name the column of a row's day. Run `preprocess` again to add the name."
+        )
     days = pd.to_datetime(rows[column])
     order = days.argsort(kind="stable")
     rows, days = rows.iloc[order].reset_index(drop=True), days.iloc[order].reset_index(drop=True)
     period_ends = days + pd.offsets.MonthEnd(0) if description.get("unit") == "month" else days
     known_days = period_ends + pd.Timedelta(days=int(description.get("label_delay_days", 0)))
     length = pd.Timedelta(days=args.fold_days)
-    firsts = [days.max() - (args.folds - number) * length + pd.Timedelta(days=1) for number in range(args.folds)]
-    return [_build_fold(rows, days, known_days, first, description, args) for first in firsts]
+    first_days = [days.max() - (args.folds - number) * length + pd.Timedelta(days=1) for number in range(args.folds)]
+    return [_build_fold(rows, days, known_days, first, description, args) for first in first_days]
 
 
 def _build_fold(
@@ -98,7 +100,7 @@ def _build_fold(
         problem = "train on no row whose label was known" if train.empty else "validate on no row"
         raise InvalidInput(
             f"hyperparameter folds: {args.folds} folds of {args.fold_days} days do not fit into the window "
-            f"{days.min():%Y-%m-%d}..{days.max():%Y-%m-%d}: that of {period} would {problem}. "
+            f"{days.min():%Y-%m-%d}..{days.max():%Y-%m-%d}: the fold of {period} would {problem}. "
             "Use fewer or shorter folds."
         )
     label, is_scorable = description["label"], pd.Series(True, validation.index)

@@ -62,8 +62,8 @@ class Schema:
         """Convert the features to xgboost's matrix. A category that is not in the training data counts as missing.
 
         Args:
-            frame: has the feature columns; other columns are ignored. If it has the label column, so has the matrix.
-            bins_of: matrix whose bins of the features count for the new matrix, too; None: xgboost makes bins itself.
+            frame: has the feature columns; other columns are ignored. With the label column, the matrix has labels.
+            bins_of: matrix whose bins of the features the new matrix uses; None: xgboost makes the bins itself.
 
         Raises:
             KeyError: a feature column is missing.

@@ -51,7 +51,7 @@ class IngestionRowSource(DatasetRowSource):
     def _open_rows(self, dataset: Dataset, partition: Partition, stack: ExitStack) -> pa.RecordBatchReader:
         try:
             source = dataset.open_source()
-        except SpecError:  # it has no partitions
+        except SpecError:  # the source is read by cursor, so it has no partitions
             assert isinstance(partition, dt.date)  # `sync` has partitions by day only
             changed_rows = self._changed_rows.get(dataset.name) or self._read_all_changes(dataset)
             return stack.enter_context(

@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.monitoring.drift import Finding, Policy
 from pipelines.monitoring.drift.classes import ClassDays, MetricKey, estimate_classes, measure_classes
 from pipelines.monitoring.drift.counts import Array
-from pipelines.monitoring.drift.performance import Performance, build_loss_finding
+from pipelines.monitoring.drift.performance import Performance, compare_metric
 from pipelines.monitoring.profiles.column_plans import CLASS_COUNTS, CLASS_SUMS
 from pipelines.monitoring.profiles.profile import Profile
 
@@ -29,10 +29,10 @@ def estimate_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Perf
     return estimate_classes(classes, policy.alpha) if classes else {}
 
 
-def find_class_losses(window: Performances, holdout: Performances) -> list[Finding]:
+def compare_class_metrics(window: Performances, holdout: Performances) -> list[Finding]:
     """Compare each metric of the window with that of the holdout. Leave out a metric that the holdout lacks."""
     return [
-        build_loss_finding(column, measure, performance, holdout[column, measure])
+        compare_metric(column, measure, performance, holdout[column, measure])
         for (column, measure), performance in window.items()
         if (column, measure) in holdout
     ]

@@ -17,8 +17,8 @@ from pipelines.errors import DataError
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring.class_windows import (
     Performances,
+    compare_class_metrics,
     estimate_class_days,
-    find_class_losses,
     measure_class_days,
 )
 from pipelines.monitoring.drift import (
@@ -131,17 +131,17 @@ def _compare_window(
     estimated_performance = _estimate_from_scores(record, window, policy) if holdout.metrics else {}
     measured_classes = measure_class_days(labelled_days, policy)
     estimated_classes = estimate_class_days(window, policy)
-    measured_losses = [
+    measured_findings = [
         *performance.compare_metrics(measured_performance, holdout.metrics),
-        *find_class_losses(measured_classes, holdout.classes),
+        *compare_class_metrics(measured_classes, holdout.classes),
     ]
-    losses = (
-        *_drop_effects_of_few_labels(measured_losses, labelled_days, policy),
+    performance_findings = (
+        *_drop_effects_of_few_labels(measured_findings, labelled_days, policy),
         *performance.compare_metrics(estimated_performance, holdout.metrics),
-        *find_class_losses(estimated_classes, holdout.classes),
+        *compare_class_metrics(estimated_classes, holdout.classes),
     )
     rows = sum(profile.rows for profile in window.values())
-    result = columns.summarize_window(last.isoformat(), rows, compared_columns, losses)
+    result = columns.summarize_window(last.isoformat(), rows, compared_columns, performance_findings)
     metrics = {**measured_performance, **estimated_performance}
     return ComparedWindow(last, compared_columns, metrics, result, {**measured_classes, **estimated_classes})
 
@@ -207,14 +207,14 @@ def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Perfo
 
 
 def _drop_effects_of_few_labels(
-    losses: Sequence[Finding], labelled_days: ProfilesByDay, policy: Policy
+    findings: Sequence[Finding], labelled_days: ProfilesByDay, policy: Policy
 ) -> Sequence[Finding]:
-    """Remove the effects and p-values of losses that were measured from too few labels: they may be large by chance."""
+    """Remove the effects and p-values of findings from too few labels: these may be large by chance."""
     rows = sum(profile.labelled_rows for profile in labelled_days.values())
     if rows >= policy.min_rows:
-        return losses
+        return findings
     note = f"{rows} labelled rows, fewer than the {policy.min_rows} that a decision needs"
-    return [replace(loss, effect=None, p_value=None, note=note) for loss in losses]
+    return [replace(finding, effect=None, p_value=None, note=note) for finding in findings]
 
 
 def _select_labelled_profiles(days: ProfilesByDay) -> list[Profile]:

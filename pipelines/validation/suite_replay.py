@@ -82,32 +82,32 @@ def list_partitions(table: str, dataset: str, first: dt.date, last: dt.date) -> 
         DataError: there is no such partition. A retry can help once they are ingested.
     """
     row_counts = Lake.open().count_rows_by_partition(table, _load_dataset(dataset).partition)
-    days = sorted(key for key in row_counts if first <= get_date(key) <= last)
-    if not days:
+    partitions = sorted(partition for partition in row_counts if first <= get_date(partition) <= last)
+    if not partitions:
         raise DataError(f"the lake's table {table} has no partition from {first} to {last}.", "Ingest them first.")
-    return days
+    return partitions
 
 
 def replay(
-    suite: suites.Suite, table: str, dataset: str, days: Iterable[Partition], max_quarantined_fraction: float
+    suite: suites.Suite, table: str, dataset: str, partitions: Iterable[Partition], max_quarantined_fraction: float
 ) -> Iterator[ReplayedPartition]:
-    """Judge each day by the suite; write nothing.
+    """Judge each partition by the suite; write nothing.
 
     Args:
         suite: the changed suite.
         table: table whose rows are judged.
         dataset: dataset whose last validations are compared, and whose published days serve as history.
-        days: partitions of the table.
+        partitions: partitions of the table.
         max_quarantined_fraction: largest share of a partition's rows that may be quarantined, 0 to 1.
     """
     lake = Lake.open()
     suite = suites.add_completeness_expectations(suite, _load_dataset(dataset))
-    for day in days:
-        with suites.open_rows(lake, table, day, dataset) as rows:
+    for partition in partitions:
+        with suites.open_rows(lake, table, partition, dataset) as rows:
             judgement = suites.judge(suite, rows)
             split = quarantine.split_rows(rows, judgement.rejecting_results)
             outcome = quarantine.decide_outcome(judgement, split.bad_count, rows.count, max_quarantined_fraction)
-        yield ReplayedPartition(day, outcome, judgement.failures, _read_last_run(dataset, day))
+        yield ReplayedPartition(partition, outcome, judgement.failures, _read_last_run(dataset, partition))
 
 
 def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:

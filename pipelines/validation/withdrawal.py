@@ -27,7 +27,7 @@ def build_judgement(actor: str, why: str) -> Judgement:
 
 
 def is_withdrawn(lake: Lake, dataset: Dataset, partition: Partition) -> bool:
-    """Return whether the last validation of a partition is that of its withdrawal."""
+    """Return whether the last validation of a partition is its withdrawal."""
     day, hour = get_date(partition), partition.hour if isinstance(partition, Hour) else None
     rows = ResultsTable(lake).read_newest(dataset.name, day, day)
     return any(row["expectation"] == WITHDRAWAL for row in rows if row.get(HOUR_COLUMN) == hour)

@@ -50,17 +50,17 @@ def calculate_checkpoints(request: CheckpointsRequest) -> Report:
     """
     report = Report("Checkpoints")
     save_s = _choose_save_s(report, request)
-    per_h = choose_interruptions(request.rate, request.month_share)
+    interruptions_per_h = choose_interruptions(request.rate, request.month_share)
     require_positive("work_h", request.work_h, 1e6)
-    mean_s = saves.compute_mean_time_s(per_h.middle, request.instances)
+    mean_s = saves.compute_mean_time_s(interruptions_per_h.middle, request.instances)
     daly_s = saves.compute_daly_interval_s(save_s, mean_s)
     report.add("mean time between interruptions", mean_s / 3600, "h", "mean_time")
     report.add("Young's interval", saves.compute_young_interval_s(save_s, mean_s) / 60, "min", "young")
     report.add("Daly's interval", daly_s / 60, "min", "daly")
-    best_overhead = _add_overhead(report, request, save_s, per_h, "Daly's interval", daly_s)
+    best_overhead = _add_overhead(report, request, save_s, interruptions_per_h, "Daly's interval", daly_s)
     for interval_s in saves.COMMON_INTERVALS_S:
         name = f"{interval_s / 60:g} min"
-        overhead = _add_overhead(report, request, save_s, per_h, name, interval_s)
+        overhead = _add_overhead(report, request, save_s, interruptions_per_h, name, interval_s)
         report.notes.append(_compare(name, overhead, best_overhead))
     run = saves.estimate_interrupted_run(request.work_h * 3600, daly_s, save_s, mean_s, request.restart_s)
     report.add("time with Daly's interval", run.total_s / 3600, "h", "interrupted_time")
@@ -88,15 +88,19 @@ def _choose_save_s(report: Report, request: CheckpointsRequest) -> float:
 
 
 def _add_overhead(
-    report: Report, request: CheckpointsRequest, save_s: float, per_h: Range, name: str, interval_s: float
+    report: Report, request: CheckpointsRequest, save_s: float, interruptions_per_h: Range, name: str, interval_s: float
 ) -> float:
-    def compute(per_h: float) -> float:
-        mean_s = saves.compute_mean_time_s(per_h, request.instances)
+    def compute(interruptions_per_h: float) -> float:
+        mean_s = saves.compute_mean_time_s(interruptions_per_h, request.instances)
         run = saves.estimate_interrupted_run(request.work_h * 3600, interval_s, save_s, mean_s, request.restart_s)
         return run.overhead
 
-    band = estimate_band(compute, {"per_h": per_h}) if per_h.low < per_h.high else None
-    overhead = compute(per_h.middle)
+    band = (
+        estimate_band(compute, {"interruptions_per_h": interruptions_per_h})
+        if interruptions_per_h.low < interruptions_per_h.high
+        else None
+    )
+    overhead = compute(interruptions_per_h.middle)
     report.add(f"overhead of {name}", overhead, "share of the work", "overhead", band)
     return overhead
 

@@ -96,7 +96,7 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     """Add the costs of a month of each way to answer."""
     if request.usd_per_h is None:
         raise SpecError("--requests-per-month needs --usd-per-h, the price of an instance.")
-    _require_possible(requests, request.requests_per_s)
+    _require_consistent_load(requests, request.requests_per_s)
     if not request.serverless_usd and request.memory_gb is not None:
         raise SpecError("--memory-gb has no effect with --serverless-usd 0.", "Give a price, or leave out the memory.")
     memory_gb = DEFAULT_MEMORY_GB if request.memory_gb is None else request.memory_gb
@@ -116,17 +116,17 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
     report.notes.append(f"The cheapest is {next(iter(costs))}. Only real-time and serverless answer at once.")
 
 
-def _require_possible(requests: float, requests_per_s: float) -> None:
-    """Check that the requests of a month can come if there are so many in a second of the busiest minutes.
+def _require_consistent_load(requests: float, requests_per_s: float) -> None:
+    """Check that a month has at most the requests that it would have if all its seconds were as busy as the busiest.
 
     Raises:
-        SpecError: they cannot. A retry cannot help.
+        SpecError: it has more. A retry cannot help.
     """
-    most = requests_per_s * pricing.MONTH_S
-    if requests > most:
+    max_requests = requests_per_s * pricing.MONTH_S
+    if requests > max_requests:
         raise SpecError(
-            f"requests_per_month must be at most {most:.4g}, not {requests:g}: a month has {pricing.MONTH_S:,.0f} s, "
-            f"with at most {requests_per_s:g} requests each.",
+            f"requests_per_month must be at most {max_requests:.4g}, not {requests:g}: a month has "
+            f"{pricing.MONTH_S:,.0f} s, with at most {requests_per_s:g} requests each.",
             "Correct one of both.",
         )
 
@@ -143,8 +143,8 @@ def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, p
         if count is not None or is_never:
             report.add(f"real-time costs no more than {mode} from", count, f"{unit} a month", f"{mode}_break_even")
         if is_never:
-            most = pricing.compute_capacity(instances, traffic.service_s, prices.workers)
+            max_requests = pricing.compute_capacity(instances, traffic.service_s, prices.workers)
             report.notes.append(
-                f"Real-time is never cheaper than serverless: {instances} instance(s) answer at most {most:,.0f} "
-                "requests a month, which cost no more on serverless."
+                f"Real-time is never cheaper than serverless: {instances} instance(s) answer at most "
+                f"{max_requests:,.0f} requests a month, which cost no more on serverless."
             )

@@ -46,17 +46,17 @@ def calculate_machines(request: MachinesRequest) -> Report:
         resale_usd=request.resale_usd,
     )
     payback = own.compute_payback_months(machine, request.cloud_usd_per_h, request.use)
-    even = own.compute_break_even_use(machine, request.cloud_usd_per_h)
+    break_even_use = own.compute_break_even_use(machine, request.cloud_usd_per_h)
     report = Report("Own machines")
     report.add("running costs, a month", own.compute_running_usd_month(machine, request.use), "USD", "running_month")
     report.add("own machine, a month", own.compute_own_usd_month(machine, request.use), "USD", "own_month")
     cloud_usd = own.compute_cloud_usd_month(request.cloud_usd_per_h, request.use)
     report.add("cloud, a month", cloud_usd, "USD", "cloud_month")
     report.add("payback", payback, "months", "payback")
-    report.add("use at break-even", even, "share of the hours", "machine_break_even")
+    report.add("use at break-even", break_even_use, "share of the hours", "machine_break_even")
     report.notes.append(_describe_payback(payback, request.lifetime_months))
-    if even is None:
-        report.notes.append("At no use does it cost less than the cloud over its lifetime.")
+    if break_even_use is None:
+        report.notes.append("Over its lifetime, it never costs less than the cloud, whatever its use.")
     report.notes.append("Interest and falling prices are not counted.")
     return report
 

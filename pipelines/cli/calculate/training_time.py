@@ -223,16 +223,14 @@ def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: flo
 
 
 def _add_steps(report: Report, request: TimeRequest, training: _Training, mfu: Range, gradient_bytes: float) -> None:
-    step = training.compute_step(mfu.middle)
-    computation = lambda mfu: training.compute_step(mfu).computation_s  # noqa: E731 - one of three
-    _add_band(report, "computation of a step", "s", "computation", computation, mfu=mfu)
+    compute_step = training.compute_step
+    step = compute_step(mfu.middle)
+    _add_band(report, "computation of a step", "s", "computation", lambda mfu: compute_step(mfu).computation_s, mfu=mfu)
     if request.instances == 1:
         return
     report.add("communication of a step", step.communication_s, "s", "communication")
-    _add_band(report, "step", "s", "step", lambda mfu: training.compute_step(mfu).total_s, mfu=mfu)
-    _add_band(
-        report, "scaling efficiency", "share", "efficiency", lambda mfu: training.compute_step(mfu).efficiency, mfu=mfu
-    )
+    _add_band(report, "step", "s", "step", lambda mfu: compute_step(mfu).total_s, mfu=mfu)
+    _add_band(report, "scaling efficiency", "share", "efficiency", lambda mfu: compute_step(mfu).efficiency, mfu=mfu)
     needed_gb_s = compute_needed_bandwidth_gb_s(
         gradient_bytes, request.instances, step.computation_s, overlap=request.overlap, stage=request.stage
     )
@@ -256,11 +254,11 @@ def _add_spot(
     if interval_s is None:
         interval_s = compute_daly_interval_s(training.save_s, mean_s)
         report.add("interval of the saves", interval_s / 60, "min", "daly")
-    middle = costs.Interruptions(per_h.middle, interval_s, training.save_s, request.restart_s, request.wait_s)
+    interruptions = costs.Interruptions(per_h.middle, interval_s, training.save_s, request.restart_s, request.wait_s)
 
     def compute(mfu: float, per_h: float) -> costs.SpotCost:
         work_s = training.compute_hours(mfu) * 3600
-        return costs.estimate_spot_cost(work_s, request.instances, spot_usd_per_h, replace(middle, per_h=per_h))
+        return costs.estimate_spot_cost(work_s, request.instances, spot_usd_per_h, replace(interruptions, per_h=per_h))
 
     readers: dict[str, tuple[str, str, Callable[[costs.SpotCost], float]]] = {
         "interruptions on spot": ("", "interruptions", lambda spot: spot.run.interruptions),

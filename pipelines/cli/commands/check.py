@@ -29,7 +29,7 @@ def run_command(
     The exit code is 2 if an answer is "no". The answer is "not yet" if the question cannot be answered before the first
     training.
     """
-    from pipelines.dataset_checks.page import answer_questions
+    from pipelines.dataset_checks.questions import answer_questions
 
     answers = answer_questions(model, [name.strip() for name in known_before.split(",") if name.strip()])
     if as_json:

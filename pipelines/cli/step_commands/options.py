@@ -23,7 +23,7 @@ def build_option(name: str, field: FieldInfo) -> Any:
 
 
 def complete_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments. After a boolean option without a value, such as `--allow-shrink`, `true` is added."""
+    """Return the arguments, with `true` after each boolean option that has no value, such as `--allow-shrink`."""
     if not arguments or arguments[0] not in STEPS:
         return list(arguments)
     fields = load_spec_class(arguments[0]).model_fields

@@ -21,8 +21,8 @@ SPAN_FIELDS = ("dataset", "partition", "as_of", "version")
 def build_request(step: str, field_values: Mapping[str, Any]) -> Spec:
     """Build the Spec of a step. A field without a value gets it from the parameters, or else its default.
 
-    Without a model, it is the one in whose folder the process runs. Without a dataset, it is that of the
-    model, or else the only one of the project.
+    If no model is named, it is the model in whose folder the process runs. If no dataset is named, it is the dataset of
+    the model, or else the only dataset of the project.
 
     Raises:
         SpecError: a value or a parameter is wrong, no model or dataset is named where one is needed, or the parameters

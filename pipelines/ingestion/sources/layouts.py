@@ -25,8 +25,8 @@ class Layout:
         nulls: texts in a CSV that mean that a value is missing.
         decimal_point: character before the decimals of a number in a CSV.
         final_newline: whether a CSV must end with a newline. If it does not, its last value may be truncated.
-        texts: text columns of a CSV to which `nulls` does not apply. In these columns only an empty value is missing,
-            because a text such as `NA` may be a value.
+        columns_without_null_texts: text columns of a CSV to which `nulls` does not apply. In these columns only an
+            empty value is missing, because a text such as `NA` may be a value.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Layout:
     nulls: Sequence[str] = ("",)
     decimal_point: str = "."
     final_newline: bool = True
-    texts: Collection[str] = ()
+    columns_without_null_texts: Collection[str] = ()
 
     def list_undeclared_columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns of the file that are read although they are not declared."""

@@ -130,13 +130,13 @@ def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> fro
 
     Return none if the weights of these columns add up to less than `policy.min_weight`.
     """
-    newest_breach = recent_breaches[-1]
+    newest_breaches = recent_breaches[-1]
     lasting_columns = frozenset(
-        column for column in newest_breach if _count_breaches(column, recent_breaches) >= policy.at_least
+        column for column in newest_breaches if _count_breaches(column, recent_breaches) >= policy.at_least
     )
     return (
         lasting_columns
-        if sum(newest_breach[column].weight for column in lasting_columns) >= policy.min_weight
+        if sum(newest_breaches[column].weight for column in lasting_columns) >= policy.min_weight
         else frozenset()
     )
 
@@ -168,10 +168,10 @@ def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches],
         reasons = tuple(_explain_breach(column, recent_breaches, policy) for column in columns[:MAX_EXPLAINED])
         return (f"{_format_subject(breaches)} significantly over the bound, which is no alarm yet", *reasons)
     large_columns = {finding.column for finding in window.findings if compute_bound_ratio(finding, policy) >= 1}
-    return _explain_chance(window, large_columns, policy) if large_columns else (NO_DRIFT,)
+    return _explain_insignificant_effects(window, large_columns, policy) if large_columns else (NO_DRIFT,)
 
 
-def _explain_chance(window: WindowResult, columns: Collection[str], policy: Policy) -> tuple[str, ...]:
+def _explain_insignificant_effects(window: WindowResult, columns: Collection[str], policy: Policy) -> tuple[str, ...]:
     """Explain that columns are over their bounds, but not significantly: with their values, the largest first."""
     adjusted_p_values = _adjust_findings(window, policy)
     findings = sorted(
@@ -191,15 +191,15 @@ def _explain_chance(window: WindowResult, columns: Collection[str], policy: Poli
 
 def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Policy) -> str:
     """Explain why the breach of a column in the newest window is not an alarm, and what would make it one."""
-    newest_breach = recent_breaches[-1]
+    newest_breaches = recent_breaches[-1]
     count = _count_breaches(column, recent_breaches)
-    finding = f"{column}: {_describe_effect(newest_breach[column], policy)}"
+    effect = f"{column}: {_describe_effect(newest_breaches[column], policy)}"
     if count < policy.at_least:
-        return f"{finding}; in {count} of the last {policy.of_last} windows, and an alarm needs {policy.at_least}"
-    lasting_names = [name for name in newest_breach if _count_breaches(name, recent_breaches) >= policy.at_least]
-    weight = sum(newest_breach[name].weight for name in lasting_names)
+        return f"{effect}; in {count} of the last {policy.of_last} windows, and an alarm needs {policy.at_least}"
+    lasting_names = [name for name in newest_breaches if _count_breaches(name, recent_breaches) >= policy.at_least]
+    weight = sum(newest_breaches[name].weight for name in lasting_names)
     return (
-        f"{finding}; the importance of the columns that last is {weight:.2g}, and an alarm needs {policy.min_weight:g}"
+        f"{effect}; the importance of the columns that last is {weight:.2g}, and an alarm needs {policy.min_weight:g}"
     )
 
 

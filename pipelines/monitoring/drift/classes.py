@@ -48,7 +48,7 @@ class ClassDays:
 
 
 MetricKey = tuple[str, Measure]
-"""What a metric is about, and the metric: `performance` for the whole model, or `performance/CLASS` for one class."""
+"""Column and name of a metric. The column is `performance` for the whole model, `performance/CLASS` for one class."""
 
 
 def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKey, Performance]:
@@ -85,13 +85,20 @@ def _name_column(days: ClassDays) -> str:
     return f"{PERFORMANCE}/{days.name}"
 
 
-def _build_mean(part: Array, rows: Array, squares: float, alpha: float) -> Performance | None:
-    """Build the estimate of a mean over rows; `squares` is the sum of the squared values of the rows."""
+def _build_mean(sums: Array, rows: Array, squares: float, alpha: float) -> Performance | None:
+    """Build the estimate of a mean over rows.
+
+    Args:
+        sums: sum of the values of the rows of each day, shape (days,).
+        rows: number of rows of each day, shape (days,).
+        squares: sum of the squared values of all rows.
+        alpha: probability beyond each end of the interval.
+    """
     total = float(rows.sum())
     if total < MIN_ROWS:
         return None
-    variance = max(squares / total - (float(part.sum()) / total) ** 2, 0.0)
-    return _build_ratio(part, rows, float(np.sqrt(variance / total)), alpha)
+    variance = max(squares / total - (float(sums.sum()) / total) ** 2, 0.0)
+    return _build_ratio(sums, rows, float(np.sqrt(variance / total)), alpha)
 
 
 def _estimate_recall(days: ClassDays, alpha: float) -> Performance | None:
@@ -110,16 +117,16 @@ def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performan
         return None
     counts = np.stack([np.stack([days.bins - days.expected_bins, days.expected_bins], axis=-1) for days in classes])
     total, scores = counts.sum(axis=1), np.empty(0)
-    without_day = compute_auc(total[:, np.newaxis] - counts, scores).mean(axis=0)
-    if not np.isfinite(without_day).all():
-        without_day = np.zeros(1)
+    leave_one_out = compute_auc(total[:, np.newaxis] - counts, scores).mean(axis=0)
+    if not np.isfinite(leave_one_out).all():
+        leave_one_out = np.zeros(1)
     # The error of a mean is at most the mean of the errors.
     aucs = [
         estimate_performance(days.bins, _compute_bin_probabilities(days), alpha)["estimated_auc"] for days in classes
     ]
     row_se, min_se = (float(np.mean([getattr(auc, name) for auc in aucs])) for name in ("row_se", "se"))
     value, rows = float(compute_auc(total, scores).mean()), round(float(total[0].sum()))
-    return _build_performance(value, without_day, row_se, min_se, rows, alpha)
+    return _build_performance(value, leave_one_out, row_se, min_se, rows, alpha)
 
 
 def _compute_bin_probabilities(days: ClassDays) -> Array:
@@ -127,18 +134,18 @@ def _compute_bin_probabilities(days: ClassDays) -> Array:
     return np.asarray(np.divide(days.expected_bins.sum(axis=0), rows, out=np.zeros(len(rows)), where=rows > 0))
 
 
-def _build_ratio(part: Array, rows: Array, row_se: float, alpha: float) -> Performance:
+def _build_ratio(sums: Array, rows: Array, row_se: float, alpha: float) -> Performance:
     total = float(rows.sum())
-    value, other_rows = float(part.sum()) / total, total - rows
-    without_day = np.divide(part.sum() - part, other_rows, out=np.full(len(part), value), where=other_rows > 0)
+    value, other_rows = float(sums.sum()) / total, total - rows
+    leave_one_out = np.divide(sums.sum() - sums, other_rows, out=np.full(len(sums), value), where=other_rows > 0)
     label_se = float(np.sqrt(max(value * (1 - value), 0.0) / total))
-    return _build_performance(value, without_day, row_se, label_se, round(total), alpha)
+    return _build_performance(value, leave_one_out, row_se, label_se, round(total), alpha)
 
 
 def _build_performance(
-    value: float, without_day: Array, row_se: float, min_se: float, rows: int, alpha: float
+    value: float, leave_one_out: Array, row_se: float, min_se: float, rows: int, alpha: float
 ) -> Performance:
-    values = build_day_values(without_day, row_se)
+    values = build_day_values(leave_one_out, row_se)
     error = estimate_error([values])
     se = max(error.se, min_se)
     half_width = se * float(stats.t.isf(alpha, error.degrees_of_freedom))

@@ -24,9 +24,12 @@ class Counts:
     """
 
     bins: Array
-    """Shape (days, bins), or (bins,) without days. Numeric: below the first edge, the bins in order, above the last
-    edge.
-    Categories: any order, but values that the reference does not have ("unseen") come last. Labels: 0, 1."""
+    """Shape (days, bins), or (bins,) without days. The order of the bins depends on the kind of the column:
+
+    - numeric: below the first edge, between the edges, above the last edge
+    - category: any order, but values that the reference does not have ("unseen") come last
+    - label: 0, 1
+    """
     missing: Array | float = 0.0
     """Number of rows without a value: shape (days,), or one number without days."""
     weekdays: Array | tuple[()] = ()

@@ -171,10 +171,10 @@ def compare_metrics(
         holdout: performance of the holdout, with all metrics of the window. An estimated AUC must be compared with an
             estimate by the same calibrated probabilities: a measured AUC also varies with the labels.
     """
-    return tuple(build_loss_finding(PERFORMANCE, name, estimate, holdout[name]) for name, estimate in window.items())
+    return tuple(compare_metric(PERFORMANCE, name, estimate, holdout[name]) for name, estimate in window.items())
 
 
-def build_loss_finding(column: str, name: Measure, window: Performance, holdout: Performance) -> Finding:
+def compare_metric(column: str, name: Measure, window: Performance, holdout: Performance) -> Finding:
     """Compare one metric of the window with that of the holdout, as `compare_metrics` does for all metrics."""
     value, reference = _match_days(window, holdout)
     loss = reference - value if name in HIGHER_IS_BETTER else value - reference

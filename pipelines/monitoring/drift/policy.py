@@ -50,7 +50,7 @@ class Policy(Parameters):
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The alarm of a column ends when its effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """Smallest number of rows of a window that is decided, and of labelled rows for which a measured loss of
+    """Smallest number of rows of a window for a decision, and of labelled rows for which a measured loss of
     performance can cause an alarm."""
     min_weight: Share = 0.02
     """Smallest total importance of the columns whose alarms would begin. If it is smaller, none of them begins: one

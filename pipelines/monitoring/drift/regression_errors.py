@@ -57,7 +57,7 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
         return {}
     mae, rmse = absolute_sum / total, np.sqrt(squared_sum / total)
     other_rows = total - rows
-    without_day = (
+    leave_one_out = (
         [(absolute_sum - losses[:, 0]) / other_rows, np.sqrt((squared_sum - losses[:, 1]) / other_rows)]
         if len(rows) > 1
         else [np.zeros(1)] * 2
@@ -68,16 +68,16 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
     return {
         name: _build_estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)
         for name, value, values, row_se, label_se in zip(
-            ESTIMATED_ERRORS, (mae, rmse), without_day, row_ses, label_ses, strict=True
+            ESTIMATED_ERRORS, (mae, rmse), leave_one_out, row_ses, label_ses, strict=True
         )
     }
 
 
 def _build_estimate(
-    value: float, without_day: Array, row_se: float, label_se: float, rows: int, alpha: float
+    value: float, leave_one_out: Array, row_se: float, label_se: float, rows: int, alpha: float
 ) -> Performance:
     """Build an estimate from the metric without each day; its standard error is at least `label_se`."""
-    values = build_day_values(without_day, row_se)
+    values = build_day_values(leave_one_out, row_se)
     error = estimate_error([values])
     error = MeanError(max(error.se, label_se), error.degrees_of_freedom)
     return _build_performance(value, error, rows, values, row_se, alpha)

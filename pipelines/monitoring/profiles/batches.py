@@ -31,7 +31,7 @@ def read_batches(paths: Iterable[Path], names: Collection[str], day_column: str)
                 yield pa.table(batch)
 
 
-def add_by_day(batches: Iterable[pa.Table], measure: Callable[[pa.Table], Array], day_column: str) -> dict[Day, Array]:
+def sum_by_day(batches: Iterable[pa.Table], measure: Callable[[pa.Table], Array], day_column: str) -> dict[Day, Array]:
     """Compute values for each row, and sum them by day.
 
     Args:
@@ -42,12 +42,13 @@ def add_by_day(batches: Iterable[pa.Table], measure: Callable[[pa.Table], Array]
     sums: dict[Day, Array] = {}
     for batch in batches:
         numbers = measure(batch)
-        for day, members in _group_by_day(batch, day_column):
-            sums[day] = sums.get(day, 0.0) + numbers[members].sum(axis=0)
+        for day, is_in_day in _group_by_day(batch, day_column):
+            sums[day] = sums.get(day, 0.0) + numbers[is_in_day].sum(axis=0)
     return sums
 
 
 def _group_by_day(rows: pa.Table, day_column: str) -> Iterator[tuple[Day, Any]]:
+    """Yield each day, with the index that selects its rows: a mask, or all rows if there is no column with the date."""
     if not day_column:
         yield None, slice(None)
         return

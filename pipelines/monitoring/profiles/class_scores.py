@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sklearn.isotonic import IsotonicRegression
 
-from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
+from pipelines.monitoring.profiles.batches import Day, read_batches, sum_by_day
 from pipelines.monitoring.profiles.column_plans import CLASS_COUNTS, ColumnPlan
 from pipelines.monitoring.profiles.profile import Column
 from pipelines.monitoring.profiles.reference import ClassCurve, Classes, Reference, compute_edges
@@ -61,7 +61,7 @@ def count_classes(
     classes = reference.classes
     assert classes is not None
     batches = read_batches(paths, {SCORES, classes.label}, day_column)
-    sums_by_day = add_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
+    sums_by_day = sum_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
     ends = np.cumsum([2 * plan.bins + 1 for plan in plans])
     for day, (rows, *numbers) in sums_by_day.items():
         for plan, values in zip(plans, np.split(numbers, ends[:-1]), strict=True):

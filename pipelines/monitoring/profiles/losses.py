@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xgboost as xgb
 
-from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
+from pipelines.monitoring.profiles.batches import Day, read_batches, sum_by_day
 from pipelines.monitoring.profiles.category_bins import OTHER, build_bin_finder
 from pipelines.monitoring.profiles.column_plans import ColumnPlan, plan_columns
 from pipelines.monitoring.profiles.profile import Column
@@ -71,7 +71,7 @@ def estimate_losses(
         day_column: column with the date; empty: all rows together.
     """
     batches = read_batches(paths, reference.names, day_column)
-    sums_by_day = add_by_day(batches, lambda batch: _measure_losses(reference, batch), day_column)
+    sums_by_day = sum_by_day(batches, lambda batch: _measure_losses(reference, batch), day_column)
     for day, (rows, count, *sums) in sums_by_day.items():
         missing_count = int(rows - count)
         yield day, plan, Column(plan.name, plan.kind, (int(count),), missing_count, sums=tuple(map(float, sums)))

@@ -11,7 +11,7 @@ Normalize = Callable[[str], str | None]
 
 def select_normalizer(family: str) -> Normalize:
     """Select the function that normalizes the texts of values of a type family (see `reference.Family`)."""
-    return {"number": _normalize_number, "other": _normalize_moment}.get(family, _keep_text)
+    return {"number": _normalize_number, "other": _normalize_time}.get(family, _keep_text)
 
 
 def _keep_text(text: str) -> str | None:
@@ -27,7 +27,7 @@ def _normalize_number(text: str) -> str | None:
     return str(int(number)) if is_integer else str(float(number))
 
 
-def _normalize_moment(text: str) -> str | None:
+def _normalize_time(text: str) -> str | None:
     """Write times alike: Arrow writes 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates need no change."""
     local_text = text.removesuffix("Z").removesuffix("+00")
     return local_text.rstrip("0").rstrip(".") if "." in local_text else local_text

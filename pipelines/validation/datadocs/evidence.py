@@ -222,10 +222,8 @@ def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
     unexpected_count, row_count = _read_int(result.get("unexpected_count")), _read_int(result.get("element_count"))
     if unexpected_count is None or not row_count:
         return ""
-    count, missing_count = (
-        row_count - unexpected_count if success else unexpected_count,
-        _read_int(result.get("missing_count")),
-    )
+    count = row_count - unexpected_count if success else unexpected_count
+    missing_count = _read_int(result.get("missing_count"))
     share = "all" if count == row_count else f"{count:,} ({100 * count / row_count:.3g} %)"
     return f"{share} of {row_count:,} rows" + (f"; {missing_count:,} have no value" if missing_count else "")
 

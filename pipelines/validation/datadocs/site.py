@@ -96,7 +96,10 @@ def _write_run(run: Run) -> Path:
 
 
 def _write_indexes(changed_datasets: Sequence[str]) -> None:
-    """Write the pages of these datasets, and the first page, from the summaries; and pages that it links to."""
+    """Write the pages of these datasets and the index of all datasets from the summaries.
+
+    The pages of other kinds that the index links to are created if they are missing.
+    """
     datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
     for name in changed_datasets:
         _write(_get_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))

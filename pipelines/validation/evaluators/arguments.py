@@ -221,9 +221,9 @@ class EarlyEndArguments(Arguments):
     timezone: TimeZone = ""
     """Time zone in which days begin and end. Empty: UTC, with a tolerance of one hour for clock changes."""
     series: list[Name] = []
-    """Columns that identify a series with rows all day, such as a station. The rows of no series may end early."""
+    """Columns that identify a series with rows all day, such as a station. No series may end early."""
     min_ratio: Share = 0.3
-    """Smallest ratio of the rows at the end of the day to the rows that nearly all days around it have at least."""
+    """Smallest ratio of the rows at the end of the day to the number of rows that nearly all days around it reach."""
 
 
 class MatchInTable(Arguments):

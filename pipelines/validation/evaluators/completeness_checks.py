@@ -58,13 +58,17 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 
 
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
-    """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
+    """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables.
+
+    All quarantined rows are counted if the check passes even so, or if the tables cannot be compared: without a key, or
+    if a published file is lost.
+    """
     table = Dataset(rows.published_table, key=()).quarantine
     quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.partition]).get(rows.partition, 0)
     has_key = args.key and set(args.key) <= set(rows.schema.names)
     if not quarantined_count or not has_key or rows.count >= args.min_ratio * (published_count + quarantined_count):
         return quarantined_count
-    if rows.partition in rows.find_lost_days():
+    if rows.partition in rows.find_lost_partitions():
         return quarantined_count
     key = ", ".join(quote_identifier(name) for name in args.key)
     query = f"SELECT count(*) FROM (SELECT {key} FROM leeway_bad_rows EXCEPT SELECT {key} FROM {_HISTORY})"  # noqa: S608
@@ -89,7 +93,7 @@ def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> Table
         details = {"compared_with": [str(day) for day in days]}
         counts = _count_by_time(rows, VIEW, args).get(get_date(rows.partition), {})
         history = _count_history(rows, args, days)
-        # If the same rows are published already (because a person allowed it, or as the first day), they pass again.
+        # Rows that are published already pass again: a person allowed them, or no other day was published then.
         if _are_equal(counts, history.get(get_date(rows.partition), {})):
             observed_text = f"{rows.count} rows, spread as in the published version"
             return True, {"observed_value": observed_text, "details": details}
@@ -108,9 +112,9 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 
 def _choose_days(rows: Rows) -> list[dt.date]:
     """Choose at most `MAX_DAYS` published days: those nearest to the partition that have no lost file, in order."""
-    judged_day, lost_days = get_date(rows.partition), rows.find_lost_days()
+    judged_day, lost_partitions = get_date(rows.partition), rows.find_lost_partitions()
     published_counts = {
-        get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_days
+        get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_partitions
     }
     row_counts = {day: count for day, count in published_counts.items() if day != judged_day}
     nearest_days = sorted(row_counts, key=lambda day: (abs(day - judged_day), day))[:MAX_DAYS]
@@ -122,9 +126,9 @@ def _choose_days(rows: Rows) -> list[dt.date]:
 def _count_history(rows: Rows, args: arguments.EarlyEndArguments, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
     all_days = [*days, get_date(rows.partition)]
-    first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
+    first, last, lost_partitions = min(all_days), max(all_days), rows.find_lost_partitions()
     with rows.lake.create_view(
-        rows.connection, _HISTORY, rows.published_table, first, last, excluded_partitions=lost_days
+        rows.connection, _HISTORY, rows.published_table, first, last, excluded_partitions=lost_partitions
     ):
         return _count_by_time(rows, _HISTORY, args, all_days)
 

@@ -149,7 +149,7 @@ def _make_value_check(args: arguments.ValueArguments, rows: Rows, condition: str
 def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> RowCheck | None:
     columns = [args.column_A, args.column_B]
     kinds = {rows.get_kind(column) for column in columns}
-    if len(kinds) > 1 or not kinds <= {"int", "float", "text", "moment"}:
+    if len(kinds) > 1 or not kinds <= {"int", "float", "text", "timestamp"}:
         return None
     values = [rows.build_value_sql(column) for column in columns]
     judged_sql = build_judged_sql(values, args.ignore_row_if)
@@ -186,12 +186,12 @@ def _build_bound_sql(kind: str, value: Any) -> str | None:
         return None
     if kind in _NUMBER_KINDS and not isinstance(value, str):
         return to_literal(value)
-    if kind not in ("day", "moment") or not isinstance(value, str):
+    if kind not in ("date", "timestamp") or not isinstance(value, str):
         return ""
     try:
         time = dt.datetime.fromisoformat(value)
     except ValueError:
         return ""
-    if kind == "day":
+    if kind == "date":
         return f"DATE '{value}'" if len(value) == 10 else ""
     return f"TIMESTAMPTZ '{time.isoformat()}'" if time.tzinfo else ""

@@ -26,15 +26,15 @@ HISTORY_DAYS = 14
 BATCH_ROWS = 64 * 1024
 """Number of rows in each batch that `read_batches` reads."""
 
-Kind = Literal["int", "float", "text", "flag", "day", "moment", "other"]
+Kind = Literal["int", "float", "text", "boolean", "date", "timestamp", "other"]
 _KINDS: dict[pa.DataType, Kind] = {
     pa.int32(): "int",
     pa.int64(): "int",
     pa.float64(): "float",
     pa.string(): "text",
-    pa.bool_(): "flag",
-    pa.date32(): "day",
-    pa.timestamp("us", tz="UTC"): "moment",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
+    pa.timestamp("us", tz="UTC"): "timestamp",
 }
 
 
@@ -61,24 +61,26 @@ class Rows:
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
     """Open readers: a connection cannot run another query while one of its readers is open."""
     _published_counts: dict[Partition, int] | None = None
-    _lost_days: set[Partition] | None = None
+    _lost_partitions: set[Partition] | None = None
 
     def count_published_rows(self) -> dict[Partition, int]:
         """Return the number of published rows of this partition and of each partition near it.
 
-        Near an hour are the same hours of the days around it; near a month are the months around it. Only the first
+        For an hour, these are the same hours of the days around it; for a month, the months around it. Only the first
         call reads the lake.
         """
         if self._published_counts is None:
-            days = [shift_partition(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
-            self._published_counts = self.lake.count_rows_of_partitions(self.published_table, days)
+            partitions = [
+                shift_partition(self.partition, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)
+            ]
+            self._published_counts = self.lake.count_rows_of_partitions(self.published_table, partitions)
         return self._published_counts
 
-    def find_lost_days(self) -> set[Partition]:
+    def find_lost_partitions(self) -> set[Partition]:
         """Return the partitions of `count_published_rows` that have a lost file. Only the first call reads the lake."""
-        if self._lost_days is None:
-            self._lost_days = self.lake.find_lost_partitions(self.published_table, self.count_published_rows())
-        return self._lost_days
+        if self._lost_partitions is None:
+            self._lost_partitions = self.lake.find_lost_partitions(self.published_table, self.count_published_rows())
+        return self._lost_partitions
 
     def get_kind(self, column: str) -> Kind:
         """Return the kind of a column, which determines the checks that it can have."""

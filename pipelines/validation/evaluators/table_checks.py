@@ -104,7 +104,7 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
 
 def make_freshness_check(args: arguments.FreshnessArguments, rows: Rows) -> TableCheck | None:
     """Make the check that the newest value is at most `max_age_hours` old at the partition's end, in UTC."""
-    if rows.get_kind(args.column) != "moment":
+    if rows.get_kind(args.column) != "timestamp":
         return None
     partition_end = get_end(rows.partition)
 

@@ -46,7 +46,7 @@ def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
     if not rows.execute(f"FROM {table} LIMIT 1"):
         raise DataError(f"table {args.table} has no partition from {first} to {last}.", "Ingest it first.")
     values = [
-        _truncate_to_hour(rows.build_value_sql(column), args.by_hour and rows.get_kind(column) == "moment")
+        _truncate_to_hour(rows.build_value_sql(column), args.by_hour and rows.get_kind(column) == "timestamp")
         for column in args.columns
     ]
     match_sql = " AND ".join(f"o.c{number} = {value}" for number, value in enumerate(values))

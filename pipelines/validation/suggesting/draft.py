@@ -41,8 +41,9 @@ Expectation = dict[str, Any]
 def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
     """Draft the suite `name`, which every partition of the window passes."""
     about = (
-        f"Draft of python -m pipelines expectations suggest, from {summary.rows:,} rows of {len(summary.days)} "
-        f"partitions of {summary.table}, {summary.first} to {summary.last}. Give each expectation its real reason."
+        f"Draft of python -m pipelines expectations suggest, from {summary.rows:,} rows of "
+        f"{len(summary.rows_by_partition)} partitions of {summary.table}, {summary.first} to {summary.last}. "
+        "Give each expectation its real reason."
     )
     expectations = [*_draft_table(summary), *_draft_volume(summary), *_draft_key(summary)]
     for column in summary.columns:
@@ -62,8 +63,8 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
 
 def _count_days(summary: TableSummary) -> int:
     """Return the number of days from the first to the last partition, both included."""
-    last = max(get_last_day(partition) for partition in summary.days)
-    return (last - min(get_date(partition) for partition in summary.days)).days + 1
+    last = max(get_last_day(partition) for partition in summary.rows_by_partition)
+    return (last - min(get_date(partition) for partition in summary.rows_by_partition)).days + 1
 
 
 def _lower_severity(expectation: Expectation, key: Sequence[str]) -> Expectation:
@@ -88,10 +89,10 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
     names = [DATE_COLUMN, *(column.name for column in summary.columns)]
     why = f"All {len(names)} columns were there; more columns are allowed."
     yield _build_expectation("table_columns_to_match_set", "critical", why, column_set=names, exact_match=False)
-    minimum, maximum = min(summary.days.values()), max(summary.days.values())
+    minimum, maximum = min(summary.rows_by_partition.values()), max(summary.rows_by_partition.values())
     bounds = {"min_value": minimum // 2, "max_value": 2 * maximum}
     span = _format_span(f"{minimum:,}", f"{maximum:,}")
-    unit = get_unit(next(iter(summary.days)))
+    unit = get_unit(next(iter(summary.rows_by_partition)))
     weekdays = "" if unit == "month" else f" ({_describe_weekdays(summary)})"
     article = "an" if unit == "hour" else "a"
     why = f"{span} rows {article} {unit}{weekdays}; half of the minimum and twice the maximum are allowed."
@@ -100,10 +101,13 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
 
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
     """Expect about as many rows as on the same weekday of earlier weeks; yield nothing if the window is too short."""
-    unit, ratios = get_unit(next(iter(summary.days))), []
+    unit, ratios = get_unit(next(iter(summary.rows_by_partition))), []
     distance = 1 if unit == "month" else 7  # `shift_partition` moves a month by months
-    for day, rows in summary.days.items():
-        earlier_counts = [summary.days.get(shift_partition(day, -distance * number)) for number in range(1, WEEKS + 1)]
+    for partition, rows in summary.rows_by_partition.items():
+        earlier_counts = [
+            summary.rows_by_partition.get(shift_partition(partition, -distance * number))
+            for number in range(1, WEEKS + 1)
+        ]
         history = [count for count in earlier_counts if count]
         if len(history) >= MIN_HISTORY:
             ratios.append(rows / median(history))
@@ -121,8 +125,8 @@ def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
 
 def _describe_weekdays(summary: TableSummary) -> str:
     by_weekday: dict[int, list[int]] = {}
-    for day, rows in summary.days.items():
-        by_weekday.setdefault(get_date(day).weekday(), []).append(rows)
+    for partition, rows in summary.rows_by_partition.items():
+        by_weekday.setdefault(get_date(partition).weekday(), []).append(rows)
     spans = {weekday: _format_span(f"{min(rows):,}", f"{max(rows):,}") for weekday, rows in sorted(by_weekday.items())}
     return ", ".join(f"{WEEKDAYS[weekday]} {span}" for weekday, span in spans.items())
 

@@ -20,7 +20,7 @@ from pipelines.partitions import HOUR_COLUMN, Partition, get_end
 from pipelines.system.duckdb_session import create_view, quote_identifier, quote_text
 from pipelines.window import Unit
 
-Kind = Literal["number", "integer", "text", "moment", "other"]
+Kind = Literal["number", "integer", "text", "timestamp", "other"]
 CHARACTER_CLASSES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
 """Character classes, as regular expressions, the narrowest first."""
 MAX_VALUES = 40
@@ -66,7 +66,7 @@ class TableSummary:
     table: str
     first: dt.date
     last: dt.date
-    days: Mapping[Partition, int]
+    rows_by_partition: Mapping[Partition, int]
     """Number of rows of each partition that has rows."""
     columns: Sequence[ColumnSummary]
     key: Sequence[str] = ()
@@ -77,7 +77,7 @@ class TableSummary:
     @property
     def rows(self) -> int:
         """Number of rows in the window."""
-        return sum(self.days.values())
+        return sum(self.rows_by_partition.values())
 
 
 def summarize_table(
@@ -111,24 +111,26 @@ def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSumma
         summary = _summarize_view(connection, schema, name, key, "day")
     if not summary:
         raise DataError(f"{path} has no rows.")
-    days = [day for day in summary.days if isinstance(day, dt.date)]
+    days = [day for day in summary.rows_by_partition if isinstance(day, dt.date)]
     return replace(summary, first=min(days), last=max(days))
 
 
 def _summarize_view(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str], unit: Unit
 ) -> TableSummary | None:
-    """Summarize all partitions of the view, with any dates; None if the view has no rows."""
-    days = _query_by_partition(connection, schema, unit)
-    if not days:
+    """Summarize all partitions of the view; None if the view has no rows. The caller must set `first` and `last`."""
+    partitions = _query_by_partition(connection, schema, unit)
+    if not partitions:
         return None
     window_numbers = _query_window(connection, schema)
-    columns = [_build_column(connection, field, days, window_numbers) for field in schema if field.name != DATE_COLUMN]
+    columns = [
+        _build_column(connection, field, partitions, window_numbers) for field in schema if field.name != DATE_COLUMN
+    ]
     return TableSummary(
         table=table,
         first=dt.date.min,
         last=dt.date.max,
-        days={day[_PARTITION_KEY]: day["n"] for day in days},
+        rows_by_partition={partition[_PARTITION_KEY]: partition["n"] for partition in partitions},
         columns=columns,
         key=[name for name in key if name != DATE_COLUMN],
         repeated_key_rows=_count_rows_with_repeated_key(connection, key),
@@ -142,7 +144,7 @@ def classify_type(data_type: pa.DataType) -> Kind:
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         return "number"
     if data_type == pa.timestamp("us", tz="UTC"):
-        return "moment"
+        return "timestamp"
     return "text" if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) else "other"
 
 
@@ -158,7 +160,7 @@ def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema
                 f"{name} max": f"max({value})",
                 f"{name} mean": f"avg({value})",
             }
-        if classify_type(field.type) == "moment":
+        if classify_type(field.type) == "timestamp":
             expressions[f"{name} newest"] = f"epoch(max({value}))"
         if classify_type(field.type) == "text":
             expressions |= {f"{name} shortest": f"min(length({value}))", f"{name} longest": f"max(length({value}))"}
@@ -187,77 +189,80 @@ def _query_window(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> d
 
 
 def _build_column(
-    connection: duckdb.DuckDBPyConnection, field: pa.Field, days: list[dict[str, Any]], window_numbers: dict[str, Any]
+    connection: duckdb.DuckDBPyConnection,
+    field: pa.Field,
+    partitions: list[dict[str, Any]],
+    window_numbers: dict[str, Any],
 ) -> ColumnSummary:
     name, kind = field.name, classify_type(field.type)
-    null_counts = [day["n"] - day[f"{name} count"] for day in days]
-    shares = [count / day["n"] for count, day in zip(null_counts, days, strict=True)]
+    null_counts = [partition["n"] - partition[f"{name} count"] for partition in partitions]
+    shares = [count / partition["n"] for count, partition in zip(null_counts, partitions, strict=True)]
     distinct_count = window_numbers[f"{name} distinct"]
     numbers = {"null_count": sum(null_counts), "max_null_share": max(shares), "distinct_count": distinct_count}
     if kind in ("integer", "number"):
-        numbers |= _summarize_numbers(days, name) | {"quantiles": window_numbers[f"{name} quantiles"] or ()}
-    if kind == "moment":
-        numbers["max_age_h"] = _compute_max_age_h(days, name)
+        numbers |= _summarize_numbers(partitions, name) | {"quantiles": window_numbers[f"{name} quantiles"] or ()}
+    if kind == "timestamp":
+        numbers["max_age_h"] = _compute_max_age_h(partitions, name)
     if kind == "text":
-        numbers |= _summarize_texts(days, name)
+        numbers |= _summarize_texts(partitions, name)
         if 0 < distinct_count <= MAX_VALUES:
-            numbers["values"] = _list_values(connection, name, days)
+            numbers["values"] = _list_values(connection, name, partitions)
     return ColumnSummary(name, kind, **numbers)
 
 
-def _summarize_numbers(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _summarize_numbers(partitions: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the fields `minimum`, `maximum` and `means`; no fields if no value exists or one is infinite."""
-    days_with_values = [day for day in days if day[f"{name} count"]]
+    partitions_with_values = [partition for partition in partitions if partition[f"{name} count"]]
     minimum, maximum = (
-        min((day[f"{name} min"] for day in days_with_values), default=None),
-        max((day[f"{name} max"] for day in days_with_values), default=None),
+        min((partition[f"{name} min"] for partition in partitions_with_values), default=None),
+        max((partition[f"{name} max"] for partition in partitions_with_values), default=None),
     )
     if minimum is None or maximum is None or not (math.isfinite(minimum) and math.isfinite(maximum)):
         return {}
-    means = [float(day[f"{name} mean"]) for day in days_with_values]
+    means = [float(partition[f"{name} mean"]) for partition in partitions_with_values]
     # A partition without any value has no mean, and would fail an expectation about means.
-    bounds = (min(means), max(means)) if len(days_with_values) == len(days) else ()
+    bounds = (min(means), max(means)) if len(partitions_with_values) == len(partitions) else ()
     return {"minimum": _convert_number(minimum), "maximum": _convert_number(maximum), "means": bounds}
 
 
-def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
+def _compute_max_age_h(partitions: list[dict[str, Any]], name: str) -> float | None:
     """Compute `ColumnSummary.max_age_h`; None if a partition has no timestamp."""
     hours = []
-    for day in days:
-        if day[f"{name} newest"] is None:
+    for partition in partitions:
+        if partition[f"{name} newest"] is None:
             return None
-        hours.append((get_end(day[_PARTITION_KEY]).timestamp() - float(day[f"{name} newest"])) / 3600)
+        hours.append((get_end(partition[_PARTITION_KEY]).timestamp() - float(partition[f"{name} newest"])) / 3600)
     return max(hours)
 
 
-def _summarize_texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _summarize_texts(partitions: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the fields `lengths` and `character_class`; no fields if no value exists."""
-    days_with_values = [day for day in days if day[f"{name} count"]]
-    if not days_with_values:
+    partitions_with_values = [partition for partition in partitions if partition[f"{name} count"]]
+    if not partitions_with_values:
         return {}
     character_class = next(
         (
             character_class
             for character_class in CHARACTER_CLASSES
-            if not any(day[f"{name} {character_class}"] for day in days_with_values)
+            if not any(partition[f"{name} {character_class}"] for partition in partitions_with_values)
         ),
         "",
     )
     return {
         "lengths": (
-            min(day[f"{name} shortest"] for day in days_with_values),
-            max(day[f"{name} longest"] for day in days_with_values),
+            min(partition[f"{name} shortest"] for partition in partitions_with_values),
+            max(partition[f"{name} longest"] for partition in partitions_with_values),
         ),
         "character_class": character_class,
     }
 
 
-def _list_values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[str, Any]]) -> list[str]:
+def _list_values(connection: duckdb.DuckDBPyConnection, name: str, partitions: list[dict[str, Any]]) -> list[str]:
     """List all values of a column; none if a value first appeared in the later half, because more may follow."""
     day, column = quote_identifier(DATE_COLUMN), quote_identifier(name)
     query = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
     values = _query_rows(connection, query)
-    middle_day = days[len(days) // 2][DATE_COLUMN]
+    middle_day = partitions[len(partitions) // 2][DATE_COLUMN]
     is_complete = len(values) <= MAX_VALUES and all(value["day"] <= middle_day for value in values)
     return sorted(value["v"] for value in values) if is_complete else []
 

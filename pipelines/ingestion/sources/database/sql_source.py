@@ -69,7 +69,7 @@ class _SqlRows:
 
     def describe(self) -> Description:
         """Return the database, without user and password, and the declared columns."""
-        origin = f"the database of {self.url_env}: {self.table or 'query'}" if self.url_env else self._place
+        origin = f"the database of {self.url_env}: {self.table or 'query'}" if self.url_env else self._origin
         return Description("database", origin, self.columns or {})
 
     @property
@@ -77,16 +77,16 @@ class _SqlRows:
         return sql_session.parse_url(self.url, self.url_env)
 
     @property
-    def _place(self) -> str:
+    def _origin(self) -> str:
         return f"{sql_session.describe_url(self._url)}: {self.table or 'query'}"
 
     def _connect(self) -> AbstractContextManager[Connection]:
-        return sql_session.connect(self._url, self._place, self.timezone)
+        return sql_session.connect(self._url, self._origin, self.timezone)
 
     def _find_types(self, connection: Connection) -> Types:
-        types = sql_session.find_types(connection, self.table, self.query, self.columns, self._place)
+        types = sql_session.find_types(connection, self.table, self.query, self.columns, self._origin)
         if self.day not in types:
-            raise DataError(f"{self._place} lacks the column {self.day}, which gives the day of a row.")
+            raise DataError(f"{self._origin} lacks the column {self.day}, which gives the day of a row.")
         return types
 
     def _build_selectable(self, types: Types) -> Any:
@@ -97,20 +97,20 @@ class _SqlRows:
         names = self.order_by or (sql_session.find_primary_key(connection, self.table) if self.table else ())
         if not names:
             raise SpecError(
-                f"{self._place} has no primary key.",
+                f"{self._origin} has no primary key.",
                 "Set order_by=, so that the same rows always come in the same order.",
             )
         return [rows.c[name] if name in rows.c else sa.column(name) for name in names]
 
     def _build_schema(self, types: Types) -> pa.Schema:
         empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
-        schema: pa.Schema = add_day_column(empty_batch, None, self.day, Position(self._place)).schema
+        schema: pa.Schema = add_day_column(empty_batch, None, self.day, Position(self._origin)).schema
         return schema
 
     def _read_batches(self, connection: Connection, types: Types, statement: Any) -> Iterator[pa.RecordBatch]:
         row, zone = 1, Zone(self.timezone, self.ambiguous)
         for rows in sql_session.stream_rows(connection, statement):
-            position = Position(self._place, row)
+            position = Position(self._origin, row)
             columns = zip(types.items(), zip(*rows, strict=True), strict=True)
             arrays = [build_array(values, data_type, zone, name, position) for (name, data_type), values in columns]
             yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, position)
@@ -164,8 +164,8 @@ class SqlSource(_SqlRows):
         column = rows.c[self.day]
         conditions = _build_day_conditions(column, data_type, days, connection)
         if connection.dialect.name != SQLITE and not pa.types.is_date(data_type):
-            moment = sa.cast(column, sa.TIMESTAMP(timezone=True))
-            column = sa.cast(sa.func.timezone("UTC", moment), sa.Date).label(self.day)
+            timestamp = sa.cast(column, sa.TIMESTAMP(timezone=True))
+            column = sa.cast(sa.func.timezone("UTC", timestamp), sa.Date).label(self.day)
             data_type = pa.date32()
         statement = sa.select(column).where(*conditions).distinct()
         batches = self._read_batches(connection, {self.day: data_type}, statement)
@@ -206,8 +206,8 @@ class SqlChanges(_SqlRows):
         with self._connect() as connection:
             types = self._find_types(connection)
         if self.cursor not in types:
-            raise DataError(f"{self._place} lacks the column {self.cursor}, the cursor.")
-        last_cursor = None if since is None else parse_cursor(since, types[self.cursor], self._place)
+            raise DataError(f"{self._origin} lacks the column {self.cursor}, the cursor.")
+        last_cursor = None if since is None else parse_cursor(since, types[self.cursor], self._origin)
         return pa.RecordBatchReader.from_batches(self._build_schema(types), self._read_new_rows(last_cursor, types))
 
     def _read_new_rows(self, since: pa.Scalar | None, types: Types) -> Iterator[pa.RecordBatch]:
@@ -225,7 +225,10 @@ class SqlChanges(_SqlRows):
 
 
 def _build_day_conditions(column: Any, data_type: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
-    """Return the conditions that select rows of `days`. For timestamps in SQLite, they also select the days around."""
+    """Return the conditions that select the rows of `days`.
+
+    For timestamps in SQLite, they also select the day before and the day after.
+    """
     if pa.types.is_date(data_type):
         lower, upper = (_to_bound(day, connection) for day in (days.first, days.last + DAY))
     else:
@@ -236,11 +239,11 @@ def _build_day_conditions(column: Any, data_type: pa.DataType, days: Days, conne
 
 
 def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) -> Any:
-    """Return a date, a moment or another value in a form that the database can compare with a column.
+    """Return a date, a timestamp or another value in a form that the database can compare with a column.
 
-    PostgreSQL compares a moment with timestamps of any type, in the session's time zone. SQLite compares texts, and the
-    format of the column's texts is not known. So for SQLite `margin` is added to a moment, and the caller filters the
-    rows again after reading them.
+    PostgreSQL compares a timestamp with columns of any timestamp type, in the session's time zone. SQLite compares
+    texts, and the format of the column's texts is not known. So for SQLite `margin` is added to a timestamp, and the
+    caller filters the rows again after reading them.
     """
     if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
         return value

@@ -44,7 +44,7 @@ def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, 
         types |= _infer_types(stream.head, origin, layout, names, types)
         row_number = 2
         for batch in _open_reader(stream, layout, types):
-            yield row_number, _replace_nulls(batch, layout) if layout.texts else batch
+            yield row_number, _replace_nulls(batch, layout) if layout.columns_without_null_texts else batch
             row_number += batch.num_rows
         if row_number == 2:  # there is no row after the header
             yield row_number, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
@@ -65,7 +65,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
             include_columns=list(types) if only_typed_columns else None,
             null_values=list(layout.nulls),
             decimal_point=layout.decimal_point,
-            strings_can_be_null=not layout.texts,
+            strings_can_be_null=not layout.columns_without_null_texts,
         ),
     )
 
@@ -74,7 +74,7 @@ def _replace_nulls(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     """Replace the texts that mean a missing value by null. pyarrow 25 has one list of such texts for all columns."""
     for position, column in enumerate(batch.schema):
         if pa.types.is_string(column.type):
-            texts = pa.array([""] if column.name in layout.texts else layout.nulls, pa.string())
+            texts = pa.array([""] if column.name in layout.columns_without_null_texts else layout.nulls, pa.string())
             values = batch.column(position)
             is_missing = pc.is_in(values, value_set=texts)
             batch = batch.set_column(position, column, pc.if_else(is_missing, pa.scalar(None, pa.string()), values))

@@ -65,8 +65,8 @@ def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST, *, is_of_a
     """Draft a suite from staged days of flights, as from days of a whole year if `is_of_a_year` is set."""
     summary = summarize_table("flights_raw", first, last, KEY)
     if is_of_a_year:
-        rows = summary.days[first]
-        summary = replace(summary, days={first - dt.timedelta(365): rows, **summary.days})
+        rows = summary.rows_by_partition[first]
+        summary = replace(summary, rows_by_partition={first - dt.timedelta(365): rows, **summary.rows_by_partition})
     return suites.parse_suite("draft", draft_suite(summary, "draft"), "draft")
 
 

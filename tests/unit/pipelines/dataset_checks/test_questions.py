@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.dataset_checks import page
+from pipelines.dataset_checks import questions
 from pipelines.datasets.flights import DATASET
 
 ROOT = Path(__file__).parents[4]
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 def test_a_metric_that_the_task_does_not_have_is_a_no(metric: str, outcome: str) -> None:
     dataset = replace(DATASET, task="regression")
     sections = {"gate": {"policy": {"bounds": {metric: {"at_most": 1.0}}}}}
-    answer = page._answer("?", page._check_gate, page.Subject("delays", dataset, Path(), sections))
+    answer = questions._answer("?", questions._check_gate, questions.Subject("delays", dataset, Path(), sections))
     assert answer.outcome == outcome
     if outcome == "no":
         assert f"the gate's policy names the metric {metric!r}" in answer.text
@@ -31,10 +31,10 @@ def test_the_dag_files_of_a_model_are_found(
 ) -> None:
     monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
     fresh_settings()
-    subject = page.Subject("flights", DATASET, Path(), {})
-    answer = page._answer("?", page._check_dag_files, subject)
+    subject = questions.Subject("flights", DATASET, Path(), {})
+    answer = questions._answer("?", questions._check_dag_files, subject)
     assert (answer.outcome, answer.text) == ("yes", 'the word "airflow" is in dags/flights.py')
-    nobody = page._answer("?", page._check_dag_files, page.Subject("nobody", DATASET, Path(), {}))
+    nobody = questions._answer("?", questions._check_dag_files, questions.Subject("nobody", DATASET, Path(), {}))
     assert (nobody.outcome, nobody.text) == (
         "not yet",
         "no file in dags/ names nobody: `create_lifecycle_dags` creates its DAGs",
@@ -50,15 +50,15 @@ def test_a_dag_file_without_the_word_is_a_no(
     )
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
-    answer = page._answer("?", page._check_dag_files, page.Subject("orders", DATASET, Path(), {}))
+    answer = questions._answer("?", questions._check_dag_files, questions.Subject("orders", DATASET, Path(), {}))
     assert answer.outcome == "no" and answer.text.startswith('the word "airflow" is missing in dags/orders.py. Write')
 
 
 def test_a_label_that_does_not_fit_the_task_is_one_no_and_is_not_searched_for_leaks() -> None:
     dataset = replace(DATASET, task="regression", label="grade")
-    subject = page.Subject("orders", dataset, Path(), {})
+    subject = questions.Subject("orders", dataset, Path(), {})
     subject.__dict__["rows"] = pa.table({"grade": ["low", "high"]})
-    answers = [page._answer("?", check, subject) for check in (page._check_label, page._check_leaks)]
+    answers = [questions._answer("?", check, subject) for check in (questions._check_label, questions._check_leaks)]
     assert [answer.outcome for answer in answers] == ["no", "not yet"]
     assert "the label grade of flights is string: it must be" in answers[0].text
     assert answers[1].text == "the label does not fit the task"
