@@ -139,8 +139,7 @@ def open_model(
         record_to: folder in which features and scores of requests are recorded; None: they are not recorded.
 
     Raises:
-        SpecError: the dataset has no label or a wrong lookup, or `has_lookups` is true and lookups are impossible. A
-            retry cannot help.
+        SpecError: the dataset has no label or a wrong lookup, or `has_lookups` is impossible. A retry cannot help.
         DataError: there is no such version, its files are not those that were judged, or its features cannot be
             computed. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
