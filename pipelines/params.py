@@ -25,7 +25,7 @@ the model's file in a project with models, else from params.yaml."""
 
 
 class _Loader(BASE_LOADER):
-    """Load YAML, and refuse a key that is twice in a mapping: PyYAML takes the last one without a word."""
+    """Load YAML, and refuse a key that is twice in a mapping: PyYAML silently takes the last one."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         first, last = node.start_mark.index, node.end_mark.index

@@ -28,7 +28,7 @@ class PrimaryMetric:
     name: str
     """Name among the metrics of an evaluation."""
     title: str
-    """Name for people."""
+    """Name in reports."""
     greater_is_better: bool
     default_drop: float
     """Default of `drop` of a backtest: how much worse the metric must be before "on drift" trains again."""

@@ -56,7 +56,7 @@ def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
 def find_validation_failures(
     lake: Lake, dataset: Dataset, days: Days, drifted_columns: Collection[str]
 ) -> Iterator[str]:
-    """Yield a text for each failure in the last validations of some days because of which no model should be trained.
+    """Yield a text for each failure in the last validations of some days that must prevent a training.
 
     Such a failure is a validated day that was not published, a failed critical expectation, or a failed expectation of
     any severity on a drifted column or a column from which a drifted feature is built.

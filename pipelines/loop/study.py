@@ -136,8 +136,8 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         last: last day; None: the last published day.
 
     Raises:
-        DataError: there was no champion on the first day, no day is published from it on, or no week has rows of both
-            labels. A retry cannot help.
+        DataError: there was no champion on the first day, no day is published from it on, or the metric cannot be
+            computed for any week. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     refuse_monthly_partitions(dataset, "the study of the loop")
@@ -158,7 +158,9 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         if week := score_week(span, frame, dataset.label, strategies, scorers, metric):
             weeks.append(week)
     if not weeks:
-        raise DataError(f"no week of {dataset.table} has rows of both labels.", "Choose days whose labels are known.")
+        raise DataError(
+            f"no week of {dataset.table} can be measured: its labels are too few or all equal.", "Choose other days."
+        )
     timeline = _build_timeline(registry, name, history, first, days[-1])
     return Study(name, dataset.table, snapshot_id, weeks, strategies, timeline, metric)
 
@@ -224,7 +226,7 @@ def score_week(
         served_values = np.asarray([row_values[version][row] for row, version in enumerate(versions)])
         value = metric.compute_from_rows(labels, served_values)
         if value is None:
-            log.warning("%s: all %d labels are the same, so the week is left out", days, len(labels))
+            log.warning("%s: its %d labels are too few or all equal, so the week is left out", days, len(labels))
             return None
         values[name] = value
     log.info("%s: %d rows, scored by %d versions", days, len(labels), len(row_values))

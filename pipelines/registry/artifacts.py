@@ -115,7 +115,7 @@ def open_package(version: ModelVersion) -> Iterator[Path]:
 
 
 def read_package_features(version: ModelVersion, package: Path) -> CompiledFeatures | None:
-    """Read how raw rows become features from a checked package; None if the version was registered without that.
+    """Read from a checked package how raw rows become features; None if the version was registered without this file.
 
     Raises:
         DataError: the file cannot be read. A retry cannot help.

@@ -55,7 +55,7 @@ def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) 
 
 
 def read_job_name(record: Path) -> str:
-    """Read the name of the training job from the folder of the record that it wrote.
+    """Read the name of the training job from the folder of the record that the job wrote.
 
     Raises:
         DataError: the record does not name it. A retry cannot help.

@@ -12,7 +12,7 @@ from pipelines.escaping import escape
 WINDOW, SEPARATOR = "window", " | "
 """Tag with the days of the training and of the holdout, first..last | first..last, and what separates the two."""
 TRAINING_DAYS, HOLDOUT_DAYS = "training days", "holdout days"
-"""Names of these parts in descriptions."""
+"""Names of the two parts of this tag in descriptions."""
 ORIGIN_TAGS = ("as_of", WINDOW, "table", "snapshot_id", "data_version", "features_schema", "git_commit")
 """Tags that name the data and the code from which a version was made; without the prefix `leeway.`."""
 DESCRIPTION_TAGS = (*ORIGIN_TAGS, "dag_run", "training_job", "cost_usd")

@@ -1,4 +1,4 @@
-"""Translate MLflow's errors into errors of the step contract, and retry writes that collide with those of others."""
+"""Translate MLflow's errors into errors of the step contract, and retry writes that collide with other writes."""
 
 from __future__ import annotations
 

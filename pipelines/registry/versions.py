@@ -91,7 +91,7 @@ class Registry:
         return self._search(f"name = '{name}'")
 
     def list_versions_with_tag(self, tag: str, value: str) -> list[ModelVersion]:
-        """Return the versions of all models whose tag has that value, sorted by model and number; without aliases."""
+        """Return the versions of all models with this value of the tag, sorted by model and number; without aliases."""
         return self._search(f"tags.`{tag}` = '{value}'")
 
     def set_tags(self, name: str, number: str, tags: Mapping[str, str]) -> None:
@@ -103,7 +103,7 @@ class Registry:
         for key, value in tags.items():
             write_with_retries(self.client.set_model_version_tag, name, number, key, value)
 
-    def describe(self, name: str, number: str, text: str) -> None:
+    def set_description(self, name: str, number: str, text: str) -> None:
         """Set the description of a version, which MLflow's page shows; Markdown. Idempotent.
 
         Raises:

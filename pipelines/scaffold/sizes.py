@@ -118,7 +118,7 @@ def choose_gate(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "min_rows": max(100, min(5_000, holdout_rows // 2)),
         "bounds": BOUNDS[plan.label.task],
         "baseline": ["rmse" if plan.label.task == "regression" else "log_loss"],
-        "champion": [CHAMPION[plan.label.task]],
+        "champion": [CHAMPION_COMPARISONS[plan.label.task]],
         # If a column predicts better than the strongest column of the sample, it is probably a leak.
         "max_solo_auc": round(min(0.99, max(0.75, plan.max_solo_auc + 0.05)), 2),
         "serving": {"max_skew": 1.0e-6, "max_mb": 100},
@@ -128,12 +128,13 @@ def choose_gate(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     return policy
 
 
+# The bounds, the comparison with the champion, and the check of the weeks in the gate's policy, by task.
 BOUNDS: Mapping[Task, dict[str, dict[str, float]]] = {
     "binary": {"auc": {"at_least": 0.52}},
     "multiclass": {"macro_auc": {"at_least": 0.52}},
     "regression": {"r2": {"at_least": 0.0}},
 }
-CHAMPION: Mapping[Task, dict[str, Any]] = {
+CHAMPION_COMPARISONS: Mapping[Task, dict[str, Any]] = {
     "binary": {"metric": "auc", "margin": 0.02},
     "multiclass": {"metric": "macro_auc", "margin": 0.02},
     "regression": {"metric": "r2", "margin": 0.02},

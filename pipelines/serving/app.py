@@ -34,16 +34,16 @@ Headers = dict[str, str]
 
 def build_app(model: ServedModel) -> Starlette:
     """Build the app that answers with the scores of a loaded model."""
-    endpoint = Endpoint(model)
+    handlers = RouteHandlers(model)
     routes = [
-        Route("/ping", endpoint.ping, methods=["GET"]),
-        Route("/invocations", endpoint.invoke, methods=["POST"]),
+        Route("/ping", handlers.ping, methods=["GET"]),
+        Route("/invocations", handlers.invoke, methods=["POST"]),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _answer_http_exception})
 
 
-class Endpoint:
-    """The two calls of the app."""
+class RouteHandlers:
+    """The handlers of the app's two routes."""
 
     def __init__(self, model: ServedModel) -> None:
         self._model, self._queue, self._pending_count = model, ScoringQueue(model), 0

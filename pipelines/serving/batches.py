@@ -36,14 +36,14 @@ class Batch:
     """Requests whose features were computed together."""
 
     numbers: Sequence[int]
-    """Positions of the requests among those that waited."""
+    """Positions of the requests among all waiting requests."""
     counts: Sequence[int]
     """Number of rows of each request."""
     rows: ComputedRows
     """The rows of all requests, in their order."""
 
     def list_ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield position and number of the rows of each request."""
+        """Yield the position of the first row, and the number of rows, of each request."""
         begin = 0
         for count in self.counts:
             yield begin, count

@@ -66,7 +66,7 @@ class CapturedRawRows:
 
 @contextmanager
 def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
-    """Open what computes the features of raw rows of a registered version.
+    """Yield a `CapturedRawRows` for a registered version.
 
     The package of the version is read only if raw rows were captured.
     """

@@ -44,7 +44,7 @@ class UnparsedRequest(NamedTuple):
     scores: list[Any]
     """Scores of the rows, as in the answer: numbers, objects by class or quantile, or lists."""
     looked_up: Mapping[str, list[Any]] = MappingProxyType({})
-    """Features of raw rows that were looked up, as in the answer: the value of each row."""
+    """Maps each looked-up feature of raw rows to its value for each row, as in the answer."""
     latency_ms: float | None = None
     """Milliseconds that the scores took, as in the answer; None if it does not say."""
 
@@ -62,7 +62,7 @@ class CapturedRequest(NamedTuple):
     scores: list[Any]
     """Scores of the rows, as in the answer: numbers, or objects by class or quantile."""
     looked_up: Mapping[str, list[Any]] = MappingProxyType({})
-    """Features of raw rows that were looked up, as in the answer: the value of each row."""
+    """Maps each looked-up feature of raw rows to its value for each row, as in the answer."""
     latency_ms: float | None = None
     """Milliseconds that the scores took, as in the answer; None if it does not say."""
 

@@ -1,4 +1,4 @@
-"""Compile the features of a dataset: the expression that training uses becomes SQL, beside the dataset's lookups."""
+"""Compile the features of a dataset to SQL, from the expression that training uses, and describe its lookups."""
 
 from __future__ import annotations
 
@@ -120,16 +120,16 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
 
 
 def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
-    """Return the default of each feature whose value is that of an earlier partition, which no request has."""
+    """Return the default of each feature whose value comes from an earlier partition: no request has this value."""
     lookups = list_lookups_of_earlier_partitions(dataset)
     return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 
 def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
-    """Return the expression in which no columns are dropped, but the others selected.
+    """Return the expression with a selection of the remaining columns in place of each drop of columns.
 
-    ibis 12 writes dropped columns in the order of a set, which is another one in each process. Equal features would
-    have other SQL, and so the package another digest.
+    ibis 12 writes dropped columns in the order of a set, which differs from process to process. Then equal features
+    would have different SQL, and their packages different digests.
     """
 
     def replace_node(node: Any, values: dict[str, Any] | None) -> Any:

@@ -20,11 +20,11 @@ MAX_RELEASE_S = 28_800
 """SageMaker's largest MaximumExecutionTimeoutInSeconds: a release that takes longer is rolled back."""
 ALARM_KINDS = ("errors", "error-count", "latency")
 """Last parts of the names of an endpoint's alarms."""
-LISTS = {
+RESOURCE_LISTS = {
     "endpoint_config": ("EndpointConfigs", "EndpointConfigName", "EndpointConfigArn"),
     "model": ("Models", "ModelName", "ModelArn"),
 }
-"""Kinds of resources that belong to an endpoint, and the members of their lists: entries, name, ARN."""
+"""Maps each kind of resource of an endpoint to the members of SageMaker's list of it: entries, name, ARN."""
 NOT_FOUND_TEXT = "Could not find"
 """Part of SageMaker's error about an endpoint, a configuration or a model that does not exist."""
 
@@ -87,14 +87,14 @@ def delete_unused_resources(
         sagemaker: client of SageMaker.
         endpoint: name of the endpoint.
         keep: names that are not deleted.
-        before: only what was created before this moment is deleted, since a deployment that begins may need the rest;
-            None: all.
+        before: only resources that were created before this moment are deleted, because a deployment that begins may
+            need the newer ones; None: all.
 
     Returns:
         How many were deleted.
     """
     count = 0
-    for kind, (_, member, _) in LISTS.items():
+    for kind, (_, member, _) in RESOURCE_LISTS.items():
         for summary in _list_resources(sagemaker, kind, endpoint):
             if summary[member] not in keep and (before is None or summary["CreationTime"] < before):
                 _delete(sagemaker, kind, **{member: summary[member]})
@@ -113,7 +113,7 @@ def delete_alarms(cloudwatch: Any, endpoint: str) -> int:
 
 def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[str, Any]]:
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
-    key, member, arn = LISTS[kind]
+    key, member, arn = RESOURCE_LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
     # The text may be anywhere in a name, and reading the tags of each resource is a request.
     summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]

@@ -1,4 +1,4 @@
-"""Write an example request that has a published row."""
+"""Build a curl command with an example request, which contains a published row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.lake import Lake, connect
 from pipelines.system.duckdb_session import quote_identifier
 
 
-def write_example(lake: Lake, dataset: Dataset, address: str) -> str:
+def build_example_command(lake: Lake, dataset: Dataset, address: str) -> str:
     """Return a curl command that scores one row of the newest published partition.
 
     Args:

@@ -51,8 +51,8 @@ SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
 
 
 @dataclass
-class Counts:
-    """Number of captured requests and rows that are used, and that are not used for each reason."""
+class RequestCounts:
+    """Numbers of captured requests and rows: of those that are used, and of those that are not, by reason."""
 
     requests: int = 0
     """Requests that could be read."""
@@ -89,14 +89,14 @@ class OnlineRows:
         if isinstance(partition, Hour):
             self._partition_values = {"date": partition.day, "hour": partition.hour}
 
-    def write_answers(self, requests: Iterable[CapturedRequest | None], path: Path) -> Counts:
+    def write_answers(self, requests: Iterable[CapturedRequest | None], path: Path) -> RequestCounts:
         """Write key, features and score of each row to a Parquet file. A key may be in several rows.
 
         Args:
             requests: what `read_requests` yields.
             path: file to write.
         """
-        counts = Counts()
+        counts = RequestCounts()
         schema = pa.schema([*self._inputs, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
         rows: list[dict[str, Any]] = []
         with pq.ParquetWriter(path, schema) as writer:
@@ -129,7 +129,7 @@ class OnlineRows:
                     scored_batch = scored_batch.append_column(field, batch[field.name])
                 writer.write_batch(scored_batch.cast(schema))
 
-    def _list_rows(self, request: CapturedRequest | None, counts: Counts) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, request: CapturedRequest | None, counts: RequestCounts) -> Iterator[dict[str, Any]]:
         """Yield the valid rows of a request that belong to the partition, and count all rows."""
         if request is None:
             counts.unreadable += 1

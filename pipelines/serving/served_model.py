@@ -139,18 +139,18 @@ def open_model(
         record_to: folder in which features and scores of requests are recorded; None: they are not recorded.
 
     Raises:
-        SpecError: the dataset has no label or a wrong lookup, or required lookups are impossible. A retry cannot help.
+        SpecError: the dataset has no label or a wrong lookup, or `has_lookups` is impossible. A retry cannot help.
         DataError: there is no such version, its files are not those that were judged, or its features cannot be
             computed. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
     """
     version = Registry.open().find_version(name, selector or CHAMPION)
-    label = f"{name} version {version.version}"
+    title = f"{name} version {version.version}"
     with open_package(version) as package, closing(connect()) as connection:
-        compiled_features = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
-        _require_features(compiled_features, label, list_features(package))
-        lookups = _open_lookups(compiled_features, label, has_lookups=has_lookups)
-        row_features = _open_row_features(compiled_features, connection, lookups, label, has_keys=bool(record_to))
+        compiled_features = read_package_features(version, package) or _compile(load_dataset(), title, has_lookups)
+        _require_features(compiled_features, title, list_features(package))
+        lookups = _open_lookups(compiled_features, title, has_lookups=has_lookups)
+        row_features = _open_row_features(compiled_features, connection, lookups, title, has_keys=bool(record_to))
         recorder = Recorder(record_to) if record_to else None
         scorer = load_table_scorer(version, package)
         model = ServedModel(
@@ -160,28 +160,28 @@ def open_model(
         yield model
 
 
-def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> CompiledFeatures:
+def _compile(dataset: Dataset, title: str, has_lookups: bool | None) -> CompiledFeatures:
     """Compile the features of the dataset's present code."""
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
     if has_lookups is None:
         has_lookups = bool(dataset.lookups) and is_configured()
     compiled_features = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
-    log.info("%s was registered without compiled features: those of the present code are used", label)
+    log.info("%s was registered without compiled features: those of the present code are used", title)
     return compiled_features
 
 
-def _require_features(compiled_features: CompiledFeatures, label: str, names: Iterable[str]) -> None:
+def _require_features(compiled_features: CompiledFeatures, title: str, names: Iterable[str]) -> None:
     if missing_names := sorted(set(names) - set(compiled_features.features)):
-        message = f"{label} needs features that its dataset does not have: {', '.join(missing_names)}."
+        message = f"{title} needs features that its dataset does not have: {', '.join(missing_names)}."
         raise DataError(message, "Serve it with the code that trained it.")
 
 
-def _open_lookups(compiled_features: CompiledFeatures, label: str, *, has_lookups: bool | None) -> LookupReader | None:
+def _open_lookups(compiled_features: CompiledFeatures, title: str, *, has_lookups: bool | None) -> LookupReader | None:
     if has_lookups is False or (has_lookups is None and not (compiled_features.lookups and is_configured())):
         return None
     if not compiled_features.lookups:
-        raise SpecError(f"{label} was registered without lookups.", "Declare them: docs/how-to/serving.md.")
+        raise SpecError(f"{title} was registered without lookups.", "Declare them: docs/how-to/serving.md.")
     require_configuration()
     store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=LOOKUP_THREADS)
     return LookupReader(compiled_features.lookups, compiled_features.features, store)
@@ -191,11 +191,11 @@ def _open_row_features(
     compiled_features: CompiledFeatures,
     connection: duckdb.DuckDBPyConnection,
     lookups: LookupReader | None,
-    label: str,
+    title: str,
     *,
     has_keys: bool,
 ) -> RowFeatures:
     try:
         return RowFeatures(compiled_features, connection, lookups, has_keys=has_keys)
     except duckdb.Error as error:  # the version was registered with another version of DuckDB
-        raise DataError(f"{label}: DuckDB cannot run its compiled features: {error}.") from None
+        raise DataError(f"{title}: DuckDB cannot run its compiled features: {error}.") from None

@@ -60,8 +60,8 @@ def serve(app: Any, listener: socket.socket, report_start: Callable[[], None]) -
     # of a second.
     gc.collect()
     gc.freeze()
-    # After the last answer, uvicorn raises the signal that ended it again. Without these handlers, the process would
-    # end with an error code.
+    # uvicorn catches the signal, and raises it again after the last answer. Without these handlers, the process would
+    # then end with an error code.
     handlers = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         server.run(sockets=[listener])

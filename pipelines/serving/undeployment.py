@@ -74,7 +74,7 @@ class Endpoints:
         Raises:
             DataError: Leeway did not make the endpoint, it serves another model, or it is being changed. A retry cannot
                 help.
-                InvalidError: AWS denies the request. A retry cannot help.
+            InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
         """
         with translate_aws_errors("SageMaker or CloudWatch"):
@@ -98,10 +98,11 @@ class Endpoints:
         return endpoint is not None
 
     def finish_deletions(self) -> None:
-        """Finish deletions that a killed process began: an endpoint is gone, what belonged to it is not. Idempotent.
+        """Finish deletions of endpoints that a killed process began: delete what belonged to them. Idempotent.
 
-        An endpoint of which nothing is left may be in another account, so nothing is recorded about it. What was
-        created after the endpoint's last deployment stays, since another deployment may have begun.
+        Only endpoints that do not exist any more are examined. An endpoint of which nothing is left may be in another
+        account, so nothing is recorded about it. What was created after an endpoint's last deployment stays, since
+        another deployment may have begun.
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.

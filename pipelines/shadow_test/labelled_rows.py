@@ -30,7 +30,7 @@ from pipelines.system.duckdb_session import quote_identifier
 POSITION = "leeway.position"
 """Column with the number of a row among the pairs."""
 MAX_DAYS = dt.timedelta(days=62)
-"""Labels are read for rows of this time, up to the newest row."""
+"""Longest time before the newest row, for whose rows labels are read."""
 # If a row was requested several times, its last answer counts: repetitions are no more evidence.
 _LABELS_SQL = """
 SELECT key_rows.{position}, labels.label FROM key_rows JOIN ({labels}) AS labels USING ({key})

@@ -73,7 +73,7 @@ class Pairs:
         """Return the scores of the champion and of the challenger, with equal columns if there are classes.
 
         Raises:
-            DataError: the classes cannot be compared, as if only one version names them. A retry cannot help.
+            DataError: the classes cannot be compared: for example, only one version names them. A retry cannot help.
         """
         if not self.champion or not isinstance(self.champion[0], Mapping):
             return np.asarray(self.champion, dtype=float), np.asarray(self.challenger, dtype=float)

@@ -19,7 +19,8 @@ from pipelines.shadow_test.limits import ShadowLimits
 from pipelines.shadow_test.pairs import Scores
 
 BINS = 10
-"""Number of bins between the smallest and the largest score of the champion. Each has the same number of its rows."""
+"""Number of bins between the smallest and the largest score of the champion. Each bin has equally many of
+the champion's rows."""
 
 
 def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: ShadowLimits) -> Check:
@@ -29,7 +30,7 @@ def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: Sh
         task: what the models predict.
         champion: the champion's scores, at least one row.
         challenger: the challenger's scores of the same rows.
-        limits: the limits. If they set no threshold, the caller has set the one of the gate's policy.
+        limits: the limits. If section `shadow` sets no threshold, the caller has added the gate's, if there is one.
     """
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         is_same = champion.to_numpy().argmax(axis=1) == challenger.to_numpy().argmax(axis=1)

@@ -30,7 +30,7 @@ State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
-    """Build the document of a dataset. If it uses the rows of another dataset, these are the other one's partitions.
+    """Build the document of a dataset. If it uses the rows of another dataset, the document has that one's partitions.
 
     Args:
         data: what is read in this pass.
@@ -41,7 +41,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
         DataError: a table of the lake is damaged. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    first = data.first_newest_day - dt.timedelta(HISTORY_DAYS)
+    first = data.common_last_day - dt.timedelta(HISTORY_DAYS)
     published_rows = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
     quarantined_rows = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
     validations = read_validations(data.lake, dataset.table, dataset.partition, first)
@@ -110,7 +110,7 @@ def _describe_partition(
 
 
 def _describe_earlier(validations: Sequence[EarlierValidation]) -> list[documents.EarlierValidation]:
-    """Describe the validations that changed what was known, oldest first."""
+    """Describe the first validation, and each in which other expectations failed than in the one before it."""
     changes = [
         validation
         for before, validation in zip([None, *validations], validations, strict=False)

@@ -20,7 +20,7 @@ from pipelines.status.model_status import find_newest_partition
 
 
 class PassData:
-    """The data for one writing of all documents. Each is read when it is first needed, and then kept in memory.
+    """The data from which all documents are written once. Each is read when it is first needed, and kept in memory.
 
     Args:
         lake: lake to read.
@@ -61,14 +61,14 @@ class PassData:
         return list_running_fleets(self.lake)
 
     @cached_property
-    def first_newest_day(self) -> dt.date:
-        """Last day up to which every published dataset of the models has data; today if nothing is published."""
+    def common_last_day(self) -> dt.date:
+        """Last day up to which all published datasets of the models have data; today if nothing is published."""
         days = [day for model in self.models if (day := self._find_newest_day_of_model(model))]
         return min(days, default=self.now.date())
 
     def read_drift_history(self, model: str) -> DriftHistory:
         """Read the drift decisions about a model in the last year of the data."""
-        return read_drift_histories(self.lake, self.first_newest_day - dt.timedelta(weeks=WEEKS)).get(
+        return read_drift_histories(self.lake, self.common_last_day - dt.timedelta(weeks=WEEKS)).get(
             model, DriftHistory()
         )
 

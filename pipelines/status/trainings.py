@@ -25,7 +25,7 @@ class TrainingOutlook:
     """The training that drift would request now: its as_of, the answers of the guards, and its highest cost."""
 
     as_of: dt.date | None
-    """As_of of the training: the day after the newest published one; None without data."""
+    """As_of of the training: the day after the newest published day; None without data."""
     guards: list[GuardAnswer]
     """Answers of all guards, the most serious first; empty without data."""
     forecast: TrainingForecast
@@ -68,7 +68,7 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
 
 
 def find_training_age(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingAge | None:
-    """Find out at which as_of the champion's successor is trained without drift; None if never, or without champion.
+    """Find out from which as_of on the champion's age makes a training due; None if no age does, or without champion.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.

@@ -77,8 +77,8 @@ class Watcher:
     def __init__(self, write: Callable[[CachedLake], Mapping[str, LeewayError]] = write_documents) -> None:
         self._write = write
         self._lake: CachedLake | None = None
-        self._versions: Any = None
-        """Value of `_read_versions` when the documents were last written."""
+        self._fingerprint: Any = None
+        """Value of `_read_fingerprint` when the documents were last written."""
         self._problems: Mapping[str, str] = {}
         """Maps each document that could not be written to the reason."""
         self._outage_message = ""
@@ -92,16 +92,16 @@ class Watcher:
         """
         try:
             lake = self._lake = self._lake or CachedLake.open()
-            versions = _read_versions(lake)
+            fingerprint = _read_fingerprint(lake)
         except Exception as error:  # a lake that does not answer must not end the watcher
             self._lake = None  # the next check opens it again
             self._report_outage(error)
             return False
-        is_current = versions == self._versions and time.monotonic() < self._retry_at
-        if is_current or (self._versions is not None and not _is_requested()):
+        is_current = fingerprint == self._fingerprint and time.monotonic() < self._retry_at
+        if is_current or (self._fingerprint is not None and not _is_requested()):
             _touch_last_check_file()
             return False
-        self._versions = versions
+        self._fingerprint = fingerprint
         try:
             lake.refresh()
             problems = {name: error.message for name, error in self._write(lake).items()}
@@ -124,7 +124,7 @@ class Watcher:
         self._outage_message = message
 
 
-def _read_versions(lake: CachedLake) -> tuple[Any, ...]:
+def _read_fingerprint(lake: CachedLake) -> tuple[Any, ...]:
     """Return a value that changes with the tables, the files of parameters and the day."""
     project = settings().project
     files = [project / PARAMS_FILE, *(project / MODELS_FOLDER).glob(f"*/{PARAMS_FILE}")]

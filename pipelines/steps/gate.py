@@ -264,7 +264,7 @@ def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: Gate
     artifacts.upload_folder(candidate.registry, candidate.version, spec.report, "report")
     _publish_report(spec, candidate, result)
     summary = format_summary(candidate.version, result.outcome, result.reason, result.report)
-    candidate.registry.describe(spec.model, spec.version, summary)
+    candidate.registry.set_description(spec.model, spec.version, summary)
     digest = sha256(spec.verdict)
     tags = {"verdict": result.outcome, "verdict_reason": result.reason, "verdict_digest": digest}
     prefixed_tags = {f"leeway.{name}": value for name, value in tags.items()}

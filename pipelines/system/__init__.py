@@ -1,1 +1,1 @@
-"""Access to files, locks, logs, S3 and databases, and the translation of errors of libraries."""
+"""Access files, locks, logs, S3 and databases, and translate the errors of libraries."""

@@ -103,7 +103,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def digest_files(folder: Path) -> dict[str, str]:
-    """Return relative name to SHA-256 for every file of a folder, sorted by name."""
+    """Map the relative name of each file of a folder to its SHA-256, sorted by name."""
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return {name: sha256(folder / name) for name in names}
 

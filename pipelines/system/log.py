@@ -1,4 +1,4 @@
-"""The log of the steps: one line for each decision, on stderr."""
+"""Set up the log of the steps: one line for each decision, on stderr."""
 
 from __future__ import annotations
 

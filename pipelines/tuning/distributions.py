@@ -16,7 +16,7 @@ from pipelines.tuning.space import CheckedSpace, Range
 
 
 def build_distributions(space: CheckedSpace) -> dict[str, BaseDistribution]:
-    """Return hyperparameter to Optuna's distribution, in the order of the space."""
+    """Map each hyperparameter to its distribution in Optuna, in the order of the space."""
     return {
         name: _build_number(item) if isinstance(item, Range) else CategoricalDistribution(item)
         for name, item in space.items()

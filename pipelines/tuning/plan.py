@@ -59,7 +59,7 @@ class PlanSpec(Spec):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans(cls, value: Any, info: ValidationInfo) -> Any:
-        """Check the fields as every Spec does, except the space, whose ranges have a field `log`; it checks itself."""
+        """Refuse booleans as every Spec does, except in the space, which has its own checks: `log` is a boolean."""
         return value if info.field_name == "space" else super()._refuse_booleans(value, info)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Define the record of a tuning whose winner is trained: section `train` of params.yaml and the reports have it.
+"""Define the record of a tuning whose winner is trained. Section `train` of params.yaml and the reports contain it.
 
 This module imports little at its top, because the Spec of `train`, which operators import, has such a record.
 """

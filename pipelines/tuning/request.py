@@ -23,7 +23,7 @@ from pipelines.tuning.space import Range, count_points
 from pipelines.versioning.git import describe_commit
 
 IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", "seed", "warm_start")
-"""Fields of the plan that change what a trial is or which are proposed. Others may change while a tuning runs."""
+"""Fields of the plan that change what a trial is, or which trials are proposed. Other fields may change later."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Make the MLflow runs of a SageMaker tuning job's trials children of one run of the tuning.
+"""Create one MLflow run for a SageMaker tuning job, and make it the parent of the runs of the trials.
 
-The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning. A trial
-without a run, such as one that failed before its script started, gets one.
+The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning. For a trial
+without a run, such as one that failed before its script started, a run is created.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the finished trials of an earlier tuning, and give those inside the space to a study."""
+"""Read the finished trials of an earlier tuning, and add those inside the space to a study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.tuning.distributions import build_distributions
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.space import contains
 from pipelines.tuning.trials import journal
-from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM, list_trials
+from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM_NUMBER, list_trials
 from pipelines.tuning.trials.mlflow_runs import RUN_ID, require_client
 
 TRIALS_FILE = "trials.csv"
@@ -46,7 +46,9 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
             f"{', '.join(plan.space)} inside the space.",
             "Name a tuning of a space that overlaps, or leave warm_start out.",
         )
-    known_trials = {trial.user_attrs[WARM] for trial in study.get_trials(deepcopy=False) if WARM in trial.user_attrs}
+    known_trials = {
+        trial.user_attrs[WARM_NUMBER] for trial in study.get_trials(deepcopy=False) if WARM_NUMBER in trial.user_attrs
+    }
     distributions = build_distributions(plan.space)
     for number, (values, value) in enumerate(trials):
         if number not in known_trials:
@@ -57,7 +59,7 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
                     value=value,
                     params=params,
                     distributions=distributions,
-                    user_attrs={WARM: number},
+                    user_attrs={WARM_NUMBER: number},
                 )
             )
     log.info("warm start: %d of %d finished trials are inside the space", len(trials), len(all_trials))

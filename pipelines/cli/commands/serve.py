@@ -93,9 +93,9 @@ def _refuse_options(**options: bool) -> None:
 
 def _print_example(dataset: Dataset, address: str) -> None:
     from pipelines.lake import Lake
-    from pipelines.serving.example import write_example
+    from pipelines.serving.example import build_example_command
 
-    write_line(write_example(Lake.open(), dataset, address))
+    write_line(build_example_command(Lake.open(), dataset, address))
 
 
 def _build_address(host: str, port: int) -> str:

@@ -17,8 +17,8 @@ from pipelines.system.log import log
 SYNCED_TAG = "leeway.champion_event"
 """Tag of the registered model: id of the event for which the alias `champion` was last set.
 
-If a later event changed the champion, it was interrupted before the alias was set. If there is no later event, but the
-alias differs from the recorded champion, a person moved the alias.
+If a later event changed the champion, its process was interrupted before it set the alias. If there is no later event,
+but the alias differs from the recorded champion, a person moved the alias.
 """
 
 
@@ -100,7 +100,8 @@ def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_
         state: state of the model before the event.
         version: version that the alias names now; empty if the alias was deleted.
         why: the reason.
-        keeps_alias: whether the alias stays and `version` becomes the recorded champion. Otherwise it is put back.
+        keeps_alias: whether the alias stays and `version` becomes the recorded champion. If false, the alias is
+            put back.
     """
     champions, key = (state.champion, version), str(len(state.events))
     subject, evidence = version or state.champion, {"kept": keeps_alias}

@@ -83,7 +83,7 @@ def find_released_versions(state: State, endpoint: str, days: Days) -> list[str]
 
 
 def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
-    """Return the last deployment to the endpoint, if this DAG run made it; None outside of Airflow."""
+    """Return the last deployment to the endpoint; None if another DAG run made it, or outside of Airflow."""
     event = find_last_event(state, endpoint)
     run_id = settings().run
     is_of_run = event is not None and event.kind is Kind.DEPLOYED and event.evidence.get("run") == run_id
@@ -91,12 +91,12 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
 
 
 def is_rollback(state: State, endpoint: str, version: str) -> bool:
-    """Return whether an endpoint served the version before its present one: to deploy it again is a rollback."""
+    """Return whether a version is the one before an endpoint's present version: to deploy it again is a rollback."""
     return state.served_versions.get(endpoint, ())[-2:-1] == (version,)
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events have the same kind, version and configuration, and failures or shadows the same run."""
+    """Return whether two events have equal kind, version and configuration; of failures and shadows, also the run."""
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
     names = ("endpoint", "config", *(["run"] if is_of_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)

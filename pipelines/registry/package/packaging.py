@@ -26,7 +26,7 @@ PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 """Python packages that a served model needs, unless its module `model` names others in `PACKAGES`. The model requires
 the versions with which it was trained."""
 RAW_ROW_PACKAGES, LOOKUP_PACKAGES = ("duckdb",), ("boto3",)
-"""Packages that it needs for raw rows, and for lookups."""
+"""Packages that a served model also needs for raw rows, and for lookups."""
 
 
 def log_package(candidate: Candidate) -> str:

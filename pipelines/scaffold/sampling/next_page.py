@@ -1,4 +1,4 @@
-"""Find out where the pages of an API have the address of the next page."""
+"""Find out at which path the pages of an API have the address of the next page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the sample of a source: its columns and types are not known yet."""
+"""Define a sample of the rows of a source whose columns and types are not known yet."""
 
 from __future__ import annotations
 

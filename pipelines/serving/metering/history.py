@@ -21,7 +21,7 @@ class DeployedFleet:
 
     fleet: Fleet
     begin: dt.datetime
-    """End of the deployment: the history has no earlier moment of it."""
+    """When the deployment ended: the history does not record when it began."""
     end: dt.datetime | None
     """When another configuration replaced it, or the endpoint was deleted; None if there is no such event."""
     is_replaced: bool

@@ -26,13 +26,13 @@ class JobUse(JsonObject):
     cpu: Use | None
     """CPU; 100 percent is one core."""
     memory: Use | None
-    """Memory; 100 percent is that of an instance."""
+    """Memory; 100 percent is the memory of an instance."""
     disk: Use | None
-    """Disk; 100 percent is that of an instance."""
+    """Disk; 100 percent is the disk of an instance."""
     gpu: Use | None
     """GPU; 100 percent is one GPU."""
     gpu_memory: Use | None
-    """Memory of the GPU; 100 percent is that of one GPU."""
+    """Memory of the GPU; 100 percent is the memory of one GPU."""
 
 
 class JobCost(JsonObject):

@@ -17,8 +17,8 @@ class EarlierValidation(JsonObject):
     """When it was validated, UTC."""
     outcome: Literal["passed", "warned", "refused"]
     """passed: nothing worse than an info failed, and all rows were published; warned: warnings failed, so bad rows went
-    to quarantine, or the partition was refused because too many rows were bad (the lake does not keep which); refused:
-    a critical expectation failed, or a person withdrew the partition."""
+    to quarantine, or the partition was refused because too many rows were bad (the lake does not record which of
+    the two); refused: a critical expectation failed, or a person withdrew the partition."""
     failures: list[str]
     """The first expectations that failed, as text, and the number of the others."""
 
@@ -44,8 +44,8 @@ class PartitionState(JsonObject):
     url: str
     """Its page in the data docs; empty if it was never validated."""
     earlier_validations: list[EarlierValidation] = Field(default_factory=list)
-    """Its validations before the last one, oldest first. Of successive ones in which the same expectations failed, only
-    the first one; and at most five, those nearest to the partition's date."""
+    """Its validations before the last one, oldest first. Of successive validations in which the same expectations
+    failed, only the first is listed. The list has at most five, those nearest to the partition's date."""
 
 
 class ExpectationFailures(JsonObject):

@@ -7,8 +7,8 @@ import datetime as dt
 from pipelines.status.documents.json_object import JsonObject
 
 
-class Service(JsonObject):
-    """A time in which an endpoint served a version."""
+class ServingPeriod(JsonObject):
+    """A period in which an endpoint served a version."""
 
     endpoint: str
     """Name of the endpoint."""
@@ -75,5 +75,5 @@ class VersionLineage(JsonObject):
     """Page of the table in the data docs; empty if the table is not known."""
     scored: ScoredDays | None
     """Null if it scored nothing."""
-    services: list[Service]
-    """Endpoints that served it, oldest first."""
+    services: list[ServingPeriod]
+    """Periods in which endpoints served it, oldest first."""

@@ -141,7 +141,7 @@ class ModelDetails(Document):
     rollback_version: str
     """Version that a rollback would make champion; empty if there is none."""
     guards_as_of: dt.date | None
-    """As-of date for which the guards were asked: the day after the newest published one; null without data."""
+    """As-of date of the guards' answers: the day after the newest published day; null without data."""
     guards: list[GuardAnswer]
     """Answers of all guards of trainings that drift requests, the most serious first."""
     breaker_open: bool

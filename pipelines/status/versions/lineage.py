@@ -1,4 +1,4 @@
-"""Describe the lineage of a model's versions by the events and profiles in the lake. MLflow is not asked."""
+"""Describe the lineage of a model's versions by the events and profiles in the lake, without a request to MLflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.status.documents.model import TimelineEvent
 from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import find_report_url
-from pipelines.status.versions.usage import find_scored_days, list_services
+from pipelines.status.versions.usage import find_scored_days, list_serving_periods
 
 TEXTS = ("table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "dvc_lock", "git_commit", "training_job")
 """Facts of a registration that the lineage has under the same name."""
@@ -40,9 +40,11 @@ def list_lineages(
         as_of_by_version: version to the as_of of its training, as far as it is known.
     """
     event_versions = {number for event in events for number in (event.version, event.from_version, event.to_version)}
-    versions = sorted({*event_versions, state.champion, state.challenger, *_list_serving(state)} - {""}, key=int)
+    versions = sorted(
+        {*event_versions, state.champion, state.challenger, *_list_served_versions(state)} - {""}, key=int
+    )
     registrations = {event.version: event for event in state.events if event.kind is Kind.REGISTERED}
-    scored_days, services = find_scored_days(data.lake, model, dataset.predictions), list_services(state)
+    scored_days, periods = find_scored_days(data.lake, model, dataset.predictions), list_serving_periods(state)
     return [
         VersionLineage(
             version=version,
@@ -50,13 +52,13 @@ def list_lineages(
             report_url=find_report_url(model, version),
             mlflow_url=settings().build_version_url(model, version),
             scored=scored_days.get(version),
-            services=services.get(version, []),
+            services=periods.get(version, []),
         )
         for version in versions
     ]
 
 
-def _list_serving(state: State) -> list[str]:
+def _list_served_versions(state: State) -> list[str]:
     """List the versions that endpoints serve now."""
     return [versions[-1] for versions in state.served_versions.values()]
 

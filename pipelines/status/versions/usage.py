@@ -11,7 +11,7 @@ from pipelines.lake.cached import CachedLake
 from pipelines.lake.month_table import MonthTable
 from pipelines.monitoring.profiles import table as profiles
 from pipelines.registry.lifecycle import Kind, State
-from pipelines.status.documents.lineage import ScoredDays, Service
+from pipelines.status.documents.lineage import ScoredDays, ServingPeriod
 
 COLUMNS = ("day", "model_name", "model_version", "rows")
 """Columns of the table `profiles` that are read."""
@@ -32,25 +32,25 @@ def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, Scor
     }
 
 
-def list_services(state: State) -> dict[str, list[Service]]:
+def list_serving_periods(state: State) -> dict[str, list[ServingPeriod]]:
     """Map each version of a model to the periods in which endpoints served it, sorted by their ends."""
-    services: dict[str, list[Service]] = {}
-    open_services: dict[str, tuple[str, dt.datetime]] = {}
+    periods: dict[str, list[ServingPeriod]] = {}
+    open_periods: dict[str, tuple[str, dt.datetime]] = {}
     for event in state.events:
         if event.kind not in (Kind.DEPLOYED, Kind.UNDEPLOYED):
             continue
         endpoint = str(event.evidence.get("endpoint", ""))
-        version, begin = open_services.pop(endpoint, ("", event.at))
+        version, begin = open_periods.pop(endpoint, ("", event.at))
         if event.kind is Kind.DEPLOYED and event.version == version:  # another configuration of the same version
-            open_services[endpoint] = version, begin
+            open_periods[endpoint] = version, begin
             continue
         if version:
-            services.setdefault(version, []).append(Service(endpoint=endpoint, since=begin, until=event.at))
+            periods.setdefault(version, []).append(ServingPeriod(endpoint=endpoint, since=begin, until=event.at))
         if event.kind is Kind.DEPLOYED:
-            open_services[endpoint] = event.version, event.at
-    for endpoint, (version, begin) in open_services.items():
-        services.setdefault(version, []).append(Service(endpoint=endpoint, since=begin, until=None))
-    return services
+            open_periods[endpoint] = event.version, event.at
+    for endpoint, (version, begin) in open_periods.items():
+        periods.setdefault(version, []).append(ServingPeriod(endpoint=endpoint, since=begin, until=None))
+    return periods
 
 
 def _sum_days(lake: CachedLake) -> dict[tuple[str, str], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Open the study of a tuning: Optuna's journal, an append-only file that holds all trials.
 
-Only one process uses a journal; it holds the lock of the tuning. So a process that was killed leaves neither a lock of
-Optuna's nor more than an incomplete last line.
+Only one process uses a journal; it holds the lock of the tuning. So a killed process leaves no lock of Optuna, and at
+most an incomplete last line.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from optuna.trial import FrozenTrial, TrialState
 from pipelines.errors import DataError
 
 JOURNAL_FILE = "journal.log"
-WARM = "warm"
-"""User attribute of the trials of an earlier tuning: their numbers there."""
+WARM_NUMBER = "warm"
+"""User attribute of each trial that `warm_start` took from an earlier tuning: the number of the trial there."""
 
 
 class _NoLock:
@@ -38,7 +38,7 @@ def open_study(folder: Path, name: str, pruner: BasePruner | None = None) -> opt
     Args:
         folder: folder of the tuning; created if it does not exist.
         name: name of the study.
-        pruner: what decides whether a trial is stopped early.
+        pruner: decides whether a trial is stopped early.
 
     Raises:
         DataError: the journal is damaged. A retry cannot help.
@@ -77,12 +77,12 @@ def _open_storage(folder: Path) -> JournalStorage:
 def list_trials(study: optuna.Study) -> list[FrozenTrial]:
     """List the trials that this tuning started, in the order of their numbers."""
     trials = study.get_trials(deepcopy=False)
-    return [trial for trial in trials if WARM not in trial.user_attrs and trial.state != TrialState.WAITING]
+    return [trial for trial in trials if WARM_NUMBER not in trial.user_attrs and trial.state != TrialState.WAITING]
 
 
 def count_warm_trials(study: optuna.Study) -> int:
-    """Count the trials of an earlier tuning. They come first, so this is the number of the first trial of this one."""
-    return sum(WARM in trial.user_attrs for trial in study.get_trials(deepcopy=False))
+    """Count the trials of an earlier tuning. They come first, so the first trial of this tuning has this number."""
+    return sum(WARM_NUMBER in trial.user_attrs for trial in study.get_trials(deepcopy=False))
 
 
 def find_best(study: optuna.Study) -> FrozenTrial | None:

@@ -1,4 +1,4 @@
-"""Record a tuning in MLflow: a run for it, and a nested run for each trial. Without a server, files have it all."""
+"""Record a tuning in MLflow: a run for it, and a nested run for each trial. Without a server, only files record it."""
 
 from __future__ import annotations
 

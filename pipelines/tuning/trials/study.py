@@ -30,7 +30,7 @@ from pipelines.tuning.trials.progress import describe_progress, raise_missing_ob
 POLL_S = 0.05
 """Seconds between two reads of the logs of the trials."""
 MAX_STARTS = 3
-"""Largest number of starts of a trial that is ended by signals of others."""
+"""Largest number of starts of a trial that signals of other processes end."""
 MAX_FAILURES = 3
 """Number of failed trials after which a tuning without any result ends."""
 

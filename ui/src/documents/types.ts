@@ -250,7 +250,7 @@ export interface ModelDetails {
    */
   rollback_version: string;
   /**
-   * As-of date for which the guards were asked: the day after the newest published one; null without data.
+   * As-of date of the guards' answers: the day after the newest published day; null without data.
    */
   guards_as_of: string | null;
   /**
@@ -503,9 +503,9 @@ export interface VersionLineage {
    */
   scored: ScoredDays | null;
   /**
-   * Endpoints that served it, oldest first.
+   * Periods in which endpoints served it, oldest first.
    */
-  services: Service[];
+  services: ServingPeriod[];
 }
 /**
  * The days of data that a version scored, as far as their rows have a profile.
@@ -533,9 +533,9 @@ export interface ScoredDays {
   rows: number;
 }
 /**
- * A time in which an endpoint served a version.
+ * A period in which an endpoint served a version.
  */
-export interface Service {
+export interface ServingPeriod {
   /**
    * Name of the endpoint.
    */
@@ -683,8 +683,8 @@ export interface PartitionState {
    */
   url: string;
   /**
-   * Its validations before the last one, oldest first. Of successive ones in which the same expectations failed, only
-   * the first one; and at most five, those nearest to the partition's date.
+   * Its validations before the last one, oldest first. Of successive validations in which the same expectations
+   * failed, only the first is listed. The list has at most five, those nearest to the partition's date.
    */
   earlier_validations?: EarlierValidation[];
 }
@@ -698,8 +698,8 @@ export interface EarlierValidation {
   at: string;
   /**
    * passed: nothing worse than an info failed, and all rows were published; warned: warnings failed, so bad rows went
-   * to quarantine, or the partition was refused because too many rows were bad (the lake does not keep which); refused:
-   * a critical expectation failed, or a person withdrew the partition.
+   * to quarantine, or the partition was refused because too many rows were bad (the lake does not record which of
+   * the two); refused: a critical expectation failed, or a person withdrew the partition.
    */
   outcome: "passed" | "warned" | "refused";
   /**
@@ -879,11 +879,11 @@ export interface JobUse {
    */
   cpu: Use | null;
   /**
-   * Memory; 100 percent is that of an instance.
+   * Memory; 100 percent is the memory of an instance.
    */
   memory: Use | null;
   /**
-   * Disk; 100 percent is that of an instance.
+   * Disk; 100 percent is the disk of an instance.
    */
   disk: Use | null;
   /**
@@ -891,7 +891,7 @@ export interface JobUse {
    */
   gpu: Use | null;
   /**
-   * Memory of the GPU; 100 percent is that of one GPU.
+   * Memory of the GPU; 100 percent is the memory of one GPU.
    */
   gpu_memory: Use | null;
 }
