@@ -90,10 +90,16 @@ FORMULAS = {
     "busy_workers": Formula("requests per second x service", "Little 1961"),
     "worker_use": Formula("busy workers / workers", "Little 1961"),
     "endpoint_instances": Formula(
-        "fewest with service + wait(percentile) <= latency, and use <= the largest use",
+        "fewest with latency(percentile) <= the longest latency, and use <= the largest use",
         "M/M/n: Kleinrock 1975, section 3.5",
     ),
-    "wait": Formula("max(0, ln(C / (1 - p)) x service / (n - a)), C = Erlang C", "Gross et al. 2008, section 2.3"),
+    "equal_latency": Formula(
+        "max(0, ln(C / (1 - p)) x service / (n - a)) + service, C = Erlang C", "Gross et al. 2008, section 2.3"
+    ),
+    "varying_latency": Formula(
+        "t with (1 - C) e^-x + C (d e^-x - e^-dx) / (d - 1) = 1 - p, x = t / service, d = n - a",
+        "Gross et al. 2008, section 2.3",
+    ),
     "largest_request_batch": Formula("(latency / 2 - fixed) / time of a request", "it waits for one batch at most"),
     "batch_bound": Formula("smaller of two closed forms", "Inoue 2021, upper bound of the mean latency"),
     "real_time_usd": Formula("730 x instances x price", "docs/reference/costs.md"),

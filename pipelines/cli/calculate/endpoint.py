@@ -41,6 +41,12 @@ class EndpointRequest:
     latency_s: Annotated[float, typer.Option(help="Longest latency of the percentile, seconds.")]
     percentile: Annotated[float, typer.Option(help="0.99 is the 99th percentile.")] = 0.99
     workers: Annotated[int, typer.Option(help="Requests that an instance answers at once.")] = 1
+    varying: Annotated[
+        bool,
+        typer.Option(
+            "--varying", help="Times of requests vary as exponential ones do; by default, they are nearly equal."
+        ),
+    ] = False
     most_use: Annotated[float, typer.Option(help="Largest share of busy workers.")] = 0.8
     fixed_s: Annotated[
         float | None, typer.Option(help="Seconds that a batch of any size takes: also choose the largest batch.")
@@ -65,15 +71,22 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     Example: python -m pipelines calculate endpoint --requests-per-s 20 --service-s 0.1 --latency-s 0.5
     --usd-per-h 0.23 --requests-per-month 1e6
     """
-    load = Load(request.requests_per_s, request.service_s, request.workers)
+    load = Load(request.requests_per_s, request.service_s, request.workers, request.varying)
     size = size_endpoint(load, request.latency_s, request.percentile, request.most_use)
+    formula = "varying_latency" if request.varying else "equal_latency"
     report = Report("Endpoint")
     report.add("busy workers", load.busy_workers, "", "busy_workers")
     report.add("instances", size.instances, "", "endpoint_instances")
     report.add("use", size.use, "share of the workers", "worker_use")
-    report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", "wait")
+    report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", formula)
     report.add("requests in the endpoint", size.concurrency, "", "concurrency")
-    report.notes.append("Assumed: independent requests, and exponential service times; measured times vary less.")
+    service_times = (
+        "times of requests that vary as exponential ones do"
+        if request.varying
+        else "nearly equal times of requests; the wait is that of times that vary, an upper estimate. If they do vary, "
+        "add --varying"
+    )
+    report.notes.append(f"Assumed: independent requests, and {service_times}.")
     if request.fixed_s is not None:
         _add_batches(report, request, size.instances, request.fixed_s)
     if request.requests_per_month is not None:

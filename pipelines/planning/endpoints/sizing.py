@@ -23,6 +23,8 @@ class Load:
         requests_per_s: mean number of requests in a second, in the busiest minutes.
         service_s: mean time of a request on a worker that is free.
         workers: requests that an instance answers at once, each in `service_s`.
+        is_varying: True: the times of requests are exponential, so that their standard deviation is their mean. False:
+            they are nearly equal, as those of most models.
 
     Raises:
         SpecError: a number is out of its range.
@@ -31,6 +33,7 @@ class Load:
     requests_per_s: float
     service_s: float
     workers: int = 1
+    is_varying: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -52,7 +55,7 @@ class EndpointSize:
         instances: number of instances.
         use: share of the workers that are busy.
         mean_latency_s: mean time of a request, with its wait.
-        latency_s: time of a request at the percentile: the wait at the percentile, and the service.
+        latency_s: time of a request at the percentile, with its wait: `estimate_latency_s`.
         concurrency: mean number of requests in the endpoint, by Little's law.
     """
 
@@ -121,6 +124,25 @@ def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
     return _find_wait_s(share, load, workers, percentile)
 
 
+def estimate_latency_s(load: Load, instances: int, percentile: float) -> float:
+    """Return the time that the percentile of requests does not exceed, with the wait for a worker.
+
+    If the times of requests are nearly equal, it is the wait of `estimate_wait_s`, an upper estimate, and the service.
+    If they vary, it is the percentile of the response time of M/M/n (Gross et al. 2008, section 2.3).
+
+    Args:
+        load: the requests.
+        instances: number of instances.
+        percentile: 0.99 for the 99th percentile; above 0 and below 1.
+
+    Raises:
+        SpecError: a number is out of its range, or the instances are not enough. A retry cannot help.
+    """
+    _check_percentile(percentile)
+    workers = _count_workers(load, instances)
+    return _find_latency_s(compute_waiting_share(workers, load.busy_workers), load, workers, percentile)
+
+
 def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_use: float = 0.8) -> EndpointSize:
     """Return the smallest number of instances with which a percentile of the requests is answered in time.
 
@@ -136,20 +158,22 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
     require_positive("latency_s", latency_s, MAX_S)
     require_share("most_use", most_use, is_zero_allowed=False)
     _check_percentile(percentile)
-    if load.service_s >= latency_s:
+    service_s = load.service_s * (-math.log(1 - percentile) if load.is_varying else 1)
+    if service_s >= latency_s:
+        share = f"{percentile:.4g} of the requests take up to" if load.is_varying else "a request takes"
         raise SpecError(
-            f"a request takes {load.service_s:g} s on a free worker: it cannot be answered in {latency_s:g} s.",
+            f"{share} {service_s:.4g} s on a free worker: it cannot be answered in {latency_s:g} s.",
             "Use a faster instance or a smaller model, or allow a longer latency.",
         )
     if load.busy_workers / most_use > MAX_DEVICES:
         raise SpecError(TOO_MANY, TOO_MANY_HINT)
     for workers, share in _list_waiting_shares(load):
         use = load.busy_workers / workers
-        wait_s = _find_wait_s(share, load, workers, percentile)
-        if use <= most_use and load.service_s + wait_s <= latency_s:
+        percentile_s = _find_latency_s(share, load, workers, percentile)
+        if use <= most_use and percentile_s <= latency_s:
             mean_s = load.service_s + share * load.service_s / (workers - load.busy_workers)
             concurrency = compute_concurrency(load.requests_per_s, mean_s)
-            return EndpointSize(workers // load.workers, use, mean_s, load.service_s + wait_s, concurrency)
+            return EndpointSize(workers // load.workers, use, mean_s, percentile_s, concurrency)
     raise SpecError(TOO_MANY, TOO_MANY_HINT)
 
 
@@ -171,6 +195,34 @@ def _find_wait_s(share: float, load: Load, workers: int, percentile: float) -> f
     if share <= 1 - percentile:
         return 0.0
     return math.log(share / (1 - percentile)) * load.service_s / (workers - load.busy_workers)
+
+
+def _find_latency_s(share: float, load: Load, workers: int, percentile: float) -> float:
+    wait_s = _find_wait_s(share, load, workers, percentile)
+    if not load.is_varying:
+        return load.service_s + wait_s
+    low_s, high_s = 0.0, wait_s + load.service_s
+    while _compute_slower_share(high_s, share, load, workers) > 1 - percentile:
+        high_s *= 2
+    while high_s - low_s > 1e-9 * high_s:
+        middle_s = (low_s + high_s) / 2
+        is_low = _compute_slower_share(middle_s, share, load, workers) > 1 - percentile
+        low_s, high_s = (middle_s, high_s) if is_low else (low_s, middle_s)
+    return high_s
+
+
+def _compute_slower_share(time_s: float, share: float, load: Load, workers: int) -> float:
+    """Return the share of requests that take longer, with their wait, in M/M/n.
+
+    A request that waits takes the sum of two exponential times: the wait with the mean `service / (n - a)`, and the
+    service.
+    """
+    free, time = workers - load.busy_workers, time_s / load.service_s
+    if abs(free - 1) < 1e-6:  # both means are equal
+        waiting = (1 + time) * math.exp(-time)
+    else:
+        waiting = (free * math.exp(-time) - math.exp(-free * time)) / (free - 1)
+    return (1 - share) * math.exp(-time) + share * waiting
 
 
 def _count_workers(load: Load, instances: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections.abc import Callable
 
@@ -13,13 +14,20 @@ from pipelines.planning.endpoints.sizing import (
     Load,
     compute_concurrency,
     compute_waiting_share,
+    estimate_latency_s,
     estimate_wait_s,
     size_endpoint,
 )
 
 
 def simulate_waits(
-    load: Load, workers: int, count: int, draw: Callable[[random.Random], float], seed: int = 7
+    load: Load,
+    workers: int,
+    count: int,
+    draw: Callable[[random.Random], float],
+    seed: int = 7,
+    *,
+    with_service: bool = False,
 ) -> list[float]:
     """Return the waits of requests that come at random, and that the first free worker answers, in their order."""
     generator, clock, waits = random.Random(seed), 0.0, []
@@ -27,8 +35,9 @@ def simulate_waits(
     for _ in range(count):
         clock += generator.expovariate(load.requests_per_s)
         begin = max(clock, heapq.heappop(free))
-        waits.append(begin - clock)
-        heapq.heappush(free, begin + load.service_s * draw(generator))
+        end = begin + load.service_s * draw(generator)
+        waits.append((end if with_service else begin) - clock)
+        heapq.heappush(free, end)
     return sorted(waits)
 
 
@@ -84,6 +93,39 @@ def test_wait_is_an_upper_estimate_for_times_that_vary_less() -> None:
     assert varying[int(0.99 * 60_000)] > 1.5 * expected_s
 
 
+@pytest.mark.parametrize(("rate", "workers"), [(5, 4), (20, 3), (75, 10)])
+def test_latency_is_that_of_a_simulation(rate: float, workers: int) -> None:
+    """Varying times: within 12 % of the formula, which is noise. Equal times: the formula is an upper estimate."""
+    load = Load(rate, 0.1, is_varying=True)
+    latencies = sorted(
+        latency
+        for seed in range(3)
+        for latency in simulate_waits(
+            load, workers, 30_000, lambda generator: generator.expovariate(1), seed, with_service=True
+        )
+    )
+    for percentile in (0.9, 0.99):
+        expected_s = estimate_latency_s(load, workers, percentile)
+        assert latencies[int(percentile * len(latencies))] == pytest.approx(expected_s, rel=0.12)
+    equal_s = simulate_waits(load, workers, 30_000, lambda generator: 1.0, with_service=True)[int(0.99 * 30_000)]
+    expected_s = estimate_latency_s(Load(rate, 0.1), workers, 0.99)
+    assert 0.1 <= equal_s <= expected_s * 1.001
+
+
+def test_latencies_of_one_worker_and_of_equal_means() -> None:
+    """In M/M/1, the response time is exponential with the mean s / (1 - u): 0.2 s ln(100). Here, both means differ."""
+    assert estimate_latency_s(Load(5, 0.1, is_varying=True), 1, 0.99) == pytest.approx(0.2 * math.log(100))
+    nearly = [estimate_latency_s(Load(rate, 0.1, is_varying=True), 3, 0.99) for rate in (19.9999, 20, 20.0001)]
+    assert nearly[0] == pytest.approx(nearly[1], rel=1e-4) and nearly[1] == pytest.approx(nearly[2], rel=1e-4)
+    assert nearly[1] == pytest.approx(0.589, abs=0.001)
+
+
+def test_times_that_vary_need_more_instances() -> None:
+    assert size_endpoint(Load(20, 0.1), 0.5).instances == 3
+    size = size_endpoint(Load(20, 0.1, is_varying=True), 0.5)
+    assert size.instances == 4 and size.latency_s <= 0.5 < estimate_latency_s(Load(20, 0.1, is_varying=True), 3, 0.99)
+
+
 def test_size_is_the_smallest_one() -> None:
     load = Load(200, 0.05, workers=4)
     size = size_endpoint(load, 0.2, 0.99, most_use=1)
@@ -103,6 +145,10 @@ def test_size_is_the_smallest_one() -> None:
         (
             lambda: size_endpoint(Load(1, 1), 0.5),
             "a request takes 1 s on a free worker: it cannot be answered in 0.5 s.",
+        ),
+        (
+            lambda: size_endpoint(Load(1, 1, is_varying=True), 4),
+            "0.99 of the requests take up to 4.605 s on a free worker: it cannot be answered in 4 s.",
         ),
         (lambda: size_endpoint(Load(1, 1), 2, 99), "percentile must be above 0 and below 1, not 99."),
         (lambda: size_endpoint(Load(1, 1), 2, 1), "percentile must be above 0 and below 1, not 1."),
