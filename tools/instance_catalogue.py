@@ -19,7 +19,7 @@ from typing import Any
 import botocore.loaders
 import moto
 
-FILE = Path(__file__).resolve().parents[1] / "pipelines" / "planning" / "catalogue" / "instances.json"
+FILE = Path(__file__).resolve().parents[1] / "pipelines" / "instances" / "instances.json"
 USES = {
     "training": "TrainingInstanceType",
     "hosting": "ProductionVariantInstanceType",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -82,6 +83,11 @@ class Instance:
     def family(self) -> str:
         """Family, such as g5."""
         return get_family(self.name)
+
+    @property
+    def is_burstable(self) -> bool:
+        """Whether its processor is slowed down after some minutes of full load, as that of t3 is."""
+        return re.fullmatch(r"t\d\w*", self.family) is not None
 
     @property
     def is_known(self) -> bool:

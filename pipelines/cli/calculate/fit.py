@@ -17,7 +17,17 @@ def describe_changes(needed_gb: float, available_gb: float, changes: Sequence[Ch
     return [fit, *(f"It would fit with {change.text}: {change.needed_gb:.1f} GB." for change in changes)]
 
 
-def describe_fit(needed_gb: float, available_gb: float) -> str:
-    """Return the sentence whether the needed memory fits."""
-    verb = "fits" if needed_gb <= available_gb else "does not fit"
-    return f"It {verb}: {needed_gb:.1f} GB are needed, and {available_gb:.1f} GB of a GPU are available."
+def describe_fit(needed_gb: float, available_gb: float, parts: str = "") -> str:
+    """Return the sentence whether the needed memory fits.
+
+    Args:
+        needed_gb: memory that is needed, GB.
+        available_gb: memory of a GPU that is available, GB.
+        parts: what `needed_gb` counts, as a plural, if it is not all.
+    """
+    does_fit = needed_gb <= available_gb
+    if parts:
+        text = f"{parts} alone {'fit' if does_fit else 'do not fit'}"
+    else:
+        text = "It fits" if does_fit else "It does not fit"
+    return f"{text}: {needed_gb:.1f} GB are needed, and {available_gb:.1f} GB of a GPU are available."

@@ -63,7 +63,8 @@ def calculate_inference(request: InferenceRequest) -> Report:
     weights_gb = estimate_weights(parameters, request.precision) / request.gpus / 1e9
     report.add("weights", weights_gb, "GB", "serving_weights")
     if request.gpu_gb is not None:
-        report.notes.append(describe_fit(weights_gb, compute_available_gb(request.gpu_gb, request.reserve_gb)))
+        available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
+        report.notes.append(describe_fit(weights_gb, available_gb, "The weights"))
     return report
 
 

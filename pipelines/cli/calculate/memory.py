@@ -91,7 +91,8 @@ def calculate_memory(request: MemoryRequest) -> Report:
     report = _list_parts(memory, STATES)
     report.notes.append("Activations are not counted: give --model.")
     if request.gpu_gb is not None:
-        report.notes.append(describe_fit(memory.total / 1e9, compute_available_gb(request.gpu_gb, request.reserve_gb)))
+        available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
+        report.notes.append(describe_fit(memory.total / 1e9, available_gb, "Weights, gradients and states"))
     return report
 
 

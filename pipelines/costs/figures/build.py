@@ -41,7 +41,7 @@ DEFINITIONS = (
     ),
     Definition(
         "queue_wait", "wait in the queue", "seconds", "max_queue_wait_s", jobs.measure_queue_wait,
-        "95th percentile of the time from a job's creation to its first instances",
+        "95th percentile of the wait in a queue of AWS Batch and from a job's creation to its first instances",
     ),
     Definition(
         "priority_queue_wait", "wait with high priority", "seconds", "max_priority_queue_wait_s",

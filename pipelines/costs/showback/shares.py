@@ -40,10 +40,10 @@ def find_use(row: Row) -> float | None:
     """Return the used share of what a row paid for, 0 to 1; None if it is not known.
 
     For a job, it is the mean use of its GPUs, or of its vCPUs if its instances have no GPUs. For an endpoint with
-    instances, the ledger does not have it. A serverless endpoint costs nothing while it idles.
+    instances, the ledger has it only if no request came: 0. A serverless endpoint costs nothing while it idles.
     """
     if "begin" in row:
-        return 1.0 if row["memory_mb"] else None
+        return 1.0 if row["memory_mb"] else 0.0 if row.get("requests") == 0 else None
     size = find_size(row["instance_type"] or "")
     if size is None:
         return None

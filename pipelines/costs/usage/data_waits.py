@@ -15,6 +15,7 @@ from pipelines.costs.usage.task_jobs import (
     MIN_USD,
     describe_days,
     describe_jobs,
+    describe_yearly_usd,
     group_by_task,
 )
 from pipelines.instances.catalogue import find_size
@@ -59,7 +60,8 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
         return
     yield (
         f"{describe_jobs(newest_row, len(known_rows))} waited for data in {share:.0%} of the time "
-        f"({describe_days([*known_rows, newest_row])}), which cost about {format_usd(waited_usd)}: "
+        f"({describe_days([*known_rows, newest_row])}), which cost about "
+        f"{format_usd(waited_usd)}{describe_yearly_usd(rows, waited_usd / len(known_rows), now)}: "
         f"{_advise_on_cause(known_rows)}."
     )
 

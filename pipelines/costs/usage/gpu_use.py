@@ -60,7 +60,7 @@ def _advise(task_rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
             f"{describe_jobs(newest_row, MAX_JOBS)} used {used_share:.0%} of {gpus} on average "
             f"({describe_days(rows)}); the rest cost about {format_usd(idle_usd)}"
             f"{describe_yearly_usd(task_rows, idle_usd / MAX_JOBS, now)}: "
-            f"{_advise_on_type(rows, used_share, size)}larger batches may use more of {gpus}."
+            f"{_advise_on_type(task_rows, used_share, size, now)}larger batches may use more of {gpus}."
         )
 
 
@@ -69,8 +69,9 @@ def _has_low_use(row: Row, instance_type: str, size: Size) -> bool:
     return is_evidence and row["gpu_mean"] is not None and row["gpu_mean"] < LOW_PERCENT * size.gpus
 
 
-def _advise_on_type(rows: Sequence[Row], used_share: float, size: Size) -> str:
+def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now: dt.datetime) -> str:
     """Name the cheapest type that has what the jobs used; empty if there is none, or if a peak is not known."""
+    rows = task_rows[-MAX_JOBS:]
     names = ("cpu_peak", "memory_peak", "gpu_memory_peak")
     if any(row[name] is None for row in rows for name in names):
         return ""
@@ -89,10 +90,12 @@ def _advise_on_type(rows: Sequence[Row], used_share: float, size: Size) -> str:
         <= MAX_USED_SHARE * (other.instance.accelerator_memory_gib or 0.0)
     ]
     best_type = min(fitting_types, key=PricedType.get_rank, default=None)
+    if best_type is None:
+        return ""
+    saved_usd = sum(row["cost_usd"] for row in rows) * (1 - best_type.price_share)
     return (
-        f"{best_type.describe()} would do by these figures, at {best_type.price_share:.0%} of the price; or "
-        if best_type
-        else ""
+        f"{best_type.describe()} would do by these figures, and would have cost about {format_usd(saved_usd)} "
+        f"less{describe_yearly_usd(task_rows, saved_usd / MAX_JOBS, now)}, if the jobs take as long there; or "
     )
 
 

@@ -11,9 +11,6 @@ from pipelines.costs.prices import list_prices
 from pipelines.costs.usage.task_jobs import get_kind
 from pipelines.instances.catalogue import Instance, Size, find_size, list_instances
 
-BURSTABLE = re.compile(r"t\d")
-"""Families whose CPUs are slowed down after some time of full use, such as t3."""
-
 Row = Mapping[str, Any]
 
 
@@ -65,14 +62,19 @@ def list_other_types(row: Row) -> list[PricedType]:
 
 
 def _is_alike(present: Instance, other: Instance) -> bool:
-    """Return whether the programs of the present type run on another type that is neither older nor burstable."""
+    """Return whether the programs of the present type run on another type that is neither older nor burstable.
+
+    Programs for bf16 need it on the other type, too.
+    """
     if other.family == present.family:
         return True
-    if other.architecture != present.architecture or BURSTABLE.match(other.family):
+    if other.architecture != present.architecture or other.is_burstable:
         return False
     if present.device is None:
         return other.device is None and _get_generation(other) >= _get_generation(present)
-    return other.device is not None and other.device.is_neuron == present.device.is_neuron
+    if other.device is None or other.device.is_neuron != present.device.is_neuron:
+        return False
+    return other.device.has_bf16 or not present.device.has_bf16
 
 
 def _get_generation(instance: Instance) -> int:

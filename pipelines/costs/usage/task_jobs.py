@@ -50,13 +50,17 @@ def get_kind(row: Row) -> str:
 def describe_yearly_usd(rows: Sequence[Row], usd_per_job: float, now: dt.datetime) -> str:
     """Describe an amount of each job as that of a year; empty if the task is too new to know how often it runs.
 
+    The time begins with the first job, and so before half of an interval: this job counts as half of one.
+
     Args:
         rows: all rows of the task, oldest first.
         usd_per_job: amount of one job, USD.
         now: the current moment.
     """
-    days = min((now - rows[0]["created"]).total_seconds() / 86_400, MAX_AGE_DAYS)
+    first, start = rows[0]["created"], now - dt.timedelta(MAX_AGE_DAYS)
+    days = (now - max(first, start)).total_seconds() / 86_400
     if days < MIN_DAYS:
         return ""
-    jobs = sum(row["created"] > now - dt.timedelta(MAX_AGE_DAYS) for row in rows)
-    return f", or {format_usd(usd_per_job * jobs / days * YEAR_DAYS)} a year with {jobs} jobs in {days:.0f} days"
+    jobs = sum(row["created"] > start for row in rows) - (0.5 if first > start else 0.0)
+    jobs_per_day = jobs / days
+    return f", or {format_usd(usd_per_job * jobs_per_day * YEAR_DAYS)} a year at {jobs_per_day:.2g} jobs a day"

@@ -160,9 +160,9 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
     _check_percentile(percentile)
     service_s = load.service_s * (-math.log(1 - percentile) if load.is_varying else 1)
     if service_s >= latency_s:
-        share = f"{percentile:.4g} of the requests take up to" if load.is_varying else "a request takes"
+        subject = f"{percentile:.4g} of the requests take up to" if load.is_varying else "a request takes"
         raise SpecError(
-            f"{share} {service_s:.4g} s on a free worker: it cannot be answered in {latency_s:g} s.",
+            f"{subject} {service_s:.4g} s on a free worker: it cannot be answered in {latency_s:g} s.",
             "Use a faster instance or a smaller model, or allow a longer latency.",
         )
     if load.busy_workers / most_use > MAX_DEVICES:

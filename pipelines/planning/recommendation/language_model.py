@@ -12,6 +12,7 @@ from pipelines.instances.catalogue import GIB
 from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training_batch
 from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
 from pipelines.planning.recommendation.decoder_shape import guess_size
+from pipelines.planning.recommendation.limits import format_duration
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
 from pipelines.planning.sizes import DecoderSize, require_at_least_one, require_choice, require_positive
 from pipelines.planning.step_time import BACKWARD_SHARE, estimate_communication_s, estimate_step
@@ -205,7 +206,9 @@ class LanguageModelWorkload:
 
     def _describe_remedy(self, machines: Machines, count: int | None) -> str:
         """Say with which number of instances, or with which method, the training would fit."""
-        texts = [f"with {count} instances"] if count else []
+        estimate = self.estimate(Machines(machines.instance, count)) if count else None
+        time = f" (in about {format_duration(estimate.seconds)})" if isinstance(estimate, Estimate) else ""
+        texts = [f"with {count} instances{time}"] if count else []
         if self.method == "full":
             texts += ["with LoRA"] if any(replace(self, method="lora")._list_setups(machines)) else []
         return " or ".join(texts) or f"with no number of instances up to {MORE_COUNTS[-1]}"

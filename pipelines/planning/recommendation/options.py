@@ -94,7 +94,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """An instance type that was left out, and why."""
+    """An instance type that was left out, or left out on spot (kind "on demand"), and why."""
 
     instance_type: str
     region: str
@@ -116,7 +116,7 @@ class Recommendation:
         workload: description of the training.
         limits: deadline and budget.
         options: what is within the limits, the cheapest first.
-        exclusions: instance types without such an option.
+        exclusions: instance types without such an option, and those without one on spot.
         accuracy: how wrong predictions of past jobs were; None without past jobs.
     """
 
@@ -133,10 +133,13 @@ class Recommendation:
 
     @property
     def fastest(self) -> Option | None:
-        """The fastest option within the deadline and the budget; of options with equal times, the cheapest."""
+        """The fastest option within the deadline and the budget.
+
+        Of options with equal times, one that stays within the limits even if all goes badly, and then the cheapest.
+        """
         shortest_s = min((option.finish_s for option in self.options), default=0.0)
         equal_options = [option for option in self.options if option.finish_s <= shortest_s * (1 + ROUNDING)]
-        return min(equal_options, key=_rank_by_cost, default=None)
+        return min(equal_options, key=lambda option: (option.has_limit_risk, _rank_by_cost(option)), default=None)
 
     @property
     def front(self) -> list[Option]:

@@ -65,6 +65,7 @@ def recommend(request: Request) -> Recommendation:
                 exclusions.append(result)
             else:
                 options += result
+                exclusions += _explain_missing_spot(request, result, quotes[instance.name])
     return Recommendation(
         workload=request.workload.describe(),
         limits=request.limits,
@@ -72,6 +73,17 @@ def recommend(request: Request) -> Recommendation:
         exclusions=tuple(exclusions),
         accuracy=_measure_accuracy(request, options, exclusions),
     )
+
+
+def _explain_missing_spot(request: Request, options: Sequence[Option], quote: Quote) -> Iterable[Exclusion]:
+    """Yield why a type is recommended only on demand; nothing if it has an option on spot, or if spot is not wanted."""
+    if request.market is not None or any(option.market == "spot" for option in options):
+        return
+    if quote.spot_saving is None:
+        reason = "its saving by spot is not known: `python -m pipelines prices refresh` reads it from AWS"
+    else:
+        reason = "on spot, it does not end within the limits, or is interrupted too often"
+    yield Exclusion(options[0].instance_type, options[0].region, "on demand", reason)
 
 
 def _measure_accuracy(request: Request, options: Iterable[Option], exclusions: Iterable[Exclusion]) -> Accuracy | None:
@@ -110,6 +122,9 @@ def _examine(
         return Exclusion(instance.name, region, infeasibility.kind, infeasibility.reason, infeasibility.fitting_count)
     if quote is None:
         return Exclusion(instance.name, region, "price", f"no price is known in {region}")
+    if instance.is_burstable and all(estimate.scaled_from for _, estimate in estimates):
+        text = "its vCPUs are slowed down after some minutes of full load, so times of other types say nothing about it"
+        return Exclusion(instance.name, region, "burstable", text)
     options = [
         option
         for machines, estimate in estimates

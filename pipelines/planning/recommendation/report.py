@@ -31,6 +31,8 @@ KINDS = {
     "accelerator": "no suitable GPU",
     "neuron": "need the AWS Neuron SDK",
     "architecture": "other processor",
+    "burstable": "slowed down under load",
+    "on demand": "only on demand",
     "unknown": "figures not known",
 }
 """Maps each kind of reason to its title, in the order in which they are shown."""

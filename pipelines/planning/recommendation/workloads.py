@@ -12,7 +12,18 @@ Basis = Literal["formula", "measured", "scaled"]
 error of a past prediction corrects only predictions that have the same basis."""
 BASES: tuple[Basis, ...] = get_args(Basis)
 ExclusionKind = Literal[
-    "memory", "accelerator", "neuron", "architecture", "unknown", "price", "spot", "run", "deadline", "budget"
+    "memory",
+    "accelerator",
+    "neuron",
+    "architecture",
+    "unknown",
+    "price",
+    "spot",
+    "run",
+    "deadline",
+    "budget",
+    "burstable",
+    "on demand",
 ]
 """Why instances are excluded from a recommendation; `KINDS` in report.py has the title of each."""
 

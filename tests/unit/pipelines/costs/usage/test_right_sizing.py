@@ -50,11 +50,11 @@ def test_one_of_the_jobs_decides_by_its_peak(peaks, name):
 
 def test_saving_of_a_year_needs_a_week_of_jobs():
     (sentence,) = advise(count=30)
-    # 0.0751 USD a job, and a job a day: 0.0751 * 365.
-    assert "0.3753 USD less, or 27.39 USD a year with 30 jobs in 30 days, if the jobs" in sentence
+    # 0.07506 USD a job, and 29.5 jobs in 30 days: 0.07506 * 29.5 / 30 * 365.
+    assert "0.3753 USD less, or 26.94 USD a year at 0.98 jobs a day, if the jobs" in sentence
     assert "a year" not in advise(count=6)[0]
     (sentence,) = advise(count=200)
-    assert "27.09 USD a year with 89 jobs in 90 days" in sentence, "only the last 90 days tell how often it runs"
+    assert "27.09 USD a year at 0.99 jobs a day" in sentence, "only the last 90 days tell how often it runs"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_what_does_not_fit_says_what_would() -> None:
     """7B with Adam in mixed precision: 16 bytes for each parameter, 112 GB (Rajbhandari et al. 2020)."""
     infeasibility = refuse(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge")
     assert infeasibility.kind == "memory" and infeasibility.fitting_count == 8
-    assert "would fit with 8 instances or with LoRA" in infeasibility.reason
+    assert "would fit with 8 instances (in about 21.8 d) or with LoRA" in infeasibility.reason
     assert "GB on each A10G" in infeasibility.reason
     assert "FSDP" in estimate(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge", 8).setup
     assert estimate(LanguageModelWorkload(7e9, 1e9, "lora"), "ml.g5.xlarge").setup

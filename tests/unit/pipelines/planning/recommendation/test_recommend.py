@@ -47,7 +47,7 @@ def test_the_cheapest_within_the_deadline_and_the_fastest_within_the_budget() ->
     reasons = {entry.instance_type: (entry.kind, entry.reason) for entry in hurried.exclusions}
     assert reasons["ml.m5.large"] == ("deadline", "takes 4.0 h or more, past the deadline")
     assert reasons["ml.c5.xlarge"] == ("price", "no price is known in us-east-1")
-    assert {entry.kind for entry in poor.exclusions} == {"price", "budget"}
+    assert {entry.kind for entry in poor.exclusions} == {"price", "budget", "on demand"}
 
 
 def test_of_equal_costs_the_one_that_stays_within_the_limits_at_worst_is_the_cheapest() -> None:
@@ -58,6 +58,9 @@ def test_of_equal_costs_the_one_that_stays_within_the_limits_at_worst_is_the_che
     risky = replace(slow, has_limit_risk=True)
     assert replace(free, options=(risky, quick)).cheapest == quick
     assert replace(free, options=(risky, replace(quick, has_limit_risk=True))).cheapest == risky
+    cheaper = replace(risky, cost_usd=risky.cost_usd / 2)
+    assert replace(free, options=(cheaper, quick)).fastest == quick, "of equal times, it is safe"
+    assert replace(free, options=(cheaper, quick)).cheapest == cheaper
     assert replace(free, options=(risky, replace(quick, cost_usd=2 * risky.cost_usd))).cheapest == risky
 
 
@@ -100,6 +103,33 @@ def test_spot_is_an_option_only_if_its_saving_is_known() -> None:
     on_demand, spot = options["ml.m5.2xlarge", "on demand"], options["ml.m5.2xlarge", "spot"]
     assert spot.cost_usd == pytest.approx(on_demand.cost_usd * 0.4) and spot.seconds == on_demand.seconds
     assert any("interrupted is not known" in risk for risk in spot.risks)
+
+
+def test_types_without_an_option_on_spot_are_named_with_the_reason() -> None:
+    def list_reasons(**fields: Any) -> set[str]:
+        return {entry.reason for entry in plan(**fields).exclusions if entry.kind == "on demand"}
+
+    (unknown,) = list_reasons()
+    assert unknown.startswith("its saving by spot is not known: ")
+    (interrupted,) = list_reasons(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0})
+    assert interrupted == "on spot, it does not end within the limits, or is interrupted too often"
+    assert list_reasons(quote={"spot_saving": 0.6}) == set() == list_reasons(market="on demand")
+
+
+def test_times_of_other_types_say_nothing_about_burstable_ones() -> None:
+    quotes = {"ml.t3.xlarge": make_quote(0.2), "ml.m5.xlarge": make_quote(0.23)}
+    results = [
+        recommend(
+            Request(
+                measure([make_row(instance_type=name, cpu_mean=200, memory_peak=6)], "flights"),
+                list_instances("training", list(quotes)),
+                {"us-east-1": quotes},
+            )
+        )
+        for name in ("ml.m5.xlarge", "ml.t3.xlarge")
+    ]
+    assert [entry.instance_type for entry in results[0].exclusions if entry.kind == "burstable"] == ["ml.t3.xlarge"]
+    assert "ml.t3.xlarge" in {option.instance_type for option in results[1].options}, "it was measured there"
 
 
 def test_interruptions_make_spot_longer_and_dearer() -> None:
