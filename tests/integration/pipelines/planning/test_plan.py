@@ -56,7 +56,8 @@ def test_json(add_rows: Callable[..., None]) -> None:
     record = json.loads(run(*SIZE, "--method", "lora", "--allow", "ml.g5.*", "--json").stdout)
     assert record["cheapest"]["instance_type"].startswith("ml.g5.") and record["cheapest"]["plan_usd"]["1y"] is None
     assert record["price_dates"] == ["2025-01-01"] and record["accuracy"] is None
-    assert {entry["kind"] for entry in record["exclusions"]} <= {"price", "memory"}
+    kinds = {entry["kind"] for entry in record["exclusions"]}
+    assert kinds <= {"price", "memory", "on demand"} and "on demand" in kinds, "the saving by spot is not in the table"
     assert set(record["limits"].values()) == {None}, record["limits"]
 
 
