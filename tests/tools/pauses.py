@@ -38,7 +38,7 @@ class PausePlugin:
         while True:
             time.sleep(TICK_S)
             times = (time.monotonic(), time.time())
-            pause_s = max(time - last_time for time, last_time in zip(times, last_times, strict=True)) - TICK_S
+            pause_s = max(now - then for now, then in zip(times, last_times, strict=True)) - TICK_S
             if pause_s > self.min_pause_s:
                 self.pauses_s.append(pause_s)
             last_times = times

@@ -43,7 +43,9 @@ def find_use(row: Row) -> float | None:
     instances, the ledger has it only if no request came: 0. A serverless endpoint costs nothing while it idles.
     """
     if "begin" in row:
-        return 1.0 if row["memory_mb"] else 0.0 if row.get("requests") == 0 else None
+        if row["memory_mb"]:
+            return 1.0
+        return 0.0 if row.get("requests") == 0 else None
     size = find_size(row["instance_type"] or "")
     if size is None:
         return None

@@ -50,7 +50,8 @@ def get_kind(row: Row) -> str:
 def describe_yearly_usd(rows: Sequence[Row], usd_per_job: float, now: dt.datetime) -> str:
     """Describe an amount of each job as that of a year; empty if the task is too new to know how often it runs.
 
-    The time begins with the first job, and so before half of an interval: this job counts as half of one.
+    If all jobs are in the time that counts, the first one counts as half a job: the time starts with it, and the
+    interval before it is not known.
 
     Args:
         rows: all rows of the task, oldest first.

@@ -169,8 +169,10 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
         raise SpecError(TOO_MANY, TOO_MANY_HINT)
     for workers, share in _list_waiting_shares(load):
         use = load.busy_workers / workers
+        if use > most_use:
+            continue
         percentile_s = _find_latency_s(share, load, workers, percentile)
-        if use <= most_use and percentile_s <= latency_s:
+        if percentile_s <= latency_s:
             mean_s = load.service_s + share * load.service_s / (workers - load.busy_workers)
             concurrency = compute_concurrency(load.requests_per_s, mean_s)
             return EndpointSize(workers // load.workers, use, mean_s, percentile_s, concurrency)
@@ -217,12 +219,12 @@ def _compute_slower_share(time_s: float, share: float, load: Load, workers: int)
     A request that waits takes the sum of two exponential times: the wait with the mean `service / (n - a)`, and the
     service.
     """
-    free, time = workers - load.busy_workers, time_s / load.service_s
-    if abs(free - 1) < 1e-6:  # both means are equal
-        waiting = (1 + time) * math.exp(-time)
+    free_workers, time = workers - load.busy_workers, time_s / load.service_s
+    if abs(free_workers - 1) < 1e-6:  # both means are equal
+        slower_after_wait = (1 + time) * math.exp(-time)
     else:
-        waiting = (free * math.exp(-time) - math.exp(-free * time)) / (free - 1)
-    return (1 - share) * math.exp(-time) + share * waiting
+        slower_after_wait = (free_workers * math.exp(-time) - math.exp(-free_workers * time)) / (free_workers - 1)
+    return (1 - share) * math.exp(-time) + share * slower_after_wait
 
 
 def _count_workers(load: Load, instances: int) -> int:

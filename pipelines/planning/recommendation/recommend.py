@@ -80,7 +80,7 @@ def _explain_missing_spot(request: Request, options: Sequence[Option], quote: Qu
     if request.market is not None or any(option.market == "spot" for option in options):
         return
     if quote.spot_saving is None:
-        reason = "its saving by spot is not known: `python -m pipelines prices refresh` reads it from AWS"
+        reason = "the saving by spot is not known: `python -m pipelines prices refresh` reads it from AWS"
     else:
         reason = "on spot, it does not end within the limits, or is interrupted too often"
     yield Exclusion(options[0].instance_type, options[0].region, "on demand", reason)

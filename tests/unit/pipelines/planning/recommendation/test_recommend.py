@@ -110,7 +110,7 @@ def test_types_without_an_option_on_spot_are_named_with_the_reason() -> None:
         return {entry.reason for entry in plan(**fields).exclusions if entry.kind == "on demand"}
 
     (unknown,) = list_reasons()
-    assert unknown.startswith("its saving by spot is not known: ")
+    assert unknown.startswith("the saving by spot is not known: ")
     (interrupted,) = list_reasons(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0})
     assert interrupted == "on spot, it does not end within the limits, or is interrupted too often"
     assert list_reasons(quote={"spot_saving": 0.6}) == set() == list_reasons(market="on demand")
