@@ -16,9 +16,12 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def add_jobs() -> None:
-    """Add a failed job of an hour ago, and a job of 10 USD on each of the last 60 days; yesterday's cost 100 USD."""
+    """Add a failed job of an hour ago, and a job of 10 USD on each of the last 60 days; yesterday's cost 100 USD.
+
+    The failed job costs nothing, because an hour ago is yesterday for an hour of each day.
+    """
     now = dt.datetime.now(dt.UTC)
-    rows = [make_row("f", now - dt.timedelta(hours=1), project="p", status="Failed", hours=0.5)]
+    rows = [make_row("f", now - dt.timedelta(hours=1), project="p", status="Failed", cost_usd=0.0)]
     for days in range(1, 61):
         day = now - dt.timedelta(days=days)
         rows.append(make_row(f"j{days}", day, project="p", cost_usd=100.0 if days == 1 else 10.0))
