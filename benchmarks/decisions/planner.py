@@ -23,6 +23,8 @@ WORLDS, JOBS = 50, 200
 MODELS, FAMILIES = ("a", "b", "c"), ("m5", "c5", "g5")
 CHECKED_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
 """Numbers of past jobs after which the error of the next predictions is stated."""
+BAND_GROUPS = ((9, "9 or more jobs of the model and family"), (6, "6 to 8 jobs"), (3, "3 to 5 jobs"))
+"""Fewest jobs of each group for which the share of times within the band is stated, and its name."""
 
 
 def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -> list[Observation]:
@@ -58,7 +60,10 @@ def run() -> dict[str, Any]:
     facts["simulated, median error without correction"] = (
         f"{fmean(accuracy.raw_error for accuracy in accuracies if accuracy):.2f}"
     )
-    facts["simulated, share of times within the band"] = f"{_measure_coverage(worlds):.2f}"
+    facts |= {
+        f"simulated, share of times within the band, {name}": f"{share:.2f}"
+        for name, share in _measure_coverage(worlds).items()
+    }
     return {"facts": facts | describe_ledger(), "seconds": {}}
 
 
@@ -85,13 +90,17 @@ def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[fl
     return errors
 
 
-def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> float:
-    """Return the share of the last jobs whose time is within the band that was learned from the others."""
-    are_in_band = []
+def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> dict[str, float]:
+    """Return the share of jobs whose time is within the band that was learned from those before it.
+
+    The jobs are grouped by the number of earlier jobs of the same model and family.
+    """
+    are_in_band: dict[str, list[bool]] = {name: [] for _, name in BAND_GROUPS}
     for world in worlds:
-        *earlier_jobs, job = world
-        correction = learn_correction(earlier_jobs, job.model, job.family)
-        if correction.low and correction.high:
-            ratio = math.exp(job.log_ratio) / correction.factor
-            are_in_band.append(correction.low <= ratio <= correction.high)
-    return fmean(are_in_band)
+        for index, job in enumerate(world):
+            correction = learn_correction(world[:index], job.model, job.family)
+            if correction.low and correction.high:
+                ratio = math.exp(job.log_ratio) / correction.factor
+                name = next(name for fewest, name in BAND_GROUPS if correction.jobs >= fewest)
+                are_in_band[name].append(correction.low <= ratio <= correction.high)
+    return {name: fmean(values) for name, values in are_in_band.items() if values}

@@ -31,8 +31,9 @@ from pipelines.costs.price_sources.price_tables import (
     read_tables,
     require_no_api,
 )
+from pipelines.costs.price_sources.regions import suggest_regions
 from pipelines.errors import DataError
-from pipelines.instances.catalogue import refuse_retired
+from pipelines.instances.catalogue import find_instance, refuse_retired
 
 Component = Literal["Training", "Hosting"]
 """Part of SageMaker that uses an instance, as AWS's price list names it: a job, or an endpoint."""
@@ -65,18 +66,23 @@ def find_price(
     regions = {region for group in read_table(DEFAULT_TABLE).prices for region in group.regions}
     subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
     day = f" on {as_of}" if as_of else ""
-    raise DataError(f"no price is known for {subject}{day}.", _format_hint())
+    raise DataError(f"no price is known for {subject}{day}.", f"{suggest_regions([region])}{_format_hint()}")
 
 
 def find_launch_price(instance_type: str, region: str, component: Component = "Training") -> Price:
     """Find the price of an instance type for a job or endpoint that is about to start. For past jobs: `find_price`.
 
     Raises:
-        SpecError: the type is retired; the message names its successor. A retry cannot help.
+        SpecError: the type is retired, and the message names its successor; or SageMaker has no such type. A retry
+            cannot help.
         InvalidError, ServiceError: as `find_price`.
     """
     refuse_retired(instance_type)
-    return find_price(instance_type, region, component)
+    try:
+        return find_price(instance_type, region, component)
+    except DataError:
+        find_instance(instance_type)  # a wrong name needs another hint than a missing price
+        raise
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,9 @@ def list_prices(region: str) -> dict[str, float]:
 
 
 def suggest_prices(regions: Sequence[str], as_of: dt.date | None = None) -> str:
-    """Return a hint for a missing price: to refresh the prices or, for a past day, the first day with prices."""
+    """Return a hint for a missing price: a wrong region, the first day with prices, or to refresh the prices."""
+    if unknown_region := suggest_regions(regions):
+        return unknown_region.strip()
     days = [origin["date"] for region in regions for _, origin in list_groups(region, None)] if as_of else []
     if days:
         return f"The oldest prices are of {min(days)}: give a later day."

@@ -12,6 +12,8 @@ from pipelines.planning.sizes import (
     require_share,
 )
 
+NETWORK_SHARE = 0.8
+"""Share of the network's bandwidth that an all-reduce reaches. A guess: nccl-tests measures it."""
 BACKWARD_SHARE = 2 / 3
 """Share of the computation during which gradients can be sent: the backward pass has 4 of 6 operations."""
 PASSES = {0: 2, 1: 2, 2: 2, 3: 3}

@@ -40,7 +40,7 @@ from pipelines.planning.sizes import (
     require_positive,
     require_share,
 )
-from pipelines.planning.step_time import BACKWARD_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
+from pipelines.planning.step_time import BACKWARD_SHARE, NETWORK_SHARE, PASSES, StepTime, compute_needed_bandwidth_gb_s
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
 BAND_NOTE = (
@@ -84,7 +84,7 @@ class TimeRequest:
     network_gbit: Annotated[float, typer.Option(help="Network bandwidth of an instance, Gbit/s; 0: not counted.")] = 0
     network_share: Annotated[
         float, typer.Option(help="Share of the bandwidth that an all-reduce reaches; a guess.")
-    ] = 0.8
+    ] = NETWORK_SHARE
     batch_tokens: Annotated[float, typer.Option(help="Tokens of a step on all GPUs together.")] = 1e6
     stage: StageOption = 0
     overlap: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, stdev
 
 from pipelines.errors import SpecError
 from pipelines.planning.recommendation.workloads import Basis
@@ -16,9 +16,11 @@ MAX_OBSERVATIONS = 200
 """Number of observations, the newest ones, that count."""
 MIN_FOR_BAND = 3
 """Number of observations of a group from which their scatter replaces the band of the formula."""
-SIGMA_PER_MAD, NORMAL_QUANTILE_95 = 1.4826, 1.645
-"""Standard deviation of a normal distribution / its median absolute deviation (MAD); 95th percentile of the standard
-normal distribution."""
+BAND_SHARE = 0.9
+"""Share of the jobs whose time is expected within the band."""
+T_QUANTILES_95 = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943, 8: 1.895}
+"""Maps a number of jobs to the 95th percentile of Student's t distribution with one degree of freedom less. From 9 jobs
+on, it is not used."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,28 @@ def learn_correction(
         shift = weight * median([entry.log_ratio for entry in group]) + (1 - weight) * shift if group else shift
     if len(pair_observations) < MIN_FOR_BAND:
         return Correction(math.exp(shift), jobs=len(pair_observations))
-    center = median([entry.log_ratio for entry in pair_observations])
-    deviation = SIGMA_PER_MAD * median([abs(entry.log_ratio - center) for entry in pair_observations])
-    # The median of few jobs is uncertain itself, so the band is wider for them.
-    width = math.exp(NORMAL_QUANTILE_95 * deviation * math.sqrt(1 + 1 / len(pair_observations)))
-    return Correction(math.exp(shift), 1 / width, width, len(pair_observations))
+    log_ratios = [entry.log_ratio for entry in pair_observations]
+    # The band is around the group's own median: the shrunk one may still lie beside the times of the group.
+    center, width = median(log_ratios) - shift, _compute_band_width(log_ratios)
+    low, high = min(1.0, math.exp(center - width)), max(1.0, math.exp(center + width))
+    return Correction(math.exp(shift), low, high, len(pair_observations))
+
+
+def _compute_band_width(log_ratios: Sequence[float]) -> float:
+    """Return the distance from the median within which the next value lies with a probability of `BAND_SHARE`.
+
+    From 9 values on, it is a rank of the past distances, which assumes no distribution, and which jobs that went wrong
+    hardly change (split conformal prediction; Lei et al. 2018, section 2.2). For fewer values no rank is high enough.
+    Then it is the prediction interval of a normal distribution, `t s sqrt(1 + 1/n)`.
+
+    Args:
+        log_ratios: logarithms of actual / predicted, at least `MIN_FOR_BAND`.
+    """
+    count, center = len(log_ratios), median(log_ratios)
+    rank = math.ceil(BAND_SHARE * (count + 1))
+    if rank <= count:
+        return sorted(abs(value - center) for value in log_ratios)[rank - 1]
+    return T_QUANTILES_95[count] * stdev(log_ratios) * math.sqrt(1 + 1 / count)
 
 
 def measure_accuracy(observations: Sequence[Observation]) -> Accuracy | None:

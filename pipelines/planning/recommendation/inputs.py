@@ -14,7 +14,12 @@ from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.measured import measure
-from pipelines.planning.recommendation.past_jobs import Row, select_rows, select_until
+from pipelines.planning.recommendation.past_jobs import (
+    Row,
+    list_jobs_with_gaps,
+    select_rows,
+    select_until,
+)
 from pipelines.planning.recommendation.quotes import read_quotes
 from pipelines.planning.recommendation.recommend import Request
 from pipelines.planning.recommendation.workloads import Workload
@@ -92,7 +97,9 @@ def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, row
             suggest_prices(inputs.regions, inputs.as_of),
         )
     neuron_types = list_neuron_types(instances, inputs.allow, workload.is_neuron)
-    return Request(workload, instances, quotes, limits, list_observations(rows), neuron_types)
+    return Request(
+        workload, instances, quotes, limits, list_observations(rows), neuron_types, list_jobs_with_gaps(rows)
+    )
 
 
 def list_neuron_types(

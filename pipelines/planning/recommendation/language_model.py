@@ -15,7 +15,7 @@ from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.limits import format_duration
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
 from pipelines.planning.sizes import DecoderSize, require_at_least_one, require_choice, require_positive
-from pipelines.planning.step_time import BACKWARD_SHARE, estimate_communication_s, estimate_step
+from pipelines.planning.step_time import BACKWARD_SHARE, NETWORK_SHARE, estimate_communication_s, estimate_step
 from pipelines.planning.training_time import count_attention_flops, count_token_flops, estimate_training_s
 
 Method = Literal["full", "lora"]
@@ -184,7 +184,7 @@ class LanguageModelWorkload:
         inside_gb_s = instance.link_gb_s / 2 if instance.link_gb_s else PCIE_GB_S
         seconds = estimate_communication_s(size_bytes, instance.accelerators or 1, inside_gb_s, setup.stage)
         if machines.count > 1:
-            network_gb_s = (instance.network_gbit_s or 0) / 8
+            network_gb_s = (instance.network_gbit_s or 0) * NETWORK_SHARE / 8
             seconds += estimate_communication_s(size_bytes, machines.count, network_gb_s, setup.stage)
         return seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipelines.costs.restored_checkpoints import RESTORE_COLUMNS
@@ -13,7 +13,7 @@ from pipelines.errors import SpecError
 from pipelines.instances.catalogue import Instance, find_instance
 
 Row = Mapping[str, Any]
-TRAINING_ARN = ":training-job/"
+TRAINING_ARN, COMPLETED = ":training-job/", "Completed"
 TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
 """Name that SageMaker gives a trial: that of its tuning job, a number, and a digest."""
 POSITIVE_COLUMNS = ("training_s", "instance_count")
@@ -28,19 +28,34 @@ def read_figure(row: Row, column: str) -> float | None:
 
 
 def has_figures(row: Row) -> bool:
-    """Return whether a row has the figures of a job that trained: its time, instances, cost and interruptions."""
+    """Return whether a row says how a job trained: its instances, time, cost, interruptions and end."""
     return (
         all(read_figure(row, column) for column in POSITIVE_COLUMNS)
         and all(read_figure(row, column) is not None for column in NOT_NEGATIVE_COLUMNS)
         and row["spot"] is not None
-        and bool(row["status"])
+        and bool(row["status"] and row["instance_type"])
     )
 
 
 def is_usable(row: Row) -> bool:
     """Return whether a row is a completed training with all of its figures, on a known instance type."""
-    is_training = TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
-    return is_training and row["status"] == "Completed" and has_figures(row) and find_type(row) is not None
+    return _is_training(row) and row["status"] == COMPLETED and has_figures(row) and find_type(row) is not None
+
+
+def _is_training(row: Row) -> bool:
+    return TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
+
+
+def list_jobs_with_gaps(rows: Iterable[Row]) -> list[str]:
+    """Return the names of the completed trainings whose row has a figure that is missing or not possible.
+
+    No prediction can be made from such a row.
+    """
+    return [
+        str(row["name"])
+        for row in rows
+        if _is_training(row) and row["status"] in (COMPLETED, "", None) and not has_figures(row)
+    ]
 
 
 def is_trial(row: Row) -> bool:
@@ -108,7 +123,7 @@ def count_gaps(rows: Sequence[Row]) -> str:
     """Say how many rows there are, and why they cannot be used."""
     if not rows:
         return "no row"
-    completed_rows = [row for row in rows if row["status"] == "Completed"]
+    completed_rows = [row for row in rows if row["status"] == COMPLETED]
     without_time = [row for row in completed_rows if not read_figure(row, "training_s")]
     other_gaps = [row for row in completed_rows if row not in without_time and not has_figures(row)]
     unknown_count = sum(find_type(row) is None for row in completed_rows)

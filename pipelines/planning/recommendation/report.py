@@ -21,6 +21,8 @@ OLD_DAYS = 90
 """The report names the age of the prices if they are older than this number of days."""
 MAX_SHOWN = 12
 """Number of options in the table of the terminal."""
+MAX_NAMES = 3
+"""Number of past jobs that the report names if their rows have gaps."""
 KINDS = {
     "memory": "do not fit in memory",
     "spot": "interrupted too often",
@@ -47,7 +49,19 @@ def format_lines(recommendation: Recommendation, today: dt.date) -> list[str]:
     lines += list(describe_prices(recommendation, today))
     accuracy = recommendation.accuracy
     lines.append(f"Accuracy: {accuracy.describe()}" if accuracy else "Accuracy: no past job with a prediction yet.")
-    return lines
+    return [*lines, *describe_gaps(recommendation)]
+
+
+def describe_gaps(recommendation: Recommendation) -> list[str]:
+    """Say which past jobs were left out because of their rows in the ledger; empty if there is none."""
+    names = recommendation.jobs_with_gaps
+    if not names:
+        return []
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return [
+        f"Ledger: {len(names)} past job(s) left out, because a figure of their rows is missing or not possible: "
+        f"{', '.join(names[:MAX_NAMES])}{more}."
+    ]
 
 
 def describe_choice(option: Option) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
-from pipelines.costs.prices import PRICES_VARIABLE, find_launch_price, find_price, find_serverless_price
+from pipelines.costs.prices import PRICES_VARIABLE, find_launch_price, find_price, find_serverless_price, suggest_prices
 from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
 
 
@@ -43,6 +43,7 @@ def test_a_price_carries_its_date_and_source() -> None:
         ("m5.large", "us-east-1", "m5.large in us-east-1"),
         ("ml.m5.large", "mars-north-1", "region mars-north-1"),
         ("", "", "region "),
+        ("ml.m5.large", "us-gov-west-1", "region us-gov-west-1"),
     ],
 )
 def test_an_unknown_price_is_an_error_that_says_how_to_add_it(instance_type: str, region: str, message: str) -> None:
@@ -50,6 +51,23 @@ def test_an_unknown_price_is_an_error_that_says_how_to_add_it(instance_type: str
         find_price(instance_type, region)
     assert message in error.value.message
     assert f"{PRICES_VARIABLE}=api" in error.value.hint and '"usd_per_hour"' in error.value.hint
+    assert ("is not a region with SageMaker" in error.value.hint) == (region in ("", "mars-north-1"))
+
+
+def test_a_wrong_region_is_told_from_one_without_prices() -> None:
+    assert suggest_prices(["us-east-1", "eu-west1"]).startswith(
+        "'eu-west1' is not a region with SageMaker. Did you mean eu-west-1 or"
+    )
+    assert suggest_prices(["ap-south-2"]) == "Run python -m pipelines prices refresh --region ap-south-2"
+
+
+@pytest.mark.parametrize(("name", "suggestion"), [("m5.large", "ml.m5.large"), ("ml.m5.lage", "ml.m5.large")])
+def test_nothing_starts_on_a_type_that_sagemaker_does_not_have(name: str, suggestion: str) -> None:
+    with pytest.raises(SpecError, match="is not an instance type of SageMaker") as error:
+        find_launch_price(name, "us-east-1")
+    assert suggestion in error.value.hint
+    with pytest.raises(DataError, match="no price is known for ml"):
+        find_launch_price("ml.m7i.large", "us-east-1")
 
 
 def write_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:

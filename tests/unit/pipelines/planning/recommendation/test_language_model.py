@@ -4,6 +4,7 @@ import pytest
 
 from pipelines.errors import SpecError
 from pipelines.instances.catalogue import find_instance
+from pipelines.planning.memory import Setup
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
@@ -59,15 +60,24 @@ def test_more_instances_are_faster_and_a_slow_network_scales_worse() -> None:
     workload = LanguageModelWorkload(1e9, 1e9, "full", batch_tokens=65_536)
     fast = [estimate(workload, "ml.p4d.24xlarge", count).seconds for count in (1, 4)]
     slow = [estimate(workload, "ml.g5.xlarge", count).seconds for count in (1, 4)]
-    assert fast[0] / fast[1] == pytest.approx(4, rel=0.05)
+    assert fast[0] / fast[1] == pytest.approx(4, rel=0.1)
     assert slow[0] / slow[1] < 3
+
+
+def test_an_all_reduce_reaches_only_a_share_of_the_network() -> None:
+    """Two hosts that only send: 2 (n - 1) / n of 2 GB of gradients over 10 Gbit/s, of which 80 % are reached."""
+    workload = LanguageModelWorkload(1e9, 65_536, "full", batch_tokens=65_536)
+    instance = find_instance("ml.g5.xlarge")
+    seconds = workload._estimate_communication_s(Machines(instance, 2), Setup("mixed", stage=0, devices=2))
+    assert instance.network_gbit_s
+    assert seconds == pytest.approx(2e9 / (0.8 * instance.network_gbit_s / 8 * 1e9), rel=0.01)
 
 
 def test_what_does_not_fit_says_what_would() -> None:
     """7B with Adam in mixed precision: 16 bytes for each parameter, 112 GB (Rajbhandari et al. 2020)."""
     infeasibility = refuse(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge")
     assert infeasibility.kind == "memory" and infeasibility.fitting_count == 8
-    assert "would fit with 8 instances (in about 21.8 d) or with LoRA" in infeasibility.reason
+    assert "would fit with 8 instances (in about 27.0 d) or with LoRA" in infeasibility.reason
     assert "GB on each A10G" in infeasibility.reason
     assert "FSDP" in estimate(LanguageModelWorkload(7e9, 1e9), "ml.g5.xlarge", 8).setup
     assert estimate(LanguageModelWorkload(7e9, 1e9, "lora"), "ml.g5.xlarge").setup

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipelines.planning.recommendation.inputs import PlanInputs, build_request
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.past_jobs import is_usable
 from pipelines.planning.recommendation.recommend import recommend
+from pipelines.planning.recommendation.report import format_lines
 from pipelines.steps.choose_instance import ChooseInstanceSpec
 from tests.tools.ledger_rows import make_row
 
@@ -58,7 +60,8 @@ def make_rows(**fields: Any) -> list[dict[str, Any]]:
 def test_a_row_with_a_gap_is_left_out(column: str, value: Any) -> None:
     rows = make_rows(**{column: value})
     assert not is_usable(rows[-1]) and is_usable(rows[0])
-    assert plan(rows) == plan(rows[:-1])
+    assert replace(plan(rows), jobs_with_gaps=()) == plan(rows[:-1])
+    assert plan(rows).jobs_with_gaps == (rows[-1]["name"],) and plan(rows[:-1]).jobs_with_gaps == ()
     spec = {"instance_types": ["ml.m5.*"], "region": "us-east-1", "model": "flights"}
     chosen, expected = (choose(ChooseInstanceSpec.parse(spec, "test"), some, NOW) for some in (rows, rows[:-1]))
     assert chosen == expected and chosen.predicted_s
@@ -72,6 +75,20 @@ def test_a_figure_that_is_not_known_breaks_no_plan(column: str, value: Any) -> N
         figures = (option.seconds, option.low_s, option.high_s, option.cost_usd, option.high_usd, option.finish_s)
         assert all(0 < figure < math.inf for figure in figures), option
     assert recommendation.accuracy and recommendation.accuracy.raw_error < 0.01
+
+
+def test_the_report_names_the_jobs_that_are_left_out() -> None:
+    rows = [
+        *make_rows(),
+        *(make_row(n, name=f"damaged-{n}", cost_usd=None) for n in range(5)),
+        make_row(9, status="Failed"),
+    ]
+    line = format_lines(plan(rows), NOW.date())[-1]
+    assert line == (
+        "Ledger: 5 past job(s) left out, because a figure of their rows is missing or not possible: damaged-0, "
+        "damaged-1, damaged-2 and 2 more."
+    )
+    assert not any(line.startswith("Ledger") for line in format_lines(plan(make_rows()), NOW.date()))
 
 
 def test_trials_of_a_tuning_are_no_trainings_of_the_model() -> None:
