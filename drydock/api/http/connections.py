@@ -1,7 +1,7 @@
 """Limit how many connections the HTTP server has at a time, and for how long a client may be silent or slow.
 
-Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or one byte a
-minute, would keep threads forever.
+Each connection has a thread, and carries one request, except for the frequent requests of `persistence`. Without these
+limits, clients that send nothing, or one byte a minute, would keep threads forever.
 """
 
 import contextlib
@@ -16,6 +16,8 @@ from typing import Any
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import ThreadedWSGIServer
+
+from drydock.api.http.persistence import answer_request, can_persist
 
 # The shortest wait for a socket: data that has arrived is always read, however slow this machine is.
 _MIN_WAIT_S = 0.001
@@ -32,7 +34,8 @@ class ConnectionLimits:
             one waits.
         min_silence_s: Seconds for which a connection without a complete head is never closed. In this time, even a
             loaded machine reads a head that has arrived.
-        max_wait_s: Seconds in total for which the server waits for a client that sends or reads.
+        max_wait_s: Seconds in total for which the server waits for a client that sends a request and reads the answer,
+            and seconds for which it waits for the next request on a connection.
         min_bytes_per_s: For each such number of bytes that a client has sent or read, the server waits one second more.
     """
 
@@ -48,12 +51,19 @@ class LimitedSocket(io.RawIOBase):
     Args:
         connection: The client's socket.
         limits: The server's limits.
+
+    Attributes:
+        remaining_s: Seconds for which the server still waits for the client.
     """
 
     def __init__(self, connection: socket.socket, limits: ConnectionLimits) -> None:
         super().__init__()
-        self._connection, self._min_bytes_per_s = connection, limits.min_bytes_per_s
-        self._remaining_s = limits.max_wait_s
+        self._connection, self._limits = connection, limits
+        self.remaining_s = limits.max_wait_s
+
+    def restart(self) -> None:
+        """Give the client the whole waiting time again, for its next request."""
+        self.remaining_s = self._limits.max_wait_s
 
     def readable(self) -> bool:
         """Return True."""
@@ -78,14 +88,14 @@ class LimitedSocket(io.RawIOBase):
 
     def _run_with_timeout(self, transfer: Callable[[], int]) -> int:
         started_at = time.monotonic()
-        self._connection.settimeout(max(self._remaining_s, _MIN_WAIT_S))
+        self._connection.settimeout(max(self.remaining_s, _MIN_WAIT_S))
         count = transfer()
-        self._remaining_s += count / self._min_bytes_per_s - (time.monotonic() - started_at)
+        self.remaining_s += count / self._limits.min_bytes_per_s - (time.monotonic() - started_at)
         return count
 
 
 class LimitedRequestHandler(MotoRequestHandler):
-    """Handles the request of one connection, within the server's limits."""
+    """Handles the requests of one connection, within the server's limits."""
 
     server: "LimitedServer"
     error_content_type = "application/xml"
@@ -94,16 +104,32 @@ class LimitedRequestHandler(MotoRequestHandler):
     def setup(self) -> None:
         """Prepare the streams of the connection."""
         self.connection = self.request
-        stream = LimitedSocket(self.connection, self.server.limits)
-        self.rfile, self.wfile = io.BufferedReader(stream), stream
+        self.wfile = LimitedSocket(self.connection, self.server.limits)
+        self.rfile = io.BufferedReader(self.wfile)
 
     def finish(self) -> None:
         """Release the streams. The server closes the socket."""
 
     def run_wsgi(self) -> None:
         """Answer the request, whose head has arrived."""
-        if self.server.protect_connection(self.connection):
+        if not self.server.protect_connection(self.connection):
+            return
+        if can_persist(self):
+            answer_request(self, self.server.app)
+            self._wait_for_next_request()
+        else:
+            self.close_connection = True
             super().run_wsgi()
+
+    def _wait_for_next_request(self) -> None:
+        """Wait until the next request arrives. If none does, or if the server stops, let the connection end."""
+        self.wfile.restart()
+        try:
+            is_open = self.server.expose_connection(self.connection) and bool(self.rfile.peek(1))
+        except OSError:  # no request has arrived in time, or the client has closed the connection
+            is_open = False
+        self.close_connection = self.close_connection or not is_open
+        self.wfile.restart()
 
 
 class LimitedServer(ThreadedWSGIServer):
@@ -153,10 +179,20 @@ class LimitedServer(ThreadedWSGIServer):
                 self._accepted_at[request] = None
             return request in self._accepted_at
 
+    def expose_connection(self, request: socket.socket) -> bool:
+        """Allow to close a connection again that waits for its next request. Return False if it must end."""
+        with self._condition:
+            if self._is_stopping or self._accepted_at.pop(request, 0.0) is not None:
+                return False
+            self._accepted_at[request] = time.monotonic()  # as the youngest one
+            return True
+
     def shutdown(self) -> None:
-        """Stop the loop that accepts connections."""
+        """Stop the loop that accepts connections, and end the connections that wait for a request."""
         with self._condition:
             self._is_stopping = True
+            for request in [request for request, time_s in self._accepted_at.items() if time_s is not None]:
+                self._end_connection(request)
             self._condition.notify_all()
         super().shutdown()
 
@@ -168,6 +204,9 @@ class LimitedServer(ThreadedWSGIServer):
         if request is None or wait_s > 0:
             self._condition.wait(None if request is None else wait_s)
             return
+        self._end_connection(request)
+
+    def _end_connection(self, request: socket.socket) -> None:
         del self._accepted_at[request]
         with contextlib.suppress(OSError):  # the client has closed it
             request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it

@@ -1,0 +1,75 @@
+"""Answer frequent requests without closing their connection (HTTP persistent connections, RFC 9112, section 9.3).
+
+werkzeug closes the connection after each request. A new connection and its thread cost about a millisecond of CPU, as
+much as a prediction does. So the requests that a client may send a hundred times a second are answered here:
+InvokeEndpoint, and BatchGetRecord, with which a model looks up its features.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+from werkzeug.serving import WSGIRequestHandler
+
+from drydock.wsgi import WsgiApplication
+
+_PATH = re.compile(r"/(endpoints/[^/?]+/invocations|BatchGetRecord)")
+
+
+class Body(io.RawIOBase):
+    """The body of a request, in a stream that has more after it.
+
+    Args:
+        stream: The stream.
+        length: Length of the body, bytes.
+    """
+
+    def __init__(self, stream: io.BufferedIOBase, length: int) -> None:
+        super().__init__()
+        self._stream, self.remaining_bytes = stream, length
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes of the body into a buffer. Return their number; 0 at the end."""
+        view = memoryview(buffer)[: self.remaining_bytes]
+        count = self._stream.readinto(view) if view else 0
+        self.remaining_bytes -= count
+        return count
+
+
+def can_persist(handler: WSGIRequestHandler) -> bool:
+    """Return whether the connection can stay open after the request whose head was read."""
+    if handler.close_connection or handler.command != "POST" or not _PATH.fullmatch(handler.path):
+        return False
+    has_length = handler.headers.get("Content-Length", "").isdecimal()
+    return has_length and "Transfer-Encoding" not in handler.headers and "Expect" not in handler.headers
+
+
+def answer_request(handler: WSGIRequestHandler, application: WsgiApplication) -> None:
+    """Send the answer of the application. If it has not read the whole body, the connection must close.
+
+    The answer is one write: the second of two small ones would wait for the client's acknowledgement.
+    """
+    body = Body(handler.rfile, int(handler.headers["Content-Length"]))
+    status, headers = "", []
+
+    def start_response(new_status: str, new_headers: Any, exc_info: Any = None) -> Callable[[bytes], object]:
+        nonlocal status, headers
+        status, headers = new_status, [header for header in new_headers if header[0].lower() != "content-length"]
+        return lambda _: None
+
+    content = b"".join(application({**handler.make_environ(), "wsgi.input": body}, start_response))
+    handler.close_connection = handler.close_connection or body.remaining_bytes > 0
+    own_headers = [
+        ("Server", handler.version_string()),
+        ("Date", handler.date_time_string()),
+        ("Content-Length", str(len(content))),
+        *([("Connection", "close")] if handler.close_connection else []),
+    ]
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in [*headers, *own_headers])]
+    handler.log_request(status.split(maxsplit=1)[0])
+    handler.wfile.write("\r\n".join([*lines, "\r\n"]).encode("latin-1") + content)
