@@ -150,6 +150,8 @@ def test_endpoint(calculate: Calculate) -> None:
     figures = calculate(*ENDPOINT, "--fixed-s", "0.08", *price)
     assert (figures["busy workers"], figures["instances"], figures["largest batch"]) == (2, 3, 8)
     assert figures["real-time, a month"] == pytest.approx(503.7)
+    assert figures["async, a month"] == pytest.approx(0.23 * (27.78 + 730 * 3 * 0.25), abs=0.01)
+    assert figures["real-time costs no more than async from"] == pytest.approx(2_883, abs=0.1)
     assert figures["real-time costs no more than serverless from"] is None
     output = run(*ENDPOINT, *price).stdout
     assert "The cheapest is serverless." in output
