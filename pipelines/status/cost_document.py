@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from pipelines.costs.budgets import find_budgets
+from pipelines.costs.charges import DIGITS
 from pipelines.costs.commitments.coverage import Coverage
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.running import RunningFleet
@@ -55,7 +56,7 @@ def build_cost_document(data: PassData) -> CostDocument:
         budgets=_list_budgets(data, [*jobs, *endpoint_rows], fleets),
         price_dates=describe_price_dates(priced_rows) if priced_rows else "",
         payers=_list_payers(data, payer_rows),
-        unused_commitment_usd=dict(coverage.unused_usd) if coverage else None,
+        unused_commitment_usd=_round_amounts(coverage.unused_usd) if coverage else None,
         anomalies=[shorten(text) for text in describe_anomalies(find_anomalies([*jobs, *endpoint_rows], data.now))],
         advice=[shorten(sentence) for sentence in list_advice(jobs, endpoint_rows, fleets, data.now)],
     )
@@ -112,6 +113,10 @@ def _allocate_rows(rows: Sequence[Row], data: PassData) -> tuple[Sequence[Row], 
     if policy.commitments:
         check_rows(rows)
     return add_reserved_costs(allocate_rows(rows, policy), policy.commitments, data.now)
+
+
+def _round_amounts(amounts: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(usd, DIGITS) for name, usd in amounts.items()}
 
 
 def _list_payers(data: PassData, rows: Iterable[Row]) -> list[PayerCost]:

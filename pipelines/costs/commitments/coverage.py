@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from pipelines.costs.budgets import TOLERANCE_USD
 from pipelines.costs.commitments.hours import HOUR, is_covered, spread_row
 from pipelines.costs.commitments.stated import StatedCommitment
 from pipelines.costs.daily.days import get_day
@@ -56,7 +57,8 @@ class Coverage:
     """What the stated commitments cover.
 
     Attributes:
-        reserved_usd: cost on demand of each row that they cover, USD; None if no saving of a plan on it is known.
+        reserved_usd: cost on demand of each row that they cover, USD; None if the saving of a commitment on it is not
+            known, and the commitments before do not cover all of it.
         committed_usd: month, YYYY-MM, to the commitments of its hours, USD.
         unused_usd: month to the part of them that was not used, USD.
     """
@@ -82,7 +84,6 @@ def cover_costs(
     """
     hours = _spread_rows(rows)
     covered_usd = [0.0] * len(rows)
-    known_rows: set[int] = set()
     unknown_rows: set[int] = set()
     committed_usd: dict[str, float] = defaultdict(float)
     unused_usd: dict[str, float] = defaultdict(float)
@@ -90,16 +91,16 @@ def cover_costs(
     first_day = min(map(get_day, rows), default=today)
     for commitment in sorted(commitments, key=lambda item: item.begin):
         savings = _find_savings(rows, commitment, find_saving)
-        known_rows |= savings.keys()
         paid_usd = {}
         for hour in _list_hours(commitment, hours):
-            unknown_rows |= hours[hour].keys() - savings.keys()
+            unknown_rows |= {
+                index for index, usd in hours[hour].items() if index not in savings and usd > TOLERANCE_USD
+            }
             paid_usd[hour] = _pay_hour(commitment, hours[hour], savings, covered_usd)
         for hour in _get_range(max(commitment.begin, first_day), min(commitment.end, today)):
             month = f"{EPOCH + hour * HOUR:%Y-%m}"
             committed_usd[month] += commitment.usd_h
             unused_usd[month] += commitment.usd_h - paid_usd.get(hour, 0.0)
-    unknown_rows -= known_rows
     reserved_usd = [None if index in unknown_rows else usd for index, usd in enumerate(covered_usd)]
     return Coverage(reserved_usd, committed_usd, unused_usd)
 

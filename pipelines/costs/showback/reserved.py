@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from pipelines.costs.charges import format_usd
+from pipelines.costs.charges import DIGITS, format_usd
 from pipelines.costs.commitments.coverage import Coverage, FindSaving, cover_costs
 from pipelines.costs.commitments.stated import StatedCommitment
 from pipelines.costs.prices import read_region_prices
 
 COLUMN = "reserved_usd"
-"""Column that is added: covered cost of the row at on-demand prices, USD; None if the plan's price is not known."""
+"""Column that is added: covered cost of the row at on-demand prices, USD; None if a plan's price is not known."""
 NO_COMMITMENT = "no commitment stated"
 MAX_TYPES = 5
 """Number of instance types that a sentence names."""
@@ -53,8 +53,8 @@ class CommitmentUse:
             names = [*self.unpriced_types[:MAX_TYPES], *([f"{other_count} other type(s)"] if other_count > 0 else [])]
             sentences.append(
                 f"No price with a savings plan is known for {', '.join(names)}: "
-                f"{format_usd(self.unpriced_usd)} are in no reserved share. Give the discount of the commitment, "
-                "or run `python -m pipelines prices refresh`"
+                f"{format_usd(self.unpriced_usd)} are in no reserved share, and may have used more of the "
+                "commitment. Give its discount, or run `python -m pipelines prices refresh`"
             )
         return sentences
 
@@ -88,13 +88,13 @@ def summarize_use(coverage: Coverage, rows: Sequence[Row], month: str = "") -> C
     """
     unpriced_rows = [row for row in rows if row[COLUMN] is None]
     committed_usd, unused_usd = (
-        sum(usd for name, usd in amounts.items() if month in ("", name))
+        round(sum(usd for name, usd in amounts.items() if month in ("", name)), DIGITS)
         for amounts in (coverage.committed_usd, coverage.unused_usd)
     )
     return CommitmentUse(
         committed_usd=committed_usd,
         unused_usd=unused_usd,
-        unpriced_usd=sum(row["cost_usd"] for row in unpriced_rows),
+        unpriced_usd=round(sum(row["cost_usd"] for row in unpriced_rows), DIGITS),
         unpriced_types=sorted({f"{row['instance_type']} in {row['region']}" for row in unpriced_rows}),
     )
 

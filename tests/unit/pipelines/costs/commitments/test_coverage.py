@@ -108,7 +108,9 @@ def test_row_without_a_known_saving_is_not_known_and_not_zero():
     assert cover(make_job(), commitments=[old]).reserved_usd == [None]
     assert cover(make_row(), commitments=[old]).reserved_usd == [0], "spot"
     assert cover(make_job(), commitments=[later]).reserved_usd == [0], "before its term"
-    assert cover(make_job(), commitments=[old, PLAN]).reserved_usd == pytest.approx([10]), "by the other one"
+    assert cover(make_job(), commitments=[old, PLAN]).reserved_usd == [None], "how much the old one covers"
+    oldest = PLAN.model_copy(update={"begin": BEGIN.date() - 2 * DAY})
+    assert cover(make_job(), commitments=[old, oldest]).reserved_usd == pytest.approx([10]), "nothing is left for it"
 
 
 @pytest.mark.parametrize("usd_h", [0.5, 2.0, 9.0])
