@@ -54,17 +54,18 @@ def report_costs(
     """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
 
     A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue. A last one
-    has who pays, the shares of spot, on demand and endpoints, what idled, and the days that are anomalies.
+    has who pays, the shares of spot, on demand and endpoints, what commitments covered, what idled, and
+    the days that are anomalies.
     """
     from pipelines.costs.periods import parse_month
     from pipelines.costs.report import parse_keys
 
     keys = parse_keys(by)
     parse_month(month, dt.datetime.now(dt.UTC))
-    all_jobs, all_endpoint_rows = showback.read_allocated_rows()
+    all_jobs, all_endpoint_rows, coverage = showback.read_reserved_rows()
     rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
     all_rows = [*all_jobs, *all_endpoint_rows]
-    costs_by_payer = showback.build_showback(rows, endpoint_rows, keys, all_rows, month)
+    costs_by_payer = showback.build_showback(rows, endpoint_rows, keys, all_rows, coverage, month)
     if as_json:
         write_json(tables.build_report(rows, endpoint_rows, keys) | costs_by_payer.to_record())
     elif not rows and not endpoint_rows:

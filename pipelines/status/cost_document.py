@@ -7,12 +7,16 @@ from itertools import groupby
 from typing import Any
 
 from pipelines.costs.budgets import find_budgets
+from pipelines.costs.charges import DIGITS
+from pipelines.costs.commitments.coverage import Coverage
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.ledger import Ledger, get_current_month
 from pipelines.costs.report import PAYER_KEYS, describe_price_dates
+from pipelines.costs.row_checks import check_rows
 from pipelines.costs.showback.allocation import allocate_rows
 from pipelines.costs.showback.policy import ShowbackPolicy, load_policy
+from pipelines.costs.showback.reserved import add_reserved_costs
 from pipelines.costs.showback.shares import sum_shares
 from pipelines.costs.showback.summary import describe_anomalies, find_anomalies
 from pipelines.errors import LeewayError
@@ -41,6 +45,7 @@ def build_cost_document(data: PassData) -> CostDocument:
     """
     jobs, endpoint_rows = Ledger.open(data.lake).read_rows(), EndpointLedger.open(data.lake).read_rows()
     fleets = data.running_fleets
+    payer_rows, coverage = _allocate_rows([*jobs, *endpoint_rows], data)
     priced_rows = [row for row in (*jobs, *endpoint_rows) if row["price_date"]]
     return CostDocument(
         written_at=data.now,
@@ -50,7 +55,8 @@ def build_cost_document(data: PassData) -> CostDocument:
         endpoints=[_describe_endpoint(item) for item in fleets],
         budgets=_list_budgets(data, [*jobs, *endpoint_rows], fleets),
         price_dates=describe_price_dates(priced_rows) if priced_rows else "",
-        payers=_list_payers(data, jobs, endpoint_rows),
+        payers=_list_payers(data, payer_rows),
+        unused_commitment_usd=_round_amounts(coverage.unused_usd) if coverage else None,
         anomalies=[shorten(text) for text in describe_anomalies(find_anomalies([*jobs, *endpoint_rows], data.now))],
         advice=[shorten(sentence) for sentence in list_advice(jobs, endpoint_rows, fleets, data.now)],
     )
@@ -101,25 +107,34 @@ def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row
     ]
 
 
-def _list_payers(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[PayerCost]:
+def _allocate_rows(rows: Sequence[Row], data: PassData) -> tuple[Sequence[Row], Coverage | None]:
+    """Return the rows with who pays and what the stated commitments cover, and the use of the commitments."""
+    policy = _load_policy()
+    if policy.commitments:
+        check_rows(rows)
+    return add_reserved_costs(allocate_rows(rows, policy), policy.commitments, data.now)
+
+
+def _round_amounts(amounts: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(usd, DIGITS) for name, usd in amounts.items()}
+
+
+def _list_payers(data: PassData, rows: Iterable[Row]) -> list[PayerCost]:
     """Sum the costs of the last `MONTHS` months by month and who pays, the oldest month first."""
     first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
-    rows = [
-        {**row, "month": f"{row[DATE_COLUMN]:%Y-%m}"}
-        for row in allocate_rows((*jobs, *endpoint_rows), _load_policy())
-        if row[DATE_COLUMN] >= first
-    ]
+    month_rows = [{**row, "month": f"{row[DATE_COLUMN]:%Y-%m}"} for row in rows if row[DATE_COLUMN] >= first]
     keys = ("month", *PAYER_KEYS)
 
     def get_key(row: Row) -> tuple[str, ...]:
         return tuple(row[name] or "" for name in keys)
 
-    groups = [(values, sum_shares(list(group))) for values, group in groupby(sorted(rows, key=get_key), get_key)]
+    groups = [(values, sum_shares(list(group))) for values, group in groupby(sorted(month_rows, key=get_key), get_key)]
     return [
         PayerCost(
             **dict(zip(keys, map(shorten, values), strict=True)),
             cost_usd=sums["cost_usd"],
             idle_usd=sums["idle_usd"],
+            reserved_usd=sums["reserved_usd"],
         )
         for values, sums in groups
     ]

@@ -14,7 +14,7 @@ from pipelines.system.log import log
 
 
 class ShowbackSpec(ShowbackPolicy):
-    """The payers of the projects, and the shares of a budget at which people are notified."""
+    """The payers of the projects, the commitments, and the shares of a budget at which people are notified."""
 
 
 class ShowbackResult(Result):
@@ -26,6 +26,11 @@ class ShowbackResult(Result):
     """Cost of the month so far, USD."""
     unallocated_usd: float
     """Part of `month_usd` for which neither the jobs nor params.yaml name the team that pays, USD."""
+    reserved_usd: float | None
+    """Part of `month_usd` that the stated commitments cover, at on-demand prices, USD; null if none is stated, or if no
+    price with a plan is known."""
+    unused_commitment_usd: float | None
+    """Part of the month's commitments that was not used up to yesterday, USD; null if none is stated."""
     budgets: list[BudgetState]
     """Budgets of the month, by project."""
     notices: list[Notice]
@@ -59,6 +64,8 @@ def run(spec: ShowbackSpec) -> ShowbackResult:
         month=review.month,
         month_usd=review.month_usd,
         unallocated_usd=review.unallocated_usd,
+        reserved_usd=review.reserved_usd,
+        unused_commitment_usd=review.unused_usd,
         budgets=list(review.states),
         notices=notices,
     )

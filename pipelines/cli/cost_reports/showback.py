@@ -12,6 +12,7 @@ from pipelines.cli.terminal import make_console, write_line
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
+    from pipelines.costs.commitments.coverage import Coverage
     from pipelines.costs.showback.summary import Showback
 
 Rows = Sequence[Mapping[str, Any]]
@@ -34,12 +35,32 @@ def read_allocated_rows() -> tuple[Rows, Rows]:
     return allocate_rows(Ledger.open().read_rows(), policy), allocate_rows(EndpointLedger.open().read_rows(), policy)
 
 
+def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
+    """Read all rows as `read_allocated_rows`, with what the stated commitments cover, and the use of the commitments.
+
+    Raises:
+        SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
+        DataError: a row of a ledger is damaged, or a table of prices is not valid. A retry cannot help.
+        ServiceError, ConflictError: the lake does not answer. A retry can help.
+    """
+    from pipelines.costs.row_checks import check_rows
+    from pipelines.costs.showback.policy import load_policy
+    from pipelines.costs.showback.reserved import add_reserved_costs
+
+    all_rows = [row for part in read_allocated_rows() for row in part]
+    check_rows(all_rows)
+    rows, coverage = add_reserved_costs(all_rows, load_policy().commitments, dt.datetime.now(dt.UTC))
+    return [row for row in rows if "begin" not in row], [row for row in rows if "begin" in row], coverage
+
+
 def select_rows(rows: Rows, month: str, project: str) -> Rows:
     """Return the rows of a month and of a project; an empty argument selects all."""
     return [row for row in rows if month in ("", f"{row['date']:%Y-%m}") and project in ("", row["project"])]
 
 
-def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows, month: str = "") -> Showback:
+def build_showback(
+    rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_rows: Rows, coverage: Coverage | None, month: str = ""
+) -> Showback:
     """Summarize who pays for the rows, and find the anomalies of their projects.
 
     Args:
@@ -47,13 +68,15 @@ def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_row
         endpoint_rows: rows of endpoints to report.
         keys: grouping keys.
         all_rows: all rows of both ledgers.
-        month: month of the anomalies, YYYY-MM; empty: the last weeks.
+        coverage: the use of the stated commitments; None if none is stated.
+        month: month of the anomalies and of the commitments, YYYY-MM; empty: the last weeks, and all months.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.
     """
     from pipelines.costs.row_checks import check_rows
     from pipelines.costs.showback.allocation import add_job_columns
+    from pipelines.costs.showback.reserved import summarize_use
     from pipelines.costs.showback.summary import find_anomalies, summarize
 
     check_rows(all_rows)
@@ -61,14 +84,17 @@ def build_showback(rows: Rows, endpoint_rows: Rows, keys: Sequence[str], all_row
     projects = {row["project"] for row in reported_rows}
     project_rows = (row for row in all_rows if row["project"] in projects)
     anomalies = find_anomalies(project_rows, dt.datetime.now(dt.UTC), month)
-    return replace(summarize(reported_rows, keys), anomalies=anomalies)
+    use = summarize_use(coverage, reported_rows, month) if coverage else None
+    return replace(summarize(reported_rows, keys, use), anomalies=anomalies)
 
 
 def print_showback(showback: Showback) -> None:
-    """Print the table of the groups, and a line for each anomaly."""
+    """Print the table of the groups, what of the commitments was not used, and a line for each anomaly."""
     from pipelines.costs.showback.summary import build_showback_table
 
     make_console().print(build_showback_table(showback))
+    for line in showback.commitment_use.list_sentences() if showback.commitment_use else ():
+        write_line(f"{line}.")
     for line in showback.list_anomaly_sentences():
         write_line(f"Anomaly: {line}.")
 

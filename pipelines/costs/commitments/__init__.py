@@ -1,1 +1,1 @@
-"""Compute which commitment of a savings plan would have been best for the costs in the ledger, and its risk."""
+"""Compute which commitment of a savings plan would have been best, its risk, and what stated commitments cover."""

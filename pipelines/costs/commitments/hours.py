@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 HOUR = dt.timedelta(hours=1)
@@ -26,13 +26,20 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
     """
     costs = [0.0] * hours
     for row in filter(is_covered, rows):
-        row_begin, row_end = _get_span(row)
-        duration = max(row_end - row_begin, dt.timedelta(seconds=1))
-        for index in range(max((row_begin - begin) // HOUR, 0), min((row_begin + duration - begin) // HOUR + 1, hours)):
-            start = max(row_begin, begin + index * HOUR)
-            overlap = min(row_begin + duration, begin + (index + 1) * HOUR) - start
-            costs[index] += row["cost_usd"] * max(overlap / duration, 0.0)
+        for index, usd in spread_row(row, begin):
+            if 0 <= index < hours:
+                costs[index] += usd
     return costs
+
+
+def spread_row(row: Row, begin: dt.datetime) -> Iterator[tuple[int, float]]:
+    """Yield the number of each hour in which a row has a cost, and this cost, USD. Hour 0 begins at `begin`."""
+    row_begin, row_end = _get_span(row)
+    row_end = max(row_end, row_begin + dt.timedelta(seconds=1))
+    for index in range((row_begin - begin) // HOUR, (row_end - begin) // HOUR + 1):
+        overlap = min(row_end, begin + (index + 1) * HOUR) - max(row_begin, begin + index * HOUR)
+        if overlap > dt.timedelta():
+            yield index, row["cost_usd"] * (overlap / (row_end - row_begin))
 
 
 def _get_span(row: Row) -> tuple[dt.datetime, dt.datetime]:

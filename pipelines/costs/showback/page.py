@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.costs.daily.days import DailyCosts
 from pipelines.costs.report import UNALLOCATED
+from pipelines.costs.showback.reserved import NO_COMMITMENT
 from pipelines.costs.showback.summary import Showback
 from pipelines.errors import SpecError
 from pipelines.escaping import escape
@@ -54,8 +55,8 @@ def write_showback_page(
         pictures = [_draw_groups(Path(folder) / "groups.png", showback)]
         pictures.append(_draw_days(Path(folder) / "days.png", showback, daily_costs))
         try:
-            values = {"title": title, "showback": showback, "unallocated": UNALLOCATED, "judged_days": judged_days}
-            write_page(path, TEMPLATE, pictures, **values)
+            values = {"title": title, "showback": showback, "judged_days": judged_days}
+            write_page(path, TEMPLATE, pictures, **values, unallocated=UNALLOCATED, no_commitment=NO_COMMITMENT)
         except OSError as error:
             raise SpecError(f"{path}: {error.strerror}.", "Give a file that can be written.") from None
 

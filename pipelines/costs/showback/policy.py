@@ -1,4 +1,4 @@
-"""Define section `showback` of params.yaml: who pays for the projects, and when people are notified about a budget."""
+"""Define section `showback` of params.yaml: who pays, which commitments were bought, and when people are notified."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pipelines import params
 from pipelines.contract import Spec
 from pipelines.costs.budgets import Money
+from pipelines.costs.commitments.stated import StatedCommitment
 from pipelines.settings import settings
 
 BUDGET_KEY = re.compile(r"[^/]+(/[1-9]\d{3}-(0[1-9]|1[0-2]))?")
@@ -17,7 +18,7 @@ BUDGET_KEY = re.compile(r"[^/]+(/[1-9]\d{3}-(0[1-9]|1[0-2]))?")
 
 
 class ShowbackPolicy(Spec):
-    """Who pays for the projects, and when people are notified about a budget."""
+    """Who pays for the projects, which commitments were bought, and when people are notified about a budget."""
 
     teams: dict[str, str] = Field(default_factory=dict)
     """Project to the team that pays, for jobs without a team, and for endpoints."""
@@ -30,6 +31,9 @@ class ShowbackPolicy(Spec):
         default_factory=lambda: [50, 80, 100], max_length=10
     )
     """Shares of a budget, percent. When the costs of a month reach one of them, people are notified once."""
+    commitments: list[StatedCommitment] = Field(default_factory=list, max_length=100)
+    """Commitments of savings plans that were bought, each with usd_h, term (1y or 3y), begin (YYYY-MM-DD) and, if it is
+    not that of the tables of prices, discount (0 to 1). They decide the reserved share of the costs."""
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:

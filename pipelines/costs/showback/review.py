@@ -18,6 +18,8 @@ from pipelines.costs.showback.budget_states import BudgetState, build_past_state
 from pipelines.costs.showback.notice import Notice
 from pipelines.costs.showback.notices import list_anomaly_notices, list_budget_notices
 from pipelines.costs.showback.policy import ShowbackPolicy
+from pipelines.costs.showback.reserved import add_reserved_costs
+from pipelines.costs.showback.shares import sum_shares
 
 JUDGED_DAYS = 8
 """Number of whole days that are judged. Thus a review that did not run for a week still finds all anomalies, and the
@@ -32,6 +34,8 @@ class Review:
         month: current month, YYYY-MM.
         month_usd: cost of the month so far, USD.
         unallocated_usd: part of it without a team, USD.
+        reserved_usd: part of it that the stated commitments cover, at on-demand prices, USD; None if it is not known.
+        unused_usd: part of the month's commitments that was not used up to yesterday, USD; None if none is stated.
         states: budgets of the month.
         notices: what people could be notified of, whether they were or not.
     """
@@ -39,6 +43,8 @@ class Review:
     month: str
     month_usd: float
     unallocated_usd: float
+    reserved_usd: float | None
+    unused_usd: float | None
     states: Sequence[BudgetState]
     notices: Sequence[Notice]
 
@@ -55,20 +61,24 @@ def review_costs(
         now: the current moment.
 
     Raises:
-        DataError: a row of a ledger is damaged. A retry cannot help.
+        DataError: a row of a ledger is damaged, or a table of prices is not valid. A retry cannot help.
         ServiceError, ConflictError: the lake does not answer. A retry can help.
     """
-    rows = allocate_rows([*Ledger.open().read_rows(), *EndpointLedger.open().read_rows()], policy)
-    check_rows(rows)
+    all_rows = allocate_rows([*Ledger.open().read_rows(), *EndpointLedger.open().read_rows()], policy)
+    check_rows(all_rows)
+    rows, coverage = add_reserved_costs(all_rows, policy.commitments, now)
     month, yesterday = f"{now:%Y-%m}", now.date() - dt.timedelta(days=1)
     states = build_states(choose_budgets(budgets, policy, month), rows, fleets, now)
     past_states = _build_past_states(policy, budgets, rows, now)
     days = {project: judge_days(costs, JUDGED_DAYS) for project, costs in sum_days_by_project(rows, yesterday).items()}
     month_rows = [row for row in rows if f"{row['date']:%Y-%m}" == month]
+    shares = sum_shares(month_rows)
     return Review(
         month=month,
-        month_usd=round(sum(row["cost_usd"] for row in month_rows), 6),
+        month_usd=round(shares["cost_usd"], 6),
         unallocated_usd=round(sum(row["cost_usd"] for row in month_rows if not row["team"]), 6),
+        reserved_usd=None if shares["reserved_usd"] is None else round(shares["reserved_usd"], 6),
+        unused_usd=round(coverage.unused_usd.get(month, 0.0), 6) if coverage else None,
         states=states,
         notices=[*list_budget_notices([*past_states, *states], policy.thresholds_percent), *list_anomaly_notices(days)],
     )

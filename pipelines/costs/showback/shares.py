@@ -1,4 +1,7 @@
-"""Sum the costs of jobs and endpoints, split them into spot, on demand and endpoints, and compute the idle part."""
+"""Sum the costs of jobs and endpoints, split them into spot, on demand and endpoints, and compute other parts of them.
+
+The other parts overlap with these: the reserved part, which commitments cover, and the idle part.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
 
     Returns:
         `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of what the
-        instances did not use, and `known_usd`, the cost of the rows whose use is known; the shares `spot`, `on_demand`
-        and `endpoints` of the cost, and `idle` of `known_usd`. A share of 0 USD is None.
+        instances did not use, and `known_usd`, the cost of the rows whose use is known; `reserved_usd`, the cost that
+        commitments cover, None if no row has this column, or none a value; the shares `spot`, `on_demand` and
+        `endpoints` of the cost, `idle` of `known_usd`, and `reserved` of the cost of the rows whose `reserved_usd` is
+        known. A share of 0 USD is None.
     """
     costs = {"spot_usd": 0.0, "on_demand_jobs_usd": 0.0, "endpoints_usd": 0.0, "idle_usd": 0.0, "known_usd": 0.0}
     for row in rows:
@@ -26,12 +31,16 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
             costs["idle_usd"] += (1 - use) * row["cost_usd"]
             costs["known_usd"] += row["cost_usd"]
     total = sum(row["cost_usd"] for row in rows)
+    priced_rows = [row for row in rows if row.get("reserved_usd") is not None]
+    reserved_usd = sum(row["reserved_usd"] for row in priced_rows) if priced_rows else None
     return {
         "cost_usd": total,
         **costs,
+        "reserved_usd": reserved_usd,
         "spot": _divide(costs["spot_usd"], total),
         "on_demand": _divide(costs["on_demand_jobs_usd"], total),
         "endpoints": _divide(costs["endpoints_usd"], total),
+        "reserved": _divide(reserved_usd or 0.0, sum(row["cost_usd"] for row in priced_rows)),
         "idle": _divide(costs["idle_usd"], costs["known_usd"]),
     }
 

@@ -18,12 +18,15 @@ from pipelines.costs.daily.days import sum_days_by_project
 from pipelines.costs.endpoints.running import get_month_bounds
 from pipelines.costs.report import UNALLOCATED, group_rows
 from pipelines.costs.row_checks import check_rows
+from pipelines.costs.showback.reserved import NO_COMMITMENT, CommitmentUse
 from pipelines.costs.showback.shares import sum_shares
 from pipelines.errors import SpecError
 from pipelines.escaping import escape
 from pipelines.system.files import replace_file
 
-SHARES = ("spot", "on_demand", "endpoints", "idle")
+SHARES = ("spot", "on_demand", "endpoints", "reserved", "idle")
+UNUSED_COLUMN = "unused_commitment_usd"
+UNUSED_LABEL = "unused commitment"
 ANOMALY_DAYS = 28
 """Number of whole days in which anomalies are listed."""
 FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@\uff1d\uff0b\uff0d\uff20])")
@@ -43,25 +46,33 @@ class Showback:
             `sum_shares` returns.
         total: the sums of all rows.
         anomalies: project to its anomalies in the last days.
+        commitment_use: what became of the stated commitments; None if none is stated.
     """
 
     keys: Sequence[str]
     groups: Sequence[dict[str, Any]]
     total: dict[str, Any]
     anomalies: Mapping[str, Sequence[JudgedDay]]
+    commitment_use: CommitmentUse | None = None
 
     def to_record(self) -> dict[str, Any]:
-        """Return the groups, the total and the anomalies as JSON values."""
+        """Return the groups, the total, the use of the commitments and the anomalies as JSON values."""
         groups = {"groups": list(self.groups), "total": self.total}
-        return {"payers": groups, "anomalies": self.list_anomaly_sentences()}
+        use = self.commitment_use.to_record() if self.commitment_use else NO_COMMITMENT
+        return {"payers": groups, "commitments": use, "anomalies": self.list_anomaly_sentences()}
 
     def list_anomaly_sentences(self) -> list[str]:
         """Describe each anomaly in a sentence, the oldest day first."""
         return describe_anomalies(self.anomalies)
 
 
-def summarize(rows: Sequence[Row], keys: Sequence[str]) -> Showback:
+def summarize(rows: Sequence[Row], keys: Sequence[str], commitment_use: CommitmentUse | None = None) -> Showback:
     """Group the allocated rows of both ledgers, and sum each group.
+
+    Args:
+        rows: rows to report.
+        keys: grouping keys.
+        commitment_use: what became of the stated commitments; None if none is stated.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.
@@ -71,7 +82,7 @@ def summarize(rows: Sequence[Row], keys: Sequence[str]) -> Showback:
     groups = group_rows(rows, keys, sum_shares)
     for group in groups:
         group["share"] = group["cost_usd"] / total["cost_usd"] if total["cost_usd"] else None
-    return Showback(keys, sorted(groups, key=lambda group: -group["cost_usd"]), total, {})
+    return Showback(keys, sorted(groups, key=lambda group: -group["cost_usd"]), total, {}, commitment_use)
 
 
 def find_last_day(now: dt.datetime, month: str = "") -> dt.date:
@@ -115,11 +126,13 @@ def describe_anomaly(project: str, day: JudgedDay) -> str:
 
 def build_showback_table(showback: Showback) -> Table:
     """Build the table of the groups and their total."""
-    caption = "idle: unused GPUs, or vCPUs where there are none, as a share of the costs whose use is known."
+    reserved = "part that the stated commitments cover" if showback.commitment_use else NO_COMMITMENT
+    idle = "unused GPUs, or vCPUs where there are none, as a share of the costs whose use is known"
+    caption = f"reserved: {reserved}; idle: {idle}."
     table = Table(title="Who pays", caption=caption, caption_justify="left")
     for name in showback.keys:
         table.add_column(name.replace("_", " "))
-    for name in ("cost\nUSD", "share\n%", "spot\n%", "on demand\n%", "endpoints\n%", "idle\n%"):
+    for name in ("cost\nUSD", "share\n%", "spot\n%", "on demand\n%", "endpoints\n%", "reserved\n%", "idle\n%"):
         table.add_column(name, justify="right")
     digits = 2 if showback.total["cost_usd"] >= 10 else 4
     for group in showback.groups:
@@ -133,15 +146,20 @@ def build_showback_table(showback: Showback) -> Table:
 def write_csv(path: Path, showback: Showback) -> None:
     """Write the groups to a CSV file, replacing what was there. A share that is not known is empty.
 
+    If a commitment is stated, a last row has the unused commitment of all payers: it is a cost of none of them.
+
     Raises:
         SpecError: the file cannot be written. A retry cannot help.
     """
+    use = showback.commitment_use
     names = [*showback.keys, *(name for name in showback.total if name not in SHARES), "share", *SHARES]
     try:
         with replace_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, names)
+            writer = csv.DictWriter(file, [*names, UNUSED_COLUMN] if use else names)
             writer.writeheader()
             writer.writerows({name: _format_value(group[name]) for name in names} for group in showback.groups)
+            if use:
+                writer.writerow({showback.keys[0]: UNUSED_LABEL, UNUSED_COLUMN: use.unused_usd})
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}.", "Give a file that can be written.") from None
 

@@ -116,6 +116,9 @@ class PayerCost(JsonObject):
     """Cost, USD."""
     idle_usd: float
     """Cost of what the instances did not use, as far as their use is known, USD."""
+    reserved_usd: float | None = None
+    """Part of the cost that the stated commitments cover, at on-demand prices, USD; null if no commitment is stated, if
+    no price with a plan is known, or in a document of an earlier version of Leeway."""
 
 
 class EndpointCost(JsonObject):
@@ -165,5 +168,8 @@ class CostDocument(Document):
     """Sentences about costs that could be avoided; empty if nothing was found."""
     payers: list[PayerCost] = Field(default_factory=list)
     """Costs of the last 12 months by month and who pays; empty in a document of an earlier version of Leeway."""
+    unused_commitment_usd: dict[str, float] | None = None
+    """Month, YYYY-MM, to the part of the stated commitments that was not used in it up to yesterday, USD; null if no
+    commitment is stated, or in a document of an earlier version of Leeway."""
     anomalies: list[str] = Field(default_factory=list)
     """Sentences about the days of the last four weeks on which a project cost far more than usual."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily
@@ -29,6 +29,11 @@ READ_AT = "leeway_costs_read_timestamp_seconds"
 """Name of the metric with the time at which the ledgers were read."""
 
 
+def get_now() -> dt.datetime:
+    """Return the current moment, UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
 @dataclass(frozen=True)
 class ProjectCosts:
     """The key figures of a project in the last days, and its last whole day."""
@@ -43,16 +48,17 @@ class CostCollector(Collector):
     Args:
         lake: lake to read; another reader refreshes it.
         targets: targets of the key figures.
+        clock: function that returns the present, UTC.
     """
 
-    def __init__(self, lake: CachedLake, targets: Targets) -> None:
-        self._lake, self._targets = lake, targets
+    def __init__(self, lake: CachedLake, targets: Targets, clock: Callable[[], dt.datetime] = get_now) -> None:
+        self._lake, self._targets, self._clock = lake, targets, clock
         self._projects: Mapping[str, ProjectCosts] = {}
         self._read_at: dt.datetime | None = None
 
     def refresh(self) -> None:
         """Read the ledgers again. If they cannot be read, there are no values until the next reading."""
-        now = dt.datetime.now(dt.UTC)
+        now = self._clock()
         try:
             self._projects = read_projects(self._lake, self._targets, now)
             self._read_at = now

@@ -23,13 +23,15 @@ class ShowbackOperator(StepOperator):
         environments: project to its environment (templated).
         budgets_usd: PROJECT or PROJECT/YYYY-MM to the budget of a month, USD (templated).
         thresholds_percent: shares of a budget, percent. When costs reach one, people are notified once (templated).
+        commitments: commitments of savings plans that were bought, each with usd_h, term, begin and perhaps discount
+            (templated).
 
     Returns:
-        `ShowbackResult`: month, month_usd, unallocated_usd, budgets, notices.
+        `ShowbackResult`: month, month_usd, unallocated_usd, reserved_usd, unused_commitment_usd, budgets, notices.
     """
 
     step = "showback"
-    fields = ("teams", "environments", "budgets_usd", "thresholds_percent")
+    fields = ("teams", "environments", "budgets_usd", "thresholds_percent", "commitments")
 
     def __init__(
         self,
@@ -38,9 +40,11 @@ class ShowbackOperator(StepOperator):
         environments: Mapping[str, str] | None = None,
         budgets_usd: Mapping[str, float | str] | None = None,
         thresholds_percent: Sequence[int | str] | None = None,
+        commitments: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.actor_variables = {**ACTOR_VARIABLES, "LEEWAY_RUN": TASK_OF_RUN}
         self.teams, self.environments = teams, environments
         self.budgets_usd, self.thresholds_percent = budgets_usd, thresholds_percent
+        self.commitments = commitments

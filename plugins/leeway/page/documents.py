@@ -83,8 +83,8 @@ def read_dataset(name: str, select_readable: SelectReadable) -> dict[str, Any]:
 def read_costs(select_readable: SelectReadable) -> dict[str, Any]:
     """Read the costs, without those of models that the visitor may not read about.
 
-    Budgets and anomalies are sums over a project, the advice is about all models, and a payer without a model may be
-    the team of any model. So only a visitor who may read about every model with costs gets them.
+    Budgets and anomalies are sums over a project, commitments and advice are about all models, and a payer without a
+    model may be the team of any model. So only a visitor who may read about every model with costs gets them.
     """
     document = _read("costs.json", CostDocument)
     parts = ("jobs", "months", "endpoints", "payers")
@@ -96,7 +96,8 @@ def read_costs(select_readable: SelectReadable) -> dict[str, Any]:
     visible_rows["payers"] = [row for row in visible_rows["payers"] if row["model"]]
     # A field that is added later is hidden until it is named here.
     public_fields = {name: document[name] for name in PUBLIC_COST_FIELDS}
-    return {**public_fields, **visible_rows, "budgets": [], "anomalies": [], "advice": []}
+    hidden_fields: dict[str, Any] = {"budgets": [], "anomalies": [], "advice": [], "unused_commitment_usd": None}
+    return {**public_fields, **visible_rows, **hidden_fields}
 
 
 def read_jobs(select_readable: SelectReadable) -> dict[str, Any]:

@@ -34,7 +34,7 @@ export function CostsPage() {
             </Stack>
           </SimpleGrid>
           <SimpleGrid columns={{ base: 1, xl: 2 }} gap={4}>
-            <Payers payers={costs.payers ?? []} />
+            <Payers payers={costs.payers ?? []} unusedCommitments={costs.unused_commitment_usd ?? null} />
             <Sentences title="What could cost less" sentences={costs.advice} />
           </SimpleGrid>
           <SimpleGrid columns={{ base: 1, xl: 2 }} gap={4}>

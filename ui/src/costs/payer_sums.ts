@@ -10,6 +10,8 @@ export interface PayerSum {
   name: string;
   usd: number;
   idleUsd: number;
+  /** Part that stated commitments cover; null if it is not known. */
+  reservedUsd: number | null;
   /** Share of the sum of all payers, 0 to 1. */
   share: number;
 }
@@ -20,11 +22,16 @@ export const listMonths = (rows: PayerCost[]): string[] =>
 
 /** Sum the costs of a month by a field, the largest sum first. */
 export function sumPayers(rows: PayerCost[], month: string, field: Payer): PayerSum[] {
-  const sums = new Map<string, { usd: number; idleUsd: number }>();
+  const sums = new Map<string, Omit<PayerSum, "name" | "share">>();
   let all = 0;
   for (const row of rows.filter((each) => each.month === month)) {
-    const { usd, idleUsd } = sums.get(row[field]) ?? { usd: 0, idleUsd: 0 };
-    sums.set(row[field], { usd: usd + row.cost_usd, idleUsd: idleUsd + row.idle_usd });
+    const { usd, idleUsd, reservedUsd } = sums.get(row[field]) ?? { usd: 0, idleUsd: 0, reservedUsd: 0 };
+    const reserved = row.reserved_usd ?? null;
+    sums.set(row[field], {
+      usd: usd + row.cost_usd,
+      idleUsd: idleUsd + row.idle_usd,
+      reservedUsd: reservedUsd === null || reserved === null ? null : reservedUsd + reserved,
+    });
     all += row.cost_usd;
   }
   return [...sums]

@@ -14,6 +14,7 @@ const COLUMNS: Column<PayerSum>[] = [
   { title: "Payer", wraps: true, minWidth: "7rem", render: ({ name }) => name || "unallocated" },
   { title: "Cost, USD", isNumber: true, render: ({ usd }) => formatUsd(usd, 2) },
   { title: "Idle, USD", isNumber: true, render: ({ idleUsd }) => formatUsd(idleUsd, 2) },
+  { title: "Reserved, USD", isNumber: true, render: ({ reservedUsd }) => formatUsd(reservedUsd, 2) },
   { title: "Share", isNumber: true, render: ({ share }) => formatPercent(share) },
   {
     title: "Share as bar",
@@ -23,8 +24,14 @@ const COLUMNS: Column<PayerSum>[] = [
   },
 ];
 
+interface PayersProps {
+  payers: PayerCost[];
+  /** Month to the unused part of its commitments, USD; null if no commitment is stated. */
+  unusedCommitments: Record<string, number> | null;
+}
+
 /** Show the costs of a month by team or another field. */
-export function Payers({ payers }: { payers: PayerCost[] }) {
+export function Payers({ payers, unusedCommitments }: PayersProps) {
   const months = listMonths(payers);
   const [field, setField] = useState<Payer>("team");
   const [chosenMonth, setMonth] = useState("");
@@ -38,7 +45,10 @@ export function Payers({ payers }: { payers: PayerCost[] }) {
   return (
     <Panel
       title="Who pays"
-      note="Unallocated: nothing says who pays. Idle: cost of what the instances did not use, as far as it is known"
+      note={
+        "Unallocated: nothing says who pays. Idle: cost of what the instances did not use, as far as it is known. " +
+        `Reserved: what commitments cover, at on-demand prices. ${describeUnused(unusedCommitments, month)}`
+      }
       actions={choices}
     >
       {months.length === 0 ? (
@@ -54,6 +64,11 @@ export function Payers({ payers }: { payers: PayerCost[] }) {
       )}
     </Panel>
   );
+}
+
+function describeUnused(unusedCommitments: Record<string, number> | null, month: string): string {
+  if (unusedCommitments === null) return "No commitment is stated.";
+  return `Unused commitment: ${formatUsd(unusedCommitments[month] ?? 0, 2)} USD.`;
 }
 
 interface ChoiceProps {

@@ -781,6 +781,13 @@ export interface CostDocument {
    */
   payers?: PayerCost[];
   /**
+   * Month, YYYY-MM, to the part of the stated commitments that was not used in it up to yesterday, USD; null if no
+   * commitment is stated, or in a document of an earlier version of Leeway.
+   */
+  unused_commitment_usd?: {
+    [k: string]: number;
+  } | null;
+  /**
    * Sentences about the days of the last four weeks on which a project cost far more than usual.
    */
   anomalies?: string[];
@@ -1023,6 +1030,11 @@ export interface PayerCost {
    * Cost of what the instances did not use, as far as their use is known, USD.
    */
   idle_usd: number;
+  /**
+   * Part of the cost that the stated commitments cover, at on-demand prices, USD; null if no commitment is stated, if
+   * no price with a plan is known, or in a document of an earlier version of Leeway.
+   */
+  reserved_usd?: number | null;
 }
 /**
  * File jobs.json: jobs that run.

@@ -93,6 +93,57 @@ def test_team_of_a_project_is_in_params_yaml(
     assert {group["team"] for group in groups} == {"red", "blue"}
 
 
+def write_section(section: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the project to a folder whose params.yaml has a section `showback`."""
+    (folder / "params.yaml").write_text(f"showback: {section}\n")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(folder))
+
+
+def test_reserved_share_follows_the_stated_commitment(
+    ledgers: list[dict[str, Any]], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
+) -> None:
+    assert "reserved: no commitment stated" in run_costs("report", "--by", "team").replace("\n", " ")
+    begin = (NOW - dt.timedelta(days=2)).date()
+    commitment = f"{{usd_h: 0.35, term: 1y, begin: {begin}, discount: 0.3}}"
+    write_section(f"{{commitments: [{commitment}]}}", tmp_path, monkeypatch)
+    fresh_settings()
+    output = run_costs("report", "--by", "team", "--csv", "costs.csv", "--html", "costs.html")
+    # The endpoint of 1 USD an hour ran for an hour, in one or two hours of the clock: at least half of it is covered.
+    assert "Unused commitment, all payers together, up to yesterday: " in output and "of 16.80 USD." in output
+    report = json.loads(run_costs("report", "--by", "project", "--json"))
+    assert 0.5 <= report["payers"]["total"]["reserved_usd"] <= 1
+    assert report["payers"]["total"]["reserved_usd"] == report["payers"]["groups"][0]["reserved_usd"]
+    use = report["commitments"]
+    assert use["committed_usd"] == pytest.approx(48 * 0.35)
+    assert use["unused_usd"] == pytest.approx(48 * 0.35 - 0.7 * report["payers"]["total"]["reserved_usd"])
+    with Path("costs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert (rows[-1]["team"], float(rows[-1]["unused_commitment_usd"])) == ("unused commitment", use["unused_usd"])
+    assert "unused commitment, of 16.80 USD" in Path("costs.html").read_text()
+    other = json.loads(run_costs("report", "--project", "other", "--json"))
+    assert other["commitments"]["unused_usd"] == use["unused_usd"], "that of all payers"
+
+
+@pytest.mark.parametrize(
+    ("commitment", "text"),
+    [
+        ("{usd_h: -7, term: 1y, begin: 2026-01-01}", "commitments.0.usd_h"),
+        ("{usd_h: .nan, term: 1y, begin: 2026-01-01}", "commitments.0.usd_h"),
+        ("{usd_h: 7, term: 5y, begin: 2026-01-01}", "commitments.0.term"),
+        ("{usd_h: 7, term: 1y, begin: 2026-01-01, discount: 30}", "commitments.0.discount"),
+        ("{usd_h: 7}", "commitments.0.term"),
+    ],
+)
+def test_wrong_commitment_of_params_yaml_gives_one_line(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any, commitment: str, text: str
+) -> None:
+    write_section(f"{{commitments: [{commitment}]}}", tmp_path, monkeypatch)
+    fresh_settings()
+    with pytest.raises(SpecError, match=text) as caught:
+        run_costs("report")
+    assert "\n" not in str(caught.value)
+
+
 def test_key_figures_have_values_targets_and_reasons(ledgers: list[dict[str, Any]], home: Path) -> None:
     output = run_costs("kpi")
     assert "100.0 %" in output and ">= 95.0 %" in output and "not known" in output
@@ -163,6 +214,11 @@ def test_step_reports_budgets_and_jumps_once(
     result = showback.run(showback.ShowbackSpec())
     assert "anomaly" in {notice.kind for notice in result.notices}
     assert result.unallocated_usd > 0
+    assert (result.reserved_usd, result.unused_commitment_usd) == (None, None), "no commitment is stated"
+    commitment = {"usd_h": 0.7, "term": "1y", "begin": "2026-01-01", "discount": 0.3}
+    reserved = showback.run(showback.ShowbackSpec.parse({"commitments": [commitment]}, "showback"))
+    assert reserved.reserved_usd is not None and 0 <= reserved.reserved_usd <= 1
+    assert reserved.unused_commitment_usd is not None and reserved.unused_commitment_usd >= 0
     first = list_kinds("showback/r1")
     assert "threshold" in first
     assert list_kinds("showback/r1") == first, "a retry"

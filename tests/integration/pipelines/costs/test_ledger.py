@@ -312,12 +312,13 @@ def test_params_yaml_sets_the_project_and_its_monthly_budget(commands: Any, tmp_
     assert json.loads(commands.run_step(*command, "60", env=env).out)["allowed"]
 
 
-def test_a_type_without_price_gives_one_line_and_exit_code_2(commands: Any) -> None:
+@pytest.mark.parametrize(("name", "hint"), [("ml.m7i.large", "LEEWAY_PRICES"), ("ml.m5.lage", "ml.m5.large")])
+def test_a_type_without_price_gives_one_line_and_exit_code_2(commands: Any, name: str, hint: str) -> None:
     process = commands.run_step(
-        "budget", "--region", "us-east-1", "--instance-types", '["ml.m5.lage"]', "--max-run-s", "60"
+        "budget", "--region", "us-east-1", "--instance-types", f'["{name}"]', "--max-run-s", "60"
     )
     assert process.code == 2
-    assert process.err.count("\n") == 1 and "ml.m5.lage" in process.err and "LEEWAY_PRICES" in process.err
+    assert process.err.count("\n") == 1 and name in process.err and hint in process.err
 
 
 # report

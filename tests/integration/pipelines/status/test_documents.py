@@ -274,6 +274,22 @@ def test_costs(home: Any) -> None:
     assert costs.price_dates == "On-demand prices as of 2026-01-02."
     assert [(payer.project, payer.team, payer.cost_usd) for payer in costs.payers] == [("", "", 1.0), ("p", "", 0.5)]
     assert costs.anomalies == []
+    assert (costs.payers[0].reserved_usd, costs.unused_commitment_usd) == (None, None), "no commitment is stated"
+
+
+def test_costs_that_a_commitment_covers(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = dt.datetime.now(dt.UTC)
+    (tmp_path / "params.yaml").write_text(
+        f"showback: {{commitments: [{{usd_h: 0.7, term: 1y, begin: {now.date()}, discount: 0.3}}]}}\n"
+    )
+    set_home(monkeypatch, home, tmp_path)
+    zeros = dict.fromkeys(("price_usd_h", "saving", "first_capacity_s"), 0.0)
+    add_job(1, spot=False, cost_usd=3.0, created=now, started=now, ended=now, **zeros)
+    add_job(2, project="q", **zeros)
+    assert write() == {}
+    costs = read(CostDocument, "costs.json")
+    assert [(payer.project, payer.reserved_usd) for payer in costs.payers] == [("p", pytest.approx(1)), ("q", 0)]
+    assert costs.unused_commitment_usd == {}, "no whole day is over"
 
 
 @pytest.fixture

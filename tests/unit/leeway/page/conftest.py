@@ -47,7 +47,7 @@ def status(home: Path) -> Path:
         "jobs.json": {"jobs": [{"model": name} for name in ("boats", "cars", "")]},
         "costs.json": {
             **{"jobs": rows, "months": months, "payers": rows, "budgets": [{"project": "p"}], "month": "2026-11"},
-            **{"advice": ["x"], "anomalies": ["y"], "price_dates": "2026"},
+            **{"advice": ["x"], "anomalies": ["y"], "unused_commitment_usd": {"2026-01": 1.0}, "price_dates": "2026"},
         },
     }
     for name, values in files.items():

@@ -61,6 +61,7 @@ def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     assert (len(models["models"]), len(models["unreadable_documents"])) == (2, 1), "the control"
     costs = viewer.get("/documents/costs").json()
     assert len(costs["payers"]) == 3 and costs["anomalies"] and costs["budgets"], "the control"
+    assert costs["unused_commitment_usd"], "the control"
     monkeypatch.setattr(permissions, "get_auth_manager", ReaderOfBoats)
     models = viewer.get("/documents/models").json()
     assert ([model["model"] for model in models["models"]], models["unreadable_models"]) == (["boats"], {})
@@ -74,6 +75,7 @@ def test_a_visitor_without_the_permission_for_a_dag_sees_nothing_of_its_model(
     costs = viewer.get("/documents/costs").json()
     assert [row["model"] for row in costs["jobs"]] == [row["model"] for row in costs["months"]] == ["boats", ""]
     assert costs["budgets"] == costs["advice"] == costs["anomalies"] == []
+    assert costs["unused_commitment_usd"] is None
     assert [row["model"] for row in costs["payers"]] == ["boats"]
     assert costs.keys() == CostDocument.model_fields.keys(), "each field of the document is hidden or public by choice"
     assert [job["model"] for job in viewer.get("/documents/jobs").json()["jobs"]] == ["boats", ""]

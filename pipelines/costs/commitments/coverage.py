@@ -1,0 +1,177 @@
+"""Compute which costs the stated commitments cover, hour by hour, and which part of a commitment is not used.
+
+The rules are those of AWS: Savings Plans user guide, "Understanding how Savings Plans apply to your AWS usage",
+https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html.
+
+- A commitment is per hour. Use is charged against it at the plan's rates; what exceeds it is paid on demand.
+- It pays first for the use with the highest saving, in percent; of equal savings, for the lowest rate of the plan.
+- It never pays for spot or for serverless endpoints. What an hour does not use of it is lost.
+
+AWS says nothing about jobs with the same saving and the same rate: here, the same share of each is covered. AWS applies
+all commitments of an account together; here, the oldest pays first, which gives the same sums for equal terms.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from pipelines.costs.budgets import TOLERANCE_USD
+from pipelines.costs.commitments.hours import HOUR, is_covered, spread_row
+from pipelines.costs.commitments.stated import StatedCommitment
+from pipelines.costs.daily.days import get_day
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+"""Hours are numbered from this moment on."""
+
+Row = Mapping[str, Any]
+FindSaving = Callable[[StatedCommitment, Row], float | None]
+"""Function that returns the saving of a plan on a row, above 0 and below 1; None if it is not known."""
+
+
+class UncoveredUse(NamedTuple):
+    """The part of a row's use in an hour that is not covered yet."""
+
+    row: int
+    """Number of the row."""
+    usd: float
+    """Cost on demand, USD."""
+    saving: float
+    """Saving of the plan, above 0 and below 1."""
+    rate_usd_h: float
+    """Rate of the plan for an instance, USD an hour."""
+
+    @property
+    def plan_usd(self) -> float:
+        """Cost at the plan's rate, USD."""
+        return self.usd * (1 - self.saving)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the stated commitments cover.
+
+    Attributes:
+        reserved_usd: cost on demand of each row that they cover, USD; None if the saving of a commitment on it is not
+            known, and the commitments before do not cover all of it.
+        committed_usd: month, YYYY-MM, to the commitments of its hours, USD.
+        unused_usd: month to the part of them that was not used, USD.
+    """
+
+    reserved_usd: Sequence[float | None]
+    committed_usd: Mapping[str, float]
+    unused_usd: Mapping[str, float]
+
+
+def cover_costs(
+    rows: Sequence[Row], commitments: Sequence[StatedCommitment], find_saving: FindSaving, now: dt.datetime
+) -> Coverage:
+    """Compute what the commitments cover of the rows, and what is not used of them.
+
+    The cost of a row is spread evenly over its time. What is not used is counted in whole days, UTC, from the first day
+    in the ledgers up to yesterday: jobs that still run are not in the ledger.
+
+    Args:
+        rows: all rows of both ledgers, checked, because a plan covers the whole account.
+        commitments: the stated commitments.
+        find_saving: finds the saving of a commitment on a row.
+        now: the current moment.
+    """
+    hours = _spread_rows(rows)
+    covered_usd = [0.0] * len(rows)
+    unknown_rows: set[int] = set()
+    committed_usd: dict[str, float] = defaultdict(float)
+    unused_usd: dict[str, float] = defaultdict(float)
+    today = now.astimezone(dt.UTC).date()
+    first_day = min(map(get_day, rows), default=today)
+    for commitment in sorted(commitments, key=lambda item: item.begin):
+        savings = _find_savings(rows, commitment, find_saving)
+        paid_usd = {}
+        for hour in _list_hours(commitment, hours):
+            unknown_rows |= {
+                index for index, usd in hours[hour].items() if index not in savings and usd > TOLERANCE_USD
+            }
+            paid_usd[hour] = _pay_hour(commitment, hours[hour], savings, covered_usd)
+        for hour in _get_range(max(commitment.begin, first_day), min(commitment.end, today)):
+            month = f"{EPOCH + hour * HOUR:%Y-%m}"
+            committed_usd[month] += commitment.usd_h
+            unused_usd[month] += commitment.usd_h - paid_usd.get(hour, 0.0)
+    reserved_usd = [None if index in unknown_rows else usd for index, usd in enumerate(covered_usd)]
+    return Coverage(reserved_usd, committed_usd, unused_usd)
+
+
+def cover_hour(uses: Sequence[UncoveredUse], usd_h: float) -> tuple[dict[int, float], float]:
+    """Apply a commitment to the use of an hour.
+
+    Args:
+        uses: use that the plan covers.
+        usd_h: commitment of the hour, USD.
+
+    Returns:
+        Row to its covered cost on demand, USD; and the used part of the commitment, USD.
+    """
+
+    def get_order(use: UncoveredUse) -> tuple[float, float]:
+        return -use.saving, use.rate_usd_h
+
+    covered_usd: dict[int, float] = {}
+    left_usd = usd_h
+    for _, group in groupby(sorted(uses, key=get_order), get_order):
+        equal_uses = list(group)
+        plan_usd = sum(use.plan_usd for use in equal_uses)
+        share = min(left_usd / plan_usd, 1.0) if plan_usd else 0.0
+        covered_usd |= {use.row: share * use.usd for use in equal_uses}
+        left_usd -= share * plan_usd
+    return covered_usd, usd_h - left_usd
+
+
+def _find_savings(
+    rows: Sequence[Row], commitment: StatedCommitment, find_saving: FindSaving
+) -> dict[int, tuple[float, float]]:
+    """Return the saving and the rate, USD an hour, of each row that the plan covers, if its saving is known."""
+    savings = ((index, row, find_saving(commitment, row)) for index, row in enumerate(rows) if is_covered(row))
+    return {
+        index: (saving, (1 - saving) * (row["price_usd_h"] or 0.0))
+        for index, row, saving in savings
+        if saving is not None
+    }
+
+
+def _spread_rows(rows: Sequence[Row]) -> dict[int, dict[int, float]]:
+    """Return the cost that plans can cover by hour and row, USD."""
+    hours: dict[int, dict[int, float]] = {}
+    for index, row in enumerate(rows):
+        if is_covered(row):
+            for hour, usd in spread_row(row, EPOCH):
+                hours.setdefault(hour, {})[index] = usd
+    return hours
+
+
+def _pay_hour(
+    commitment: StatedCommitment,
+    left_usd: dict[int, float],
+    savings: Mapping[int, tuple[float, float]],
+    covered_usd: list[float],
+) -> float:
+    """Move what a commitment covers in an hour from `left_usd` to `covered_usd`; return its used part, USD."""
+    uses = [UncoveredUse(index, usd, *savings[index]) for index, usd in left_usd.items() if index in savings]
+    covered, paid_usd = cover_hour(uses, commitment.usd_h)
+    for index, usd in covered.items():
+        covered_usd[index] += usd
+        left_usd[index] -= usd
+    return paid_usd
+
+
+def _list_hours(commitment: StatedCommitment, hours: Iterable[int]) -> list[int]:
+    """Return those of the hours that are in the term of a commitment."""
+    term = _get_range(commitment.begin, commitment.end)
+    return [hour for hour in hours if hour in term]
+
+
+def _get_range(begin: dt.date, end: dt.date) -> range:
+    """Return the numbers of the hours from one day, UTC, up to another one, excluded."""
+    return range(*((dt.datetime.combine(day, dt.time(), dt.UTC) - EPOCH) // HOUR for day in (begin, end)))
