@@ -212,12 +212,11 @@ def measure_activations(model: Any, step: Callable[[], None]) -> int:
     def keep(tensor: Any) -> Any:
         storage = tensor.untyped_storage()
         is_logits = tensor.numel() == TOKENS * SIZE.vocabulary
-        if storage.data_ptr() not in weights and not is_logits and not is_in_backward:
+        if storage.data_ptr() not in weights and not is_logits:
             bytes_by_storage[storage.data_ptr()] = storage.nbytes()
             saved_tensors.append(tensor)
         return tensor
 
-    is_in_backward = False
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         step()
     return sum(bytes_by_storage.values())

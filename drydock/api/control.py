@@ -168,12 +168,15 @@ class ControlEndpoints:
             raise BadRequest(f"error_rate must be 0 to 1, not {error_rate:g}")
         if not 400 <= status < 600:
             raise BadRequest(f"status must be 400 to 599, not {status:g}")
+        latency_s = _get_number(body, "latency_s", 0.0)
+        if latency_s > MAX_LATENCY_S:
+            raise BadRequest(f"latency_s must be at most {MAX_LATENCY_S:g}, not {latency_s:g}")
         fault = VariantFault(
             variant=_get_text(body, "variant", ""),
             config_name=_get_text(body, "config", ""),
             error_rate=error_rate,
             status=int(status),
-            latency_s=min(_get_number(body, "latency_s", 0.0), MAX_LATENCY_S),
+            latency_s=latency_s,
             ends_at=time.monotonic() + _get_number(body, "for_s", math.inf),
         )
         name = _get_text(body, "endpoint")

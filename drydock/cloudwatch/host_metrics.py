@@ -59,8 +59,9 @@ class HostMetrics:
         Raises:
             sqlite3.Error: The disk is full or not writable. A retry can help.
         """
-        key = (namespace, host, utcnow().replace(second=0, microsecond=0))
         with self._lock:
+            # Within the lock, so that a thread that waited for it does not add a minute before the last one.
+            key = (namespace, host, utcnow().replace(second=0, microsecond=0))
             data = self._minutes.setdefault(key, {})
             for name, value in values.items():
                 if name in data:

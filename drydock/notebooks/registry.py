@@ -49,7 +49,8 @@ class Notebooks:
     def close(self) -> None:
         """Publish no more."""
         self._close_event.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def get_items(self, owner: Owner, kind: str) -> dict[str, Workspace]:
         """Return the items of a kind by their names, without deleted notebook instances."""

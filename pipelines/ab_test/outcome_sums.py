@@ -122,8 +122,10 @@ def create_outcomes_view(
     ):
         labels = build_label_query(dataset, connection, "published")
         connection.execute(_ONLINE_SQL.format(labels=labels, key=", ".join(map(quote_identifier, dataset.key))))
-        yield
-        connection.execute("DROP VIEW outcomes")
+        try:
+            yield
+        finally:
+            connection.execute("DROP VIEW outcomes")
 
 
 def sum_outcomes(

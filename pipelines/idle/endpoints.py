@@ -1,4 +1,4 @@
-"""Find and delete endpoints that Leeway created and that nobody calls."""
+"""Find endpoints that nobody calls, and delete those that Leeway created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pipelines.serving.undeployment import Endpoint, Endpoints
 
 
 class EndpointKind:
-    """Lists, checks and deletes the endpoints that Leeway created. An endpoint is in use if it gets requests.
+    """Lists and checks all endpoints, and deletes those that Leeway created. An endpoint is in use if it gets requests.
+
+    Endpoints of others cost money, too, so they are reported; they are never deleted.
 
     Args:
         endpoints: the endpoints of the region.
@@ -24,24 +26,30 @@ class EndpointKind:
         self.endpoints = endpoints
 
     def list_names(self) -> list[str]:
-        """Return the names of the endpoints that Leeway created and that are InService, sorted."""
-        return [endpoint.name for endpoint in self.endpoints.list_created_by_leeway()]
+        """Return the names of all endpoints that are InService, sorted."""
+        return self.endpoints.list_names()
 
     def find(self, name: str) -> Resource | None:
         """Return an endpoint; None if it is not InService."""
         endpoint = self.endpoints.find(name)
         if endpoint is None or endpoint.description["EndpointStatus"] != "InService":
             return None
-        description = endpoint.description
-        instances = self.endpoints.count_instances(endpoint)
         return Resource(
-            name, description["EndpointArn"], instances, description["LastModifiedTime"], endpoint.tags, description
+            name=name,
+            arn=endpoint.description["EndpointArn"],
+            instances=self.endpoints.count_instances(endpoint),
+            changed_at=endpoint.description["LastModifiedTime"],
+            tags=endpoint.tags,
+            description=endpoint.description,
+            reason_to_keep="" if endpoint.is_created_by_leeway else "Leeway did not create it",
         )
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether an endpoint got a request."""
+        """Return whether an endpoint got a request; None if none was counted and its metrics do not count them all."""
         endpoint = Endpoint(resource.name, resource.tags, resource.description)
-        return self.endpoints.count_invocations(endpoint, begin, now) > 0
+        if self.endpoints.count_invocations(endpoint, begin, now) > 0:
+            return True
+        return False if self.endpoints.are_all_requests_counted(endpoint) else None
 
     def stop(self, resource: Resource, why: str) -> bool:
         """Delete an endpoint with its configurations, models and alarms; record the deletion in the model's history."""

@@ -22,18 +22,21 @@ class Resource:
     Attributes:
         name: its name.
         arn: its ARN.
-        instances: instance type to number of instances; empty if it costs nothing while nobody uses it.
+        instances: instance type to number of instances; empty if it costs nothing while nobody uses it; None if it
+            costs something, but its instances are not known.
         changed_at: when it was started or changed. That counts as a use.
         tags: its tags.
         description: SageMaker's description.
+        reason_to_keep: why it is never stopped, whatever its tags; empty if it may be stopped.
     """
 
     name: str
     arn: str
-    instances: Mapping[str, int]
+    instances: Mapping[str, int] | None
     changed_at: dt.datetime
     tags: Mapping[str, str]
     description: Mapping[str, Any]
+    reason_to_keep: str = ""
 
 
 class Kind(Protocol):

@@ -3,5 +3,6 @@
 from typing import Literal, get_args
 
 KindName = Literal["notebook", "app", "endpoint", "processing"]
-"""notebook: notebook instances. app: Studio apps. endpoint: endpoints of Leeway. processing: processing jobs."""
+"""notebook: notebook instances. app: Studio apps. endpoint: endpoints; only those of Leeway are stopped. processing:
+processing jobs."""
 KINDS: tuple[KindName, ...] = get_args(KindName)

@@ -52,7 +52,7 @@ class ProcessingKind:
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
         """Return whether the CPU of any instance reached the limit; None if none did and CloudWatch lacks values."""
-        (count,) = resource.instances.values()
+        count = int(resource.description["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
         hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
         busy_flags = [
             is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now), self.cpu_percent) for host in hosts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar
@@ -22,8 +22,9 @@ T = TypeVar("T")
 UseState = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
-"""idle: only listed. exempt: idle, but its tag leeway:keep says that it stays. unknown: its use is not known, so it is
-never stopped. used_again: it was used between the check and the stop. gone: somebody else stopped it meanwhile."""
+"""idle: only listed. exempt: idle, but it stays: it has the tag leeway:keep, or is an endpoint that Leeway did not
+create. unknown: its use is not known, so it is never stopped. used_again: it was used between the check and the stop.
+gone: somebody else stopped it meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ def _examine(
     use = judge(kind, resource, idle_time, clock()) if resource else "used"
     if resource is None or use == "used":
         return None
-    outcome = _stop_if_allowed(kind, resource, use, idle_time, kinds_to_stop, clock)
-    return _report(kind, resource, outcome, idle_time, region)
+    outcome, reason = _stop_if_allowed(kind, resource, use, idle_time, kinds_to_stop, clock)
+    return _report(kind, resource, outcome, reason, idle_time, region)
 
 
 def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> UseState:
@@ -140,40 +141,64 @@ def _stop_if_allowed(
     idle_time: dt.timedelta,
     kinds_to_stop: Collection[KindName],
     clock: Callable[[], dt.datetime],
-) -> Outcome:
-    """Stop an idle resource if that is allowed, and return what was done."""
+) -> tuple[Outcome, str]:
+    """Stop an idle resource if that is allowed. Return what was done, and why an exempt resource stays."""
     if use == "unknown":
-        return "unknown"
-    if KEEP_TAG in resource.tags or kind.name not in kinds_to_stop:
-        return "exempt" if KEEP_TAG in resource.tags else "idle"
-    current = kind.find(resource.name)
-    if current and (KEEP_TAG in current.tags or judge(kind, current, idle_time, clock()) != "idle"):
-        return "exempt" if KEEP_TAG in current.tags else "used_again"
+        return "unknown", ""
+    if reason := _find_reason_to_keep(resource):
+        return "exempt", reason
+    if kind.name not in kinds_to_stop:
+        return "idle", ""
+    return _check_again_and_stop(kind, resource.name, idle_time, clock)
+
+
+def _check_again_and_stop(
+    kind: Kind, name: str, idle_time: dt.timedelta, clock: Callable[[], dt.datetime]
+) -> tuple[Outcome, str]:
+    """Stop a resource if it is still idle. Return what was done, and why an exempt resource stays."""
+    current = kind.find(name)
     if current is None:
-        return "gone"
+        return "gone", ""
+    if reason := _find_reason_to_keep(current):
+        return "exempt", reason
+    if judge(kind, current, idle_time, clock()) != "idle":
+        return "used_again", ""
     why = f"nobody used it for {_format_duration(idle_time)}"
     # Logged before the stop, so that the log has it even if this process is killed now.
-    log.info("%s %s: stopping it, because %s", kind.name, resource.name, why)
-    return "stopped" if kind.stop(current, why) else "gone"
+    log.info("%s %s: stopping it, because %s", kind.name, name, why)
+    return "stopped" if kind.stop(current, why) else "gone", ""
 
 
-def _report(kind: Kind, resource: Resource, outcome: Outcome, idle_time: dt.timedelta, region: str) -> Finding:
+def _find_reason_to_keep(resource: Resource) -> str:
+    return f"it has the tag {KEEP_TAG}" if KEEP_TAG in resource.tags else resource.reason_to_keep
+
+
+def _report(
+    kind: Kind, resource: Resource, outcome: Outcome, reason: str, idle_time: dt.timedelta, region: str
+) -> Finding:
     finding = Finding(kind.name, resource.name, outcome, _compute_usd_month(kind, resource, region))
-    types = ", ".join(f"{count} x {name}" for name, count in resource.instances.items()) or "no instance"
-    cost = "price not known" if finding.usd_month is None else f"{format_usd(finding.usd_month)} a month"
     texts = {
         "idle": f"nobody used it for {_format_duration(idle_time)}; it is only listed",
-        "exempt": f"nobody used it for {_format_duration(idle_time)}; it stays, because it has the tag {KEEP_TAG}",
+        "exempt": f"nobody used it for {_format_duration(idle_time)}; it stays, because {reason}",
         "unknown": "CloudWatch or SageMaker does not say whether somebody uses it; it is not stopped",
         "stopped": f"nobody used it for {_format_duration(idle_time)}; stopped",
         "used_again": "it was used between the check and the stop; it is not stopped",
         "gone": "somebody else stopped it meanwhile",
     }
-    log.info("%s (%s, %s): %s", finding.label, types, cost, texts[outcome])
+    log.info("%s (%s): %s", finding.label, _format_cost(resource.instances, finding.usd_month), texts[outcome])
     return finding
 
 
+def _format_cost(instances: Mapping[str, int] | None, usd_month: float | None) -> str:
+    if instances is None:
+        return "cost not known"
+    types = ", ".join(f"{count} x {name}" for name, count in instances.items()) or "no instance"
+    return f"{types}, {'price not known' if usd_month is None else f'{format_usd(usd_month)} a month'}"
+
+
 def _compute_usd_month(kind: Kind, resource: Resource, region: str) -> float | None:
+    if resource.instances is None:
+        return None
     try:
         return sum(
             find_price(instance_type, region, kind.component).usd_h * count * FULL_MONTH_H

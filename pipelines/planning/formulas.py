@@ -104,14 +104,16 @@ FORMULAS = {
     "batch_bound": Formula("smaller of two closed forms", "Inoue 2021, upper bound of the mean latency"),
     "real_time_usd": Formula("730 x instances x price", "docs/reference/costs.md"),
     "serverless_usd": Formula("requests x service x memory x price of a GB and second", "docs/reference/costs.md"),
-    "async_usd": Formula("price x (busy hours + bursts x (start + idle) / 3600)", "scaling to zero"),
+    "async_usd": Formula("price x (busy hours + bursts x instances x (start + idle) / 3600)", "scaling to zero"),
     "batch_usd": Formula("price x (busy hours + runs x start / 3600)", "docs/reference/costs.md"),
     "serverless_break_even": Formula(
         "730 x instances x price / (service x memory x serverless price); never, if above 730 x 3600 x instances x "
         "workers / service",
         "equal costs; what the endpoint can answer",
     ),
-    "async_break_even": Formula("(730 - busy hours) x 3600 / (start + idle)", "equal costs, one instance"),
+    "async_break_even": Formula(
+        "(730 x instances - busy hours) x 3600 / (instances x (start + idle))", "equal costs, the same instances"
+    ),
     "batch_break_even": Formula("(730 x instances - busy hours) x 3600 / start", "equal costs"),
     # Machines of one's own
     "own_month": Formula("(price - resale) / lifetime + running costs", "Barroso et al. 2018, chapter 6"),

@@ -16,6 +16,8 @@ ENDPOINT_TAG = "leeway:endpoint"
 """Tag of each endpoint, configuration and model that Leeway created; its value is the endpoint's name."""
 VARIANT = "AllTraffic"
 """Name of the only production variant. It stays the same, so that alarms stay valid after a deployment."""
+VARIANT_MEMBERS = ("ProductionVariants", "ShadowProductionVariants")
+"""Members of an endpoint and of a configuration that list variants with instances."""
 MAX_RELEASE_S = 28_800
 """SageMaker's largest MaximumExecutionTimeoutInSeconds: a release that takes longer is rolled back."""
 ALARM_KINDS = ("errors", "error-count", "latency")
@@ -61,6 +63,16 @@ def describe_endpoint(sagemaker: Any, endpoint: str) -> dict[str, Any] | None:
     """Return SageMaker's description of an endpoint; None if it does not exist."""
     try:
         return dict(sagemaker.describe_endpoint(EndpointName=endpoint))
+    except sagemaker.exceptions.ClientError as error:
+        if NOT_FOUND_TEXT in str(error):
+            return None
+        raise
+
+
+def describe_config(sagemaker: Any, config: str) -> dict[str, Any] | None:
+    """Return SageMaker's description of an endpoint configuration; None if it does not exist."""
+    try:
+        return dict(sagemaker.describe_endpoint_config(EndpointConfigName=config))
     except sagemaker.exceptions.ClientError as error:
         if NOT_FOUND_TEXT in str(error):
             return None

@@ -30,11 +30,16 @@ MAX_POINTS = 1_440
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint that Leeway created."""
+    """An endpoint of the account."""
 
     name: str
     tags: Mapping[str, str]
     description: Mapping[str, Any]
+
+    @property
+    def is_created_by_leeway(self) -> bool:
+        """Whether Leeway created it, so that Leeway may delete it."""
+        return endpoint_resources.ENDPOINT_TAG in self.tags
 
     @property
     def model(self) -> str:
@@ -136,13 +141,11 @@ class Endpoints:
         evidence = {"config": "", "region": self.region}
         record_deployment(Kind.UNDEPLOYED, model, version, name, why, evidence)
 
-    def list_created_by_leeway(self) -> list[Endpoint]:
-        """List the endpoints that Leeway created and that are InService."""
+    def list_names(self) -> list[str]:
+        """Return the names of all endpoints that are InService, sorted."""
         with translate_aws_errors("SageMaker or CloudWatch"):
             pages = self.sagemaker.get_paginator("list_endpoints").paginate(StatusEquals="InService")
-            names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
-            endpoints = [endpoint for name in names if (endpoint := self.find(name))]
-        return [endpoint for endpoint in endpoints if endpoint_resources.ENDPOINT_TAG in endpoint.tags]
+            return sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
 
     def count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
         """Count the requests that an endpoint got between two moments."""
@@ -164,15 +167,35 @@ class Endpoints:
         ]
         return float(sum(point["Sum"] for response in responses for point in response["Datapoints"]))
 
-    def count_instances(self, endpoint: Endpoint) -> dict[str, int]:
-        """Return how many instances of each type an endpoint has now. Serverless variants have none."""
-        config = self.sagemaker.describe_endpoint_config(EndpointConfigName=endpoint.description["EndpointConfigName"])
-        types = {item["VariantName"]: item.get("InstanceType") for item in config["ProductionVariants"]}
+    def count_instances(self, endpoint: Endpoint) -> dict[str, int] | None:
+        """Return how many instances of each type an endpoint has now. Serverless variants have none.
+
+        Returns:
+            None if the types are not known, because the configuration was deleted; or if a variant has provisioned
+            concurrency, which costs money without an instance.
+        """
+        variants = self._list_configured_variants(endpoint)
+        if not variants or any(item.get("ServerlessConfig", {}).get("ProvisionedConcurrency") for item in variants):
+            return None
+        types = {item["VariantName"]: item.get("InstanceType") for item in variants}
         counts: Counter[str] = Counter()
-        for variant in endpoint.description.get("ProductionVariants", []):
+        for variant in _list_variants(endpoint.description):
             if instance_type := types.get(variant["VariantName"]):
                 counts[instance_type] += int(variant.get("CurrentInstanceCount", 0))
         return dict(counts)
+
+    def are_all_requests_counted(self, endpoint: Endpoint) -> bool:
+        """Return whether the metrics of an endpoint's variants count all its requests.
+
+        Requests to inference components have metrics of their own. The variants of such an endpoint have no model.
+        """
+        variants = self._list_configured_variants(endpoint)
+        return bool(variants) and all(variant.get("ModelName") for variant in variants)
+
+    def _list_configured_variants(self, endpoint: Endpoint) -> list[Mapping[str, Any]]:
+        """Return the variants of an endpoint's configuration; none if it was deleted, which SageMaker allows."""
+        name = endpoint.description["EndpointConfigName"]
+        return _list_variants(endpoint_resources.describe_config(self.sagemaker, name) or {})
 
     def find(self, name: str) -> Endpoint | None:
         """Return an endpoint; None if it does not exist."""
@@ -189,8 +212,12 @@ class Endpoints:
             time.sleep(CHECK_INTERVAL_S)
 
 
+def _list_variants(description: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [variant for member in endpoint_resources.VARIANT_MEMBERS for variant in description.get(member, [])]
+
+
 def _require_created_by_leeway(endpoint: Endpoint) -> None:
-    if endpoint_resources.ENDPOINT_TAG not in endpoint.tags:
+    if not endpoint.is_created_by_leeway:
         hint = f"It has no tag {endpoint_resources.ENDPOINT_TAG}: delete it where it was made."
         raise DataError(f"Leeway did not make the endpoint {endpoint.name}, so it is not deleted.", hint)
 

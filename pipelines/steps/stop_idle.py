@@ -1,4 +1,4 @@
-"""Find the endpoints of Leeway that nobody calls, and delete them if `delete` is set. Idempotent."""
+"""Find the endpoints that nobody calls, and delete those of Leeway if `delete` is set. Idempotent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StopIdleSpec(Spec):
     hours: int = Field(default=24, ge=1, le=1_440)
     """Hours without a request after which an endpoint is idle. A deployment counts as a request."""
     delete: bool = False
-    """Whether idle endpoints are deleted; otherwise they are only listed."""
+    """Whether idle endpoints that Leeway created are deleted; otherwise they are only listed."""
 
 
 class StopIdleResult(Result):
@@ -23,13 +23,13 @@ class StopIdleResult(Result):
     idle: list[str]
     """Endpoints that nobody called, without the exempt ones."""
     exempt: list[str]
-    """Idle endpoints that stay, because they have the tag leeway:keep."""
+    """Idle endpoints that stay, because they have the tag leeway:keep, or because Leeway did not create them."""
     stopped: list[str]
     """Endpoints that this call deleted."""
 
 
 def run(spec: StopIdleSpec) -> StopIdleResult:
-    """List the idle endpoints, and delete them if `delete` is set. Endpoints that Leeway did not make are not touched.
+    """List the idle endpoints, and delete those that Leeway created if `delete` is set.
 
     Each endpoint is checked again just before its deletion. If it was called or changed meanwhile, it is not deleted.
 

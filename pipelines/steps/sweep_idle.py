@@ -19,8 +19,8 @@ class SweepIdleSpec(Spec):
     """The kinds to check, the time after which they are idle, and the kinds to stop. By default, nothing is stopped."""
 
     kinds: list[KindName] = Field(default=list(KINDS), min_length=1)
-    """Kinds to check: notebook (notebook instances), app (Studio apps), endpoint (endpoints that Leeway created),
-    processing (processing jobs)."""
+    """Kinds to check: notebook (notebook instances), app (Studio apps), endpoint (endpoints; those that Leeway did not
+    create are reported, and never stopped), processing (processing jobs)."""
     idle_minutes: int = Field(default=1_440, ge=1, le=86_400)
     """Minutes without a use after which a resource is idle. A start or a change counts as a use."""
     cpu_percent: float = Field(default=5.0, gt=0, le=100)
@@ -44,9 +44,10 @@ class SweepIdleResult(Result):
     idle: list[str]
     """Labels of what is idle and was only listed."""
     exempt: list[str]
-    """Labels of what is idle and stays, because it has the tag leeway:keep."""
+    """Labels of what is idle and stays, because it has the tag leeway:keep, or is an endpoint that Leeway did not
+    create."""
     unknown: list[str]
-    """Labels of what has no metric or no time of its last use. It is never stopped."""
+    """Labels of what has no metric or no time of its last use, or not of all its uses. It is never stopped."""
     used_again: list[str]
     """Labels of what was used between the check and the stop."""
     stopped: list[str]
@@ -60,7 +61,7 @@ class SweepIdleResult(Result):
 def run(spec: SweepIdleSpec) -> SweepIdleResult:
     """List what is idle with its cost, and stop what may be stopped. Idempotent.
 
-    What has the tag leeway:keep is never stopped, nor are endpoints that Leeway did not make.
+    What has the tag leeway:keep is never stopped, nor are endpoints that Leeway did not create.
 
     Raises:
         SpecError: no AWS region is configured, or `stop` has a kind that `kinds` does not have. A retry cannot help.
@@ -85,11 +86,10 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
     kinds = build_kinds(endpoints, spec.kinds, spec.cpu_percent)
     findings = sweep(kinds, dt.timedelta(minutes=spec.idle_minutes), spec.stop, endpoints.region)
     result = _build_result(findings)
-    idle_usd = sum(result.usd_month[label] or 0.0 for label in result.idle)
-    log.info(
-        "%d idle (%s a month), %d stopped (%s a month)",
-        *(len(result.idle), format_usd(idle_usd), len(result.stopped), format_usd(result.stopped_usd_month)),
-    )
+    lists = {"idle": result.idle, "exempt": result.exempt, "stopped": result.stopped}
+    sums_usd = {name: sum(result.usd_month[label] or 0.0 for label in labels) for name, labels in lists.items()}
+    texts = [f"{len(labels)} {name} ({format_usd(sums_usd[name])} a month)" for name, labels in lists.items()]
+    log.info("%s", ", ".join(texts))
     return result
 
 

@@ -20,12 +20,13 @@ from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
 from airflow.serialization.serialized_objects import DagSerialization
 
+from pipelines.idle.names import KINDS
 from pipelines.steps import load_spec_class
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
     *("endpoint_costs.py", "endpoint_sweep.py", "flight_delay.py", "flight_status.py", "flights.py"),
-    *("lake_check.py", "page_documents.py", "showback.py", "weather_ingest.py"),
+    *("idle_sweep.py", "lake_check.py", "page_documents.py", "showback.py", "weather_ingest.py"),
 )
 """The files that are shipped. A checkout may have more: `new NAME` writes dags/NAME.py."""
 FILES = [ROOT / "dags" / name for name in NAMES]
@@ -38,7 +39,7 @@ DAGS = (
     *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_reset_breaker"),
     *("flights_rollback", "flights_withdraw", "flights_score", "flights_serving_monitor", "flights_train"),
     "flights_tune",
-    *("lake_check", "page_documents", "showback", "weather_ingest"),
+    *("idle_sweep", "lake_check", "page_documents", "showback", "weather_ingest"),
 )
 
 
@@ -93,7 +94,7 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
         *("endpoint_costs", "endpoint_sweep"),
         *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
         *("flights_deploy", "flights_materialize", "flights_monitor", "flights_score", "flights_serving_monitor"),
-        *("lake_check", "page_documents", "showback"),
+        *("idle_sweep", "lake_check", "page_documents", "showback"),
     ]
 
 
@@ -126,7 +127,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("lake_check") == ["check"]
     assert list_tasks("endpoint_costs") == ["meter"]
     assert list_tasks("page_documents") == ["write"]
-    assert list_tasks("endpoint_sweep") == ["sweep"]
+    assert list_tasks("endpoint_sweep") == list_tasks("idle_sweep") == ["sweep"]
     assert list_tasks("showback") == ["showback"]
     assert list_tasks("flights_deploy") == ["shadow", "deploy"]
     assert list_tasks("flights_serving_monitor") == ["versions", "collect", "skew", "outcomes"]
@@ -139,6 +140,47 @@ def test_sweep_of_endpoints_deletes_nothing_unless_its_param_says_so(bag):
     sweep = dag.get_task("sweep")
     assert (dag.params["delete"], dag.params["hours"]) == (False, 24)
     assert (sweep.hours, sweep.delete) == ("{{ params.hours }}", "{{ params.delete }}")
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, {}),
+        ({"stop": ["notebook", "app"]}, {"stop": ["notebook", "app"]}),
+        (
+            {"kinds": ["endpoint"], "stop": ["endpoint"], "idle_minutes": 90, "cpu_percent": 2.5},
+            {"kinds": ["endpoint"], "stop": ["endpoint"], "idle_minutes": 90, "cpu_percent": 2.5},
+        ),
+    ],
+)
+def test_sweep_of_idle_things_stops_nothing_unless_its_param_has_kinds(bag, params, expected):
+    dag = bag.dags["idle_sweep"]
+    values = {name: copy.deepcopy(dag.params.get_param(name)).resolve(value) for name, value in params.items()}
+    context = build_context(dag, params={**dag.params.dump(), **values})
+    spec = load_spec_class("sweep_idle").parse(render(dag, "sweep", context).build_spec(), "sweep_idle")
+    default_spec = load_spec_class("sweep_idle")()
+    assert (default_spec.stop, default_spec.kinds) == ([], list(KINDS))
+    assert spec == default_spec.model_copy(update=expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kinds", []),
+        ("kinds", ["bucket"]),
+        ("kinds", "notebook"),
+        ("stop", ["notebook", "notebook"]),
+        ("stop", ["all"]),
+        ("stop", None),
+        ("idle_minutes", 0),
+        ("idle_minutes", 86_401),
+        ("cpu_percent", 0),
+        ("cpu_percent", 101),
+    ],
+)
+def test_sweep_of_idle_things_refuses_wrong_params(bag, name, value):
+    with pytest.raises(ParamValidationError):
+        copy.deepcopy(bag.dags["idle_sweep"].params.get_param(name)).resolve(value)
 
 
 def test_outputs_add_no_further_edges(bag):

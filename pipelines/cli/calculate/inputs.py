@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -47,6 +48,7 @@ MonthShareOption = Annotated[
         "Instance Advisor: 0.05..0.1.",
     ),
 ]
+LIMITS_HINT = "Write 0.4, or 0.3..0.5."
 RestartOption = Annotated[float, typer.Option("--restart-s", help="Billed duration of a restart, seconds.")]
 
 
@@ -83,16 +85,19 @@ def choose_peak_flops(gpu: str, peak_tflops: float | None) -> float:
 
 
 def parse_limits(option: str, text: str) -> Range:
-    """Parse a number, or a range LOW..HIGH.
+    """Parse a finite number, or a range LOW..HIGH of such numbers.
 
     Raises:
         SpecError: the text is neither. A retry cannot help.
     """
-    low, separator, high = text.partition("..")
+    low_text, separator, high_text = text.partition("..")
     try:
-        return Range(float(low), float(high if separator else low))
+        low, high = float(low_text), float(high_text if separator else low_text)
     except ValueError:
-        raise SpecError(f"{option} {text} is neither a number nor a range.", "Write 0.4, or 0.3..0.5.") from None
+        raise SpecError(f"{option} {text} is neither a number nor a range.", LIMITS_HINT) from None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise SpecError(f"{option} {text} is not finite.", LIMITS_HINT)
+    return Range(low, high)
 
 
 def choose_interruptions(rate: str, month_share: str) -> Range:

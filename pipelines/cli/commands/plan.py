@@ -128,7 +128,8 @@ def _write_outputs(recommendation: Recommendation, png: str, html: str, as_json:
         write_json(recommendation.to_record(), is_strict=True)
     elif recommendation.options:
         make_console().print(report.build_table(recommendation, "Options within the limits"))
-        for line in (*report.format_lines(recommendation, today), "", "Left out:"):
+        exclusions_heading = ["", "Left out:"] if recommendation.exclusions else []
+        for line in (*report.format_lines(recommendation, today), *exclusions_heading):
             write_line(line)
     if not as_json:
         for line in report.format_exclusions(recommendation):

@@ -104,15 +104,21 @@ def compute_serverless_usd(traffic: Traffic, prices: Prices) -> float | None:
     return traffic.requests * traffic.service_s * prices.memory_gb * prices.usd_per_gb_s
 
 
-def compute_async_usd(traffic: Traffic, prices: Prices) -> float:
+def compute_async_usd(instances: int, traffic: Traffic, prices: Prices) -> float:
     """Return what an asynchronous endpoint that scales to zero costs in a month, USD.
 
-    `price (busy hours + bursts (start + idle) / 3600)`: each burst pays a start, and the time until the instance ends.
-    The cost is never more than that of one instance for the whole month, or of the busy hours if they are more.
+    `price (busy hours + bursts instances (start + idle) / 3600)`: in each burst, it scales to as many instances as a
+    real-time endpoint needs, and each of them pays a start, and the time until it ends. That is an upper estimate: an
+    endpoint with fewer instances costs less, and answers later. The cost is never more than that of all instances for
+    the whole month, or of the busy hours if they are more.
+
+    Raises:
+        SpecError: the instances are not a positive number. A retry cannot help.
     """
-    start_and_idle_h = traffic.bursts * (prices.start_s + prices.idle_s) / 3600
+    require_positive("instances", instances, MAX_DEVICES)
+    start_and_idle_h = traffic.bursts * instances * (prices.start_s + prices.idle_s) / 3600
     busy_h = compute_busy_h(traffic, prices.workers)
-    return prices.usd_per_h * min(busy_h + start_and_idle_h, max(busy_h, MONTH_H))
+    return prices.usd_per_h * min(busy_h + start_and_idle_h, max(busy_h, MONTH_H * instances))
 
 
 def compute_batch_usd(traffic: Traffic, prices: Prices) -> float:
@@ -151,17 +157,18 @@ def find_serverless_break_even(instances: int, service_s: float, prices: Prices)
 def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
     """Return the bursts of a month from which a real-time endpoint costs no more than an asynchronous one.
 
-    `(730 - busy hours) 3600 / (start + idle)`, of one instance. None if it has several, because between the bursts an
-    asynchronous endpoint has at most one, or if a burst costs nothing beyond its requests.
+    `(730 instances - busy hours) 3600 / (instances (start + idle))`, with the same instances in each burst
+    (`compute_async_usd`). None if a burst costs nothing beyond its requests.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
     """
     require_positive("instances", instances, MAX_DEVICES)
     start_and_idle_s = prices.start_s + prices.idle_s
-    if instances > 1 or not start_and_idle_s:
+    if not start_and_idle_s:
         return None
-    return max(0.0, MONTH_H - compute_busy_h(traffic, prices.workers)) * 3600 / start_and_idle_s
+    idle_h = max(0.0, MONTH_H * instances - compute_busy_h(traffic, prices.workers))
+    return idle_h * 3600 / (instances * start_and_idle_s)
 
 
 def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
@@ -187,7 +194,7 @@ def compare_modes(instances: int, traffic: Traffic, prices: Prices) -> dict[str,
     costs = {
         "real-time": compute_real_time_usd(instances, prices),
         "serverless": compute_serverless_usd(traffic, prices),
-        "async": compute_async_usd(traffic, prices),
+        "async": compute_async_usd(instances, traffic, prices),
         "batch": compute_batch_usd(traffic, prices),
     }
     known_costs = {mode: cost for mode, cost in costs.items() if cost is not None}

@@ -73,6 +73,11 @@ class Option:
         return (self.wait_s or 0.0) + self.seconds
 
     @property
+    def low_finish_s(self) -> float:
+        """Seconds until the end if all goes well, with the usual wait, as far as it is known."""
+        return (self.wait_s or 0.0) + self.low_s
+
+    @property
     def high_finish_s(self) -> float:
         """Seconds until the end if all goes badly, with the usual wait, as far as it is known."""
         return (self.wait_s or 0.0) + self.high_s

@@ -130,7 +130,7 @@ def build_table(recommendation: Recommendation, title: str) -> Table:
     )
     for option in shown_options:
         plans = [_format_savings_plan(option, term) for term in ("1y", "3y")]
-        times = [format_duration(seconds) for seconds in (option.finish_s, option.low_s, option.high_s)]
+        times = [format_duration(seconds) for seconds in (option.finish_s, option.low_finish_s, option.high_finish_s)]
         costs = [f"{option.cost_usd:,.2f}", f"{option.high_usd:,.2f}"]
         mark = "front" if option in front else ""
         table.add_row(escape(option.machines), escape(option.region), *times, *costs, *plans, mark)

@@ -12,7 +12,7 @@ import boto3
 
 from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
 from pipelines.errors import SpecError
-from pipelines.serving.endpoint_resources import ENDPOINT_TAG, describe_endpoint, read_tags
+from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT_MEMBERS, describe_endpoint, read_tags
 from pipelines.serving.metering.history import find_endpoint_project
 from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
@@ -24,7 +24,6 @@ DESIRED_COUNT = re.compile(r"desired instance count to (\d+)")
 MINUTE_S = 60
 MAX_DATAPOINTS = 1_440
 """CloudWatch's limit for one request."""
-VARIANT_MEMBERS = ("ProductionVariants", "ShadowProductionVariants")
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class RunningJobsWriter:
             response = getattr(sagemaker, f"list_{kind.lower()}_jobs")(**request, SortOrder="Descending")
             for summary in response[f"{kind}JobSummaries"]:
                 arn = summary[f"{kind}JobArn"]
-                tags = live_tags[arn] = self._tags.get(arn) or read_tags(sagemaker, arn)
+                tags = live_tags[arn] = self._tags[arn] if arn in self._tags else read_tags(sagemaker, arn)
                 if DAG_TAG in tags:
                     name = {f"{kind}JobName": summary[f"{kind}JobName"]}
                     job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**name)

@@ -8,9 +8,10 @@ from leeway.operators.step import StepOperator
 
 
 class StopIdleOperator(StepOperator):
-    """Find Leeway's endpoints that got no request for some hours, and delete them if `delete` is set. Idempotent.
+    """Find endpoints that got no request for some hours, and delete Leeway's if `delete` is set. Idempotent.
 
-    Endpoints with the tag `leeway:keep`, and endpoints that Leeway did not create, are never deleted.
+    Endpoints with the tag `leeway:keep`, and endpoints that Leeway did not create, are listed as exempt, and never
+    deleted.
 
     Args:
         hours: hours without a request or a deployment after which an endpoint is idle (templated).

@@ -12,18 +12,19 @@ class IdleSweepOperator(StepOperator):
     """Find what runs in SageMaker although nobody uses it, and say what it costs; stop it where that is allowed.
 
     By default nothing is stopped. Resources with the tag `leeway:keep`, endpoints that Leeway did not create, and
-    resources without a metric of their use are never stopped. Before each stop, the task checks again whether the
-    resource is still idle.
+    resources without a metric of their use are never stopped; they are reported, with their cost. Before each stop, the
+    task checks again whether the resource is still idle.
     The log has a line for each resource, with its cost of a month (docs/how-to/stop-what-is-idle.md). Idempotent.
 
     Args:
-        kinds: kinds to check (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (endpoints
-            that Leeway created), `processing` (processing jobs). A list, or a text with commas.
+        kinds: kinds to check (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (all
+            endpoints), `processing` (processing jobs). A list, or a text with commas.
         idle_minutes: minutes without a use after which a resource is idle; at least 1 (templated).
         cpu_percent: CPU utilization from which a notebook instance or a processing job counts as used, percent of one
             core (templated).
         stop: kinds whose idle resources are stopped (templated). A notebook instance keeps its disk. A Studio app keeps
-            its files, and loses its memory. An endpoint is deleted. A processing job loses what it did.
+            its files, and loses its memory. An endpoint that Leeway created is deleted. A processing job loses what it
+            did.
         aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own
             credentials.
 

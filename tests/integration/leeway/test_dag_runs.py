@@ -373,6 +373,18 @@ def test_a_day_without_requests_is_skipped_and_the_endpoint_is_deleted(airflow, 
     assert drydock_server.client("sagemaker").list_endpoints(NameContains="flights")["Endpoints"] == []
 
 
+def test_the_sweep_of_idle_things_takes_its_kinds_from_its_params(airflow):
+    run = airflow.run("idle_sweep")
+    assert run.states == {"sweep": "success"}, run.log[-4_000:]
+    assert (run.xcoms["sweep"]["stopped"], run.xcoms["sweep"]["stopped_usd_month"]) == ([], 0.0)
+    run = airflow.run("idle_sweep", kinds=["notebook", "app"], stop=["app"], idle_minutes=86_400, cpu_percent=2.5)
+    assert run.states == {"sweep": "success"}, run.log[-4_000:]
+    assert {name: run.xcoms["sweep"][name] for name in ("idle", "stopped")} == {"idle": [], "stopped": []}
+    run = airflow.run("idle_sweep", kinds=["app"], stop=["app", "notebook"])
+    assert run.states == {"sweep": "failed"}
+    assert "stop has notebook, and kinds does not. Add it to kinds, or remove it from stop." in run.log
+
+
 def test_drift_is_undecided_when_the_champion_has_not_scored_a_window(airflow):
     run = airflow.run("flights_monitor", "2013-02-01")
     assert (run.state, run.states) == ("success", {"drift": "skipped"}), run.log[-4_000:]

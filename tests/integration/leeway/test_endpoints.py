@@ -96,7 +96,9 @@ def test_rollback_deploys_the_version_before_and_undeployment_leaves_nothing(dry
 
 
 @pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
-def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydock, project, tmp_path, monkeypatch):
+def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(
+    drydock, project, tmp_path, monkeypatch, until
+):
     fields = {"model": "boats", "version": "1", "python": str(tmp_path / "python")}
     for name in ("idle-alone", "idle-kept", "idle-called"):
         result = run_task(DeployOperator, endpoint=name, **fields)
@@ -104,6 +106,7 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydoc
     arn = sagemaker.describe_endpoint(EndpointName="idle-kept")["EndpointArn"]
     sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "leeway:keep", "Value": "demo"}])
     sagemaker.create_endpoint(EndpointName="idle-foreign", EndpointConfigName=result["config"])
+    until(lambda: sagemaker.describe_endpoint(EndpointName="idle-foreign")["EndpointStatus"] == "InService")
     assert stop_idle.run(stop_idle.StopIdleSpec(hours=1)).idle == [], "a deployment counts as a request"
     assert invoke(drydock, "idle-called") == "1"
     later = dt.datetime.now(dt.UTC).replace(second=0) + dt.timedelta(hours=1, minutes=1)
@@ -112,15 +115,21 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydoc
         findings = sweep([EndpointKind(Endpoints())], dt.timedelta(hours=1), (), "us-east-1", lambda: now)
         return [(item.name, item.outcome) for item in findings if item.name.startswith("idle")]
 
-    kept = ("idle-kept", "exempt")
-    assert list_idle(later + dt.timedelta(hours=2)) == [("idle-alone", "idle"), ("idle-called", "idle"), kept]
+    exempt = [("idle-foreign", "exempt"), ("idle-kept", "exempt")]
+    assert list_idle(later + dt.timedelta(hours=2)) == [("idle-alone", "idle"), ("idle-called", "idle"), *exempt]
     put_invocation(drydock, "idle-called", later - dt.timedelta(hours=1))
-    assert list_idle(later) == [("idle-alone", "idle"), kept]
-    names = ("idle-alone", "idle-kept")
+    put_invocation(drydock, "idle-foreign", later - dt.timedelta(hours=1))
+    assert list_idle(later) == [("idle-alone", "idle"), exempt[1]], (
+        "who made an endpoint that is called does not matter"
+    )
+    names = ("idle-alone", "idle-foreign", "idle-kept")
     monkeypatch.setattr(idle_sweep, "judge", lambda _, item, *__: "idle" if item.name in names else "used")
     listed = stop_idle.run(stop_idle.StopIdleSpec())
-    assert (listed.idle, listed.exempt, listed.stopped) == (["idle-alone"], ["idle-kept"], [])
+    assert (listed.idle, listed.exempt, listed.stopped) == (["idle-alone"], ["idle-foreign", "idle-kept"], [])
     assert stop_idle.run(stop_idle.StopIdleSpec(delete=True)).stopped == ["idle-alone"]
+    swept = sweep_idle.run(sweep_idle.SweepIdleSpec(kinds=["endpoint"], stop=["endpoint"]))
+    assert (swept.exempt, swept.stopped) == (["endpoint idle-foreign", "endpoint idle-kept"], [])
+    assert swept.usd_month["endpoint idle-foreign"] == pytest.approx(0.115 * 730, abs=0.01)
     assert sorted(list_endpoints(drydock, "idle-")) == ["idle-called", "idle-foreign", "idle-kept"]
 
 

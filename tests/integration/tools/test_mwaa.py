@@ -80,9 +80,8 @@ def test_operators_and_dags_load_without_ml_libraries(dist: Path, tmp_path: Path
     kinds = ("monitor", "reset_breaker", "rollback", "score", "train")
     dags = [f"{model}_{kind}" for model in ("flights", "flight_delay", "flight_status") for kind in kinds]
     dags += [f"flights_{kind}" for kind in ("deploy", "ingest", "materialize", "serving_monitor", "tune", "withdraw")]
-    dags = sorted(
-        [*dags, "endpoint_costs", "endpoint_sweep", "lake_check", "page_documents", "showback", "weather_ingest"]
-    )
+    others = ["endpoint_costs", "endpoint_sweep", "idle_sweep", "lake_check", "page_documents", "showback"]
+    dags = sorted([*dags, *others, "weather_ingest"])
     assert result.stdout.splitlines()[-1] == f"{dags} []"
 
 

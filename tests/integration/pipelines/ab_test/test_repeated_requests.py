@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from pipelines.ab_test.outcome_sums import METRICS, sum_outcomes
+from pipelines.ab_test.outcome_sums import METRICS, create_outcomes_view, sum_outcomes
 from pipelines.ab_test.report import build_report
 from pipelines.dataset import Dataset
 from pipelines.datasets.flights import DATASET
-from pipelines.lake import Lake
+from pipelines.lake import Lake, connect
 
 DAY = dt.date(2013, 5, 1)
 NOON = dt.datetime(2013, 5, 1, 12, tzinfo=dt.UTC)
@@ -79,3 +80,23 @@ def test_the_newest_online_answer_of_a_version_counts(home: Path) -> None:
         lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part=part)
     sums = sum_outcomes(lake, RIDES, MODEL, ("2",), (DAY, DAY), METRIC, is_online=True)
     assert sums.rows == [count] and abs(sums.samples[0].mean - 0.04) < 1e-12
+
+
+def test_the_view_of_the_online_outcomes_is_dropped_after_an_error(home: Path) -> None:
+    lake, key = Lake.open(), {"date": pa.array([DAY]), "number": pa.array([1])}
+    lake.write_partition(RIDES.table, DAY, pa.table({**key, "late": pa.array([True])}), RIDES.key)
+    part = {"model_name": MODEL, "model_version": "1", "endpoint": "rides", "variant": "AllTraffic"}
+    rows = {
+        **{**key, "score": pa.array([0.5]), "requested_at": pa.array([NOON], pa.timestamp("us", tz="UTC"))},
+        **{name: pa.array([value]) for name, value in part.items()},
+    }
+    lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part=part)
+    with connect() as connection:
+        with (
+            pytest.raises(ZeroDivisionError),
+            create_outcomes_view(connection, lake, RIDES, (DAY, DAY), is_online=True),
+        ):
+            _ = 1 / 0
+        assert connection.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall() == []
+        with create_outcomes_view(connection, lake, RIDES, (DAY, DAY), is_online=True):
+            assert connection.sql("SELECT count(*) FROM outcomes").fetchall() == [(1,)]

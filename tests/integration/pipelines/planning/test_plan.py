@@ -77,6 +77,14 @@ def test_past_jobs_of_a_model(add_rows: Callable[..., None]) -> None:
     assert "Accuracy: 5 past job(s)" in run("--like", "flights", "--allow", "ml.m5.*").stdout
 
 
+def test_left_out_has_a_line_only_if_something_was(add_rows: Callable[..., None]) -> None:
+    spot = {"spot": True, "saving": 0.7, "first_capacity_s": 60.0, "cpu_mean": 150, "memory_peak": 5}
+    add_rows(*(make_row(n, training_s=3_000 + n, **spot) for n in range(6)))
+    output = run("--like", "flights", "--allow", "ml.m5.2xlarge").stdout
+    assert "Cheapest: ml.m5.2xlarge spot" in output and "Left out" not in output
+    assert "\n\nLeft out:\n- " in run("--like", "flights", "--allow", "ml.m5.2xlarge,ml.g5.xlarge").stdout
+
+
 def test_a_version_of_the_registry(add_rows: Callable[..., None], with_mlflow: str) -> None:
     rows = [make_row(n, training_s=1_000 * n, model="planned", name=f"planned-{n}") for n in (1, 2, 3)]
     add_rows(*rows)

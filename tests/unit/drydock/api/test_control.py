@@ -10,7 +10,7 @@ from werkzeug.test import Client
 
 from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
 from drydock.ec2.spot_prices import SpotPrices
-from drydock.endpoints.faults import VariantFaults
+from drydock.endpoints.faults import VariantFault, VariantFaults
 from drydock.endpoints.records import Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
@@ -64,6 +64,8 @@ def client(outages: Outages, endpoint: SimpleNamespace, tmp_path: Path) -> Clien
         ("POST", "use", '{"notebook": "n"}', 404, "no notebook n is InService"),
         ("POST", "spot-prices", "{}", 400, "instance_type must be a string"),
         ("POST", "use", '{"notebook": "n", "cpu": Infinity}', 400, "cpu must be at most 100000, not inf"),
+        ("POST", "variant", '{"endpoint": "e", "latency_s": 3601}', 400, "latency_s must be at most 3600, not 3601"),
+        ("POST", "variant", '{"endpoint": "e", "latency_s": Infinity}', 400, "latency_s must be at most 3600, not inf"),
         ("POST", "spot-prices", '{"instance_type": "m5.large", "region": "r", "prices": [1]}', 400, "a list of lists"),
         ("POST", "outage", "no json", 400, "must be a JSON object"),
         ("POST", "outage", "[]", 400, "must be a JSON object"),
@@ -135,6 +137,13 @@ def test_fault_of_a_variant_says_whether_a_configuration_has_it_already(
 def test_refused_fault_breaks_nothing(client: Client, endpoint: SimpleNamespace) -> None:
     client.post("/drydock/variant", data='{"endpoint": "e", "variant": "mian", "error_rate": 1}')
     assert endpoint.faults.apply("main", "e-1") is None
+
+
+def test_longest_latency_of_a_variant_is_accepted(client: Client, endpoint: SimpleNamespace) -> None:
+    added: list[VariantFault] = []
+    endpoint.faults.add = added.append
+    response = client.post("/drydock/variant", data='{"endpoint": "e", "latency_s": 3600}')
+    assert (response.status_code, [fault.latency_s for fault in added]) == (200, [3600.0])
 
 
 PRICES = {"instance_type": "m5.large", "region": "us-east-1", "prices": [["2026-01-01", 0.1]]}

@@ -74,6 +74,32 @@ def test_oldest_minutes_are_deleted(
     assert read_minutes(HostMetrics(store, OWNER)) == read_minutes(metrics)
 
 
+def test_threads_record_their_minutes_in_the_order_of_time(
+    store: Store, set_clock: Callable[[dt.timedelta], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a thread waits for the lock, another one records a later minute."""
+    monkeypatch.setattr(host_metrics, "MAX_MINUTES", 2)
+    metrics, values = HostMetrics(store, OWNER), {"CPUUtilization": 1.0}
+    metrics.record(NAMESPACE, "first/algo-1", values)
+    lock = metrics._lock
+
+    class BusyLock:
+        def __enter__(self) -> None:
+            metrics._lock = lock
+            set_clock(dt.timedelta(minutes=1))
+            metrics.record(NAMESPACE, "quick/algo-1", values)
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    metrics._lock = BusyLock()  # type: ignore[assignment]
+    metrics.record(NAMESPACE, "waiting/algo-1", values)
+    minute = BEGIN.replace(second=0) + dt.timedelta(minutes=1)
+    expected = [("quick/algo-1", minute, 1, 1.0), ("waiting/algo-1", minute, 1, 1.0)]
+    assert read_minutes(metrics) == read_minutes(HostMetrics(store, OWNER)) == expected
+
+
 def list_data(backend: StoredCloudWatch) -> list[Any]:
     """Return the data of jobs. Other services of the process may have metrics, too."""
     return [datum for datum in backend.get_all_metrics() if datum.namespace == NAMESPACE]

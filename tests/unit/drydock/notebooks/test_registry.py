@@ -31,3 +31,13 @@ def test_reset_of_moto_does_not_wait_for_the_cpu_of_a_notebook(tmp_path: Path) -
     recorder.join(60)
     assert notebooks.find(OWNER, NOTEBOOK, "mine") is None
     del cloudwatch_backends[OWNER.account_id]
+
+
+def test_notebooks_that_were_never_started_can_be_closed(tmp_path: Path) -> None:
+    """If the server cannot start, it closes what it had not started yet."""
+    notebooks = Notebooks(Store(tmp_path / "store.sqlite"))
+    notebooks.close()
+    notebooks = Notebooks(Store(tmp_path / "store.sqlite"))
+    notebooks.start()
+    notebooks.close()
+    assert "notebooks" not in {thread.name for thread in threading.enumerate()}

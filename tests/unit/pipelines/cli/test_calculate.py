@@ -150,6 +150,8 @@ def test_endpoint(calculate: Calculate) -> None:
     figures = calculate(*ENDPOINT, "--fixed-s", "0.08", *price)
     assert (figures["busy workers"], figures["instances"], figures["largest batch"]) == (2, 3, 8)
     assert figures["real-time, a month"] == pytest.approx(503.7)
+    assert figures["async, a month"] == pytest.approx(0.23 * (27.78 + 730 * 3 * 0.25), abs=0.01)
+    assert figures["real-time costs no more than async from"] == pytest.approx(2_883, abs=0.1)
     assert figures["real-time costs no more than serverless from"] is None
     output = run(*ENDPOINT, *price).stdout
     assert "The cheapest is serverless." in output
@@ -295,7 +297,7 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         (TIME, "give either --gpu or --peak-tflops."),
         ([*TIME, "--gpu", "A999"], "the GPU A999 is not known. Give one of B200"),
         ([*TIME, "--peak-tflops", "inf"], "peak_tflops must be a positive number, not inf."),
-        ([*A100, "--mfu", "0.5..0.3"], "0.5..0.3 is not a range."),
+        ([*A100, "--mfu", "0.5..0.3"], "0.5..0.3 is not a range. Write LOW..HIGH, with LOW at most HIGH."),
         ([*A100, "--mfu", "high"], "--mfu high is neither a number nor a range. Write 0.4, or 0.3..0.5."),
         ([*A100, "--mfu", "30..50"], "mfu must be at most 1, not 30.0. It is a share: 30 % is 0.3."),
         ([*A100, "--mfu", "0..0.5"], "mfu must be a positive number, not 0.0."),
@@ -318,7 +320,7 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         ([*MACHINES[:1], "--price-usd", "1e300", *MACHINES[3:]], "price_usd must be at most 1e+12"),
         ([*A100, "--interval-s", "0"], "interval_s must be a positive number, not 0.0."),
         ([*A100, "--instances", "2", "--stage", "4"], "stage must be one of 0, 1, 2, 3, not 4."),
-        ([*A100, "--mfu", "nan"], "nan..nan is not a range."),
+        ([*A100, "--mfu", "nan"], "--mfu nan is not finite. Write 0.4, or 0.3..0.5."),
         ([*A100, "--rank", "8"], "LoRA needs the layers of the model."),
         ([*A100, "--sequence", "2048"], "--sequence needs --model, whose attention it is for."),
         ([*A100, "--saving", "0.3"], "--saving needs --usd-per-h, the price on demand."),
@@ -326,6 +328,9 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         (SPOT, "give either --interruptions-per-h or --month-share."),
         ([*SPOT, "--interruptions-per-h", "0"], "interruptions_per_h must be a positive number, not 0.0."),
         ([*SPOT, "--interruptions-per-h", "0..0.1"], "interruptions_per_h must be a positive number, not 0.0."),
+        ([*SPOT, "--interruptions-per-h", "inf"], "--interruptions-per-h inf is not finite. Write 0.4, or 0.3..0.5."),
+        ([*SPOT, "--interruptions-per-h", "0.1..1e999"], "--interruptions-per-h 0.1..1e999 is not finite."),
+        ([*SPOT, "--month-share", "inf"], "--month-share inf is not finite."),
         ([*SPOT, "--interruptions-per-h", "100"], "there is more than one interruption for each save"),
         ([*SPOT, "--month-share", "5"], "month_share must be at most 1, not 5.0. It is a share: 30 % is 0.3."),
         (["checkpoints", "--month-share", "0.1"], "give either --save-s, or --params and --write-gb-s."),

@@ -25,8 +25,8 @@ def advise(*changes, **fields):
 def test_smaller_type_is_named_with_its_evidence_and_what_it_saves():
     assert advise() == [
         "The last 5 training jobs of model m on ml.m5.2xlarge used at most 10% of its 8 vCPUs and 15% of its memory "
-        "(2026-11-15 to 2026-11-19): ml.m5.large (2 vCPUs, 8 GiB) would be enough, and would have cost about 0.3753 USD "
-        "less, if the jobs take as long there."
+        "(2026-11-15 to 2026-11-19): ml.m5.large (2 vCPUs, 8 GiB) would be enough, and would have cost about 0.3753 "
+        "USD less, if the jobs take as long there."
     ]
 
 

@@ -31,7 +31,8 @@ def test_costs_of_a_month() -> None:
     """A million requests of 0.1 s are 27.8 hours."""
     assert compute_real_time_usd(2, PRICES) == pytest.approx(2 * 730 * 0.23)
     assert compute_serverless_usd(TRAFFIC, PRICES) == pytest.approx(1e6 * 0.1 * 2 * 2e-5)
-    assert compute_async_usd(TRAFFIC, PRICES) == pytest.approx(0.23 * (27.78 + 200 * 0.25), abs=0.01)
+    assert compute_async_usd(1, TRAFFIC, PRICES) == pytest.approx(0.23 * (27.78 + 200 * 0.25), abs=0.01)
+    assert compute_async_usd(3, TRAFFIC, PRICES) == pytest.approx(0.23 * (27.78 + 200 * 3 * 0.25), abs=0.01)
     assert compute_batch_usd(TRAFFIC, PRICES) == pytest.approx(0.23 * (27.78 + 30 / 12), abs=0.01)
     assert list(compare_modes(1, TRAFFIC, PRICES)) == ["serverless", "batch", "async", "real-time"]
     assert "serverless" not in compare_modes(1, TRAFFIC, replace(PRICES, usd_per_gb_s=0))
@@ -57,13 +58,26 @@ def test_no_serverless_break_even_beyond_what_the_endpoint_can_answer(instances:
     assert find_serverless_break_even(instances, 0.1, replace(PRICES, usd_per_h=0.1441)) is None
 
 
-def test_async_break_even() -> None:
-    bursts = find_async_break_even(1, TRAFFIC, PRICES)
-    assert bursts == pytest.approx((730 - 27.78) * 4, abs=0.1)
-    real_time_usd = compute_real_time_usd(1, PRICES)
-    assert compute_async_usd(replace(TRAFFIC, bursts=bursts), PRICES) == pytest.approx(real_time_usd)
-    assert compute_async_usd(replace(TRAFFIC, bursts=1e6), PRICES) == pytest.approx(real_time_usd)  # it never ends
-    assert find_async_break_even(2, TRAFFIC, PRICES) is None
+@pytest.mark.parametrize(("instances", "expected"), [(1, 2_808.9), (2, 2_864.4), (3, 2_883.0)])
+def test_async_break_even(instances: int, expected: float) -> None:
+    """A month has 2,920 times a start and a pause of together 900 s; the 27.78 busy hours leave time for fewer."""
+    bursts = find_async_break_even(instances, TRAFFIC, PRICES)
+    assert bursts == pytest.approx(expected, abs=0.05)
+    real_time_usd = compute_real_time_usd(instances, PRICES)
+    for share, is_cheaper in ((0.99, True), (1.01, False)):
+        async_usd = compute_async_usd(instances, replace(TRAFFIC, bursts=bursts * share), PRICES)
+        assert (async_usd < real_time_usd * (1 - 1e-9)) is is_cheaper
+    assert compute_async_usd(instances, replace(TRAFFIC, bursts=bursts), PRICES) == pytest.approx(real_time_usd)
+    # More bursts cost no more: the instances never end.
+    assert compute_async_usd(instances, replace(TRAFFIC, bursts=1e6), PRICES) == pytest.approx(real_time_usd)
+    assert find_async_break_even(instances, TRAFFIC, replace(PRICES, start_s=0, idle_s=0)) is None
+
+
+def test_no_bursts_are_left_if_all_instances_are_always_busy() -> None:
+    """50 million requests of 0.1 s are 1,389 hours, and two instances have 1,460."""
+    traffic = replace(TRAFFIC, requests=50e6)
+    assert find_async_break_even(2, traffic, PRICES) == pytest.approx((1_460 - 1_388.9) * 2, abs=0.1)
+    assert find_async_break_even(1, traffic, PRICES) == 0
 
 
 def test_batch_break_even() -> None:
