@@ -2,8 +2,8 @@
 
 Each real day of flights and of weather is compared with the days before it, and then published to a temporary lake. Of
 every fourth day, the first 25, 50, 75 and 90 % of the rows are also judged. Flights are in the order of departure
-(cancelled flights last), weather is in the order of its file, by station. The seconds are those of one judgement, with
-its queries. LEEWAY_BENCH_DAYS sets a smaller number of days than the year's 365.
+(cancelled flights last), weather is in the order of its file, by station. The benchmark also measures the seconds that
+one judgement takes, with its queries. LEEWAY_BENCH_DAYS sets the number of days, if not all 365 days of the year.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pipelines.dataset import Dataset
 
 FIRST_DAY, DAYS = dt.date(2013, 1, 1), int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
-CUT_INTERVAL_DAYS = 4
-"""One of this number of consecutive days is also judged with fewer rows."""
+TRUNCATION_INTERVAL_DAYS = 4
+"""One day in each interval of this length, in days, is also judged with fewer rows."""
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Shares of a day's rows that a truncated day has."""
 
@@ -52,8 +52,8 @@ def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -
     for number, day in enumerate(days):
         rows = source.read(day).read_all()
         rows = rows.sort_by("dep_time") if "dep_time" in rows.schema.names else rows
-        cuts = SHARES if number % CUT_INTERVAL_DAYS == 1 else ()
-        for share in (1.0, *cuts):
+        truncated_shares = SHARES if number % TRUNCATION_INTERVAL_DAYS == 1 else ()
+        for share in (1.0, *truncated_shares):
             start_s = time.perf_counter()
             is_refused = _ends_early(lake, dataset, day, rows.slice(0, int(rows.num_rows * share)))
             seconds.append(time.perf_counter() - start_s)

@@ -33,7 +33,7 @@ class BatchScheduler:
         self._thread = threading.Thread(target=self._run, name="batch", daemon=True)
 
     def start(self) -> None:
-        """Begin to schedule, also the jobs of an earlier server."""
+        """Begin to schedule all jobs that have not ended, including those of an earlier server."""
         self._thread.start()
 
     def close(self) -> None:
@@ -44,7 +44,11 @@ class BatchScheduler:
             self._thread.join()
 
     def advance(self) -> bool:
-        """Update all queues: start, stop and end jobs. Return whether a job has not ended."""
+        """Update all queues: start, stop and end jobs.
+
+        Returns:
+            Whether work remains: a job has not ended, a queue is being deleted, or an update failed.
+        """
         is_busy = False
         for owner in {*self._batch.tables.jobs.iterate_owners(), *self._batch.tables.queues.iterate_owners()}:
             try:
@@ -61,10 +65,10 @@ class BatchScheduler:
     def _run(self) -> None:
         while not self._stop_event.is_set():
             self._batch.change_event.clear()
-            if self._stop_event.is_set():  # set before `change_event`, which has just been cleared
+            if self._stop_event.is_set():  # `close` may have set both events just before `change_event` was cleared
                 return
             if self.advance():
-                # A change does not shorten the pause: each job that is stored is a change.
+                # Not a wait for `change_event`: `advance` sets it whenever it stores a job, so there would be no pause.
                 self._stop_event.wait(CHECK_S)
             else:
                 self._batch.change_event.wait()
@@ -127,6 +131,7 @@ class BatchScheduler:
             self._batch.save_job(owner, job)
 
     def _store_positions(self, queue: Queue, order: list[QueueJob]) -> None:
+        """Store the position of each job in `order`, and since when the job has this position."""
         earlier_positions, now_ms = self._batch.positions.get(queue.arn, {}), self._batch.now_ms
         positions: dict[str, tuple[int, int]] = {}
         for position, queue_job in enumerate(order):
@@ -135,7 +140,7 @@ class BatchScheduler:
         self._batch.positions[queue.arn] = positions
 
     def _apply_time_limits(self, owner: Owner, queue: Queue, job: ServiceJob) -> None:
-        """Terminate the first job of a queue if it was first for too long, for a reason that a limit names."""
+        """End the first job of a queue if it has been first for the time that a limit sets for its status reason."""
         _, since_ms = self._batch.positions[queue.arn][job.id]
         for action in queue.limit_actions:
             is_reason = job.status_reason.startswith(action["reason"])
@@ -143,7 +148,7 @@ class BatchScheduler:
                 return terminate(self._batch, owner, job, f"Terminated by JobStateTimeLimit action: {action['reason']}")
 
     def _delete_marked_resources(self, owner: Owner, queues: list[Queue]) -> None:
-        """Terminate the jobs of queues and quota shares that are being deleted, and delete those without jobs."""
+        """Terminate the jobs of queues and quota shares being deleted, and delete those whose jobs have all ended."""
         tables = self._batch.tables
         for queue in queues:
             for share in tables.list_quota_shares(owner, queue):

@@ -1,4 +1,4 @@
-"""Replace moto's history of spot prices, one constant price of all types, by the prices that clients have set."""
+"""Replace moto's history of spot prices, in which all types have one constant price, by prices that clients set."""
 
 import base64
 import re
@@ -21,13 +21,14 @@ Condition = tuple[str, re.Pattern[str]]
 
 PRODUCT = "Linux/UNIX"
 """The only product that has prices."""
-MAX_PAGE = 1_000
+MAX_PAGE_SIZE = 1_000
+"""Largest number of prices in a page."""
 _PARAMETERS = {
     "AvailabilityZone": "availability-zone",
     "InstanceTypes": "instance-type",
     "ProductDescriptions": "product-description",
 }
-"""Parameters that select the same as a filter."""
+"""Maps each parameter to the filter that selects the same prices."""
 _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "availability-zone": lambda price: price.zone,
     "instance-type": lambda price: price.instance_type,
@@ -35,7 +36,7 @@ _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "spot-price": lambda price: _format_price(price.usd_h),
     "timestamp": lambda price: f"{price.at:%Y-%m-%dT%H:%M:%S.000Z}",
 }
-"""The value of a price that each filter compares."""
+"""Maps each filter to a function that returns the value of a price to compare."""
 
 
 class SpotPriceResponse(EC2Response):
@@ -63,28 +64,30 @@ class SpotPriceResponse(EC2Response):
         ]
 
     def _read_parameters(self) -> list[Condition]:
-        """Return what the parameters select."""
+        """Return the conditions that the parameters set."""
         values = {name: self._get_param(parameter) for parameter, name in _PARAMETERS.items()}
         return [
-            (name, _compile(value if isinstance(value, list) else [value])) for name, value in values.items() if value
+            (name, _compile_pattern(value if isinstance(value, list) else [value]))
+            for name, value in values.items()
+            if value
         ]
 
     def _read_filters(self) -> list[Condition]:
-        """Return what the filters select; in their values, * stands for any text, and ? for one character."""
+        """Return the conditions that the filters set. In a value, * stands for any text, and ? for one character."""
         filters = self._filters_from_querystring()
         if unknown_names := sorted(filters.keys() - _VALUES.keys()):
             raise EC2ClientError("InvalidParameterValue", f"The filter '{unknown_names[0]}' is invalid")
-        return [(name, _compile(values, has_wildcards=True)) for name, values in filters.items()]
+        return [(name, _compile_pattern(values, has_wildcards=True)) for name, values in filters.items()]
 
     def _read_time(self, name: str) -> datetime:
-        """Return a time of the request; without it, the current time, so that only the present prices are found."""
+        """Return a time of the request, by default the current time, which selects only the current prices."""
         moment: datetime | None = self._get_param(name)
         if moment is None:
             return datetime.now(UTC)
         try:
             return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
         except OverflowError:
-            raise _refuse_value(name, moment, "a time of the years 1 to 9999") from None
+            raise _build_value_error(name, moment, "a time of the years 1 to 9999") from None
 
     def _build_page(self, prices: list[SpotPrice]) -> ActionResult:
         begin = _parse_token(self._get_param("NextToken"))
@@ -93,10 +96,10 @@ class SpotPriceResponse(EC2Response):
         return ActionResult({"SpotPriceHistory": [_describe(item) for item in prices[begin:end]], "NextToken": token})
 
     def _read_page_size(self) -> int:
-        size: int = self._get_int_param("MaxResults", MAX_PAGE)
+        size: int = self._get_int_param("MaxResults", MAX_PAGE_SIZE)
         if size < 1:
-            raise _refuse_value("MaxResults", size, f"a number from 1 to {MAX_PAGE}")
-        return min(size, MAX_PAGE)
+            raise _build_value_error("MaxResults", size, f"a number from 1 to {MAX_PAGE_SIZE}")
+        return min(size, MAX_PAGE_SIZE)
 
 
 class SpotPriceBackend(EC2Backend):
@@ -129,8 +132,8 @@ def install(spot_prices: SpotPrices) -> None:
     ec2_backends.backend = bind_arguments(SpotPriceBackend, spot_prices)
 
 
-def _compile(values: Sequence[Any], *, has_wildcards: bool = False) -> re.Pattern[str]:
-    """Return a pattern of one of several texts."""
+def _compile_pattern(values: Sequence[Any], *, has_wildcards: bool = False) -> re.Pattern[str]:
+    """Return a pattern that matches each of the values."""
     texts = [re.escape(str(value)) for value in values]
     if has_wildcards:
         texts = [text.replace(r"\*", ".*").replace(r"\?", ".") for text in texts]
@@ -161,7 +164,7 @@ def _parse_token(token: str | None) -> int:
     return int(text)
 
 
-def _refuse_value(name: str, value: object, rule: str) -> EC2ClientError:
-    """Return the error for a value of a parameter."""
+def _build_value_error(name: str, value: object, rule: str) -> EC2ClientError:
+    """Return the error for an invalid value of a parameter."""
     text = f"Value ( {truncate(str(value), 60)} ) for parameter {name} is invalid. Expecting {rule}."
     return EC2ClientError("InvalidParameterValue", text)

@@ -16,7 +16,7 @@ MIN_SHARING_PROCESSES = 3
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU in percent of one core since the last measurement, and memory in percent of the instance's."""
+    """CPU in percent of one core since the last measurement, and memory in percent of the instance's memory."""
 
     cpu_percent: float
     memory_percent: float
@@ -45,7 +45,7 @@ class UsageMeter:
         self._last_sample: _Sample | None = None
 
     def measure(self, pid: int) -> Usage | None:
-        """Return the usage since the last measurement; None for the first one of a process, or if it has ended.
+        """Return the usage since the last measurement; None at the first one of a process, or if the process has ended.
 
         The CPU includes that of processes that began and ended between two measurements, if their parent has waited
         for them. Memory that several processes share is counted once if the system reports it (Linux).
@@ -106,7 +106,7 @@ def _read_processes(processes: list[psutil.Process]) -> Iterator[tuple[ProcessKe
 def _compute_cpu_s(last_sample: _Sample, sample: _Sample) -> float:
     """Return the CPU seconds between two samples.
 
-    The seconds of an orphan that has ended are in no other process, so they are not expected in the second sample.
+    The seconds of an orphan that has ended are in no process of the second sample. So they are left out of the first.
     """
     ended_orphans = {key for key in last_sample.orphans if key not in sample.cpu_s}
     before_s = sum(cpu_s for key, cpu_s in last_sample.cpu_s.items() if key not in ended_orphans)

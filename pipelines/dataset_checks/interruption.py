@@ -57,9 +57,9 @@ def _describe_end(code: int) -> str:
     """Say what is wrong with the end of the interrupted script, which is not `STOPPED_EXIT_CODE`."""
     if code == 0:
         return (
-            f"the script ended with exit code 0, not {STOPPED_EXIT_CODE}: it hides that SIGTERM stopped it, or ended "
-            f"before. SIGTERM comes after {LINES_BEFORE_INTERRUPTION + 1} lines of output; print a line for each round "
-            f"or epoch, and train on more rows if the script is too fast"
+            f"the script ended with exit code 0, not {STOPPED_EXIT_CODE}: it hides that SIGTERM stopped it, or it "
+            f"ended before. SIGTERM comes after {LINES_BEFORE_INTERRUPTION + 1} lines of output; print a line for each "
+            f"round or epoch, and train on more rows if the script is too fast"
         )
     if code == -signal.SIGKILL:
         return f"the script did not end within {NOTICE_S} s of SIGTERM"

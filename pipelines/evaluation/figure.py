@@ -42,7 +42,7 @@ def _draw_precision_recall(axis: Axes, curve: Table, metrics: Mapping[str, float
 def _draw_calibration(axis: Axes, bins: Table, metrics: Mapping[str, float]) -> None:
     top = 1.1 * max(*bins["predicted"], *bins["observed"])
     axis.plot([0, top], [0, top], color=REFERENCE_COLOR, linestyle="--", label="perfect")
-    axis.plot(bins["predicted"], bins["observed"], color=MODEL_COLOR, marker="o", label="model, tenths of the rows")
+    axis.plot(bins["predicted"], bins["observed"], color=MODEL_COLOR, marker="o", label="model, deciles of the rows")
     title = f"ECE {metrics['ece']:.3f}"
     axis.set(xlabel="mean score", ylabel="observed rate", xlim=(0, top), ylim=(0, top), title=title)
     axis.legend(loc="upper left", frameon=False)

@@ -95,7 +95,7 @@ def draw_multiclass(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
     classes = list(dict.fromkeys(confusion["label"]))
     draw_confusion(axes[0], np.reshape(confusion["rows"], (len(classes), len(classes))), classes)
     axes[0].set_title(f"accuracy {metrics['accuracy']:.3f}, macro F1 {metrics['macro_f1']:.3f}")
-    draw_top_reliability(axes[1], tables["calibration"], "model, tenths of the rows", MODEL_COLOR)
+    draw_top_reliability(axes[1], tables["calibration"], "model, deciles of the rows", MODEL_COLOR)
     axes[1].set_title(f"ECE {metrics['ece']:.3f}, log loss {metrics['log_loss']:.3f}")
     draw_importance(axes[2], tables["importance"])
     figure.suptitle(title, fontsize=11)

@@ -33,7 +33,7 @@ class TimeFormats:
     times: pa.Array
     """The values as times in UTC; null if a value is not a time."""
     has_time_of_day: bool
-    """Whether a value has a time of day."""
+    """Whether at least one value has a time of day other than midnight."""
     ambiguous: Sequence[str] = ()
     """Two formats that both fit the same values, so the right one cannot be inferred; empty if there is no doubt."""
     bad_value: str = ""
@@ -49,7 +49,7 @@ def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeForma
         texts: the values; null where one is missing.
         formats: formats to choose from; by default those of `FORMATS`.
     """
-    all_times = dict(_parse_in_all(texts, formats or FORMATS))
+    all_times = dict(_parse_with_each_format(texts, formats or FORMATS))
     times_by_format = {name: times for name, times in all_times.items() if len(times) - times.null_count}
     chosen_formats, is_parsed = list[str](), texts.is_null()
     while not pc.all(is_parsed).as_py():
@@ -74,7 +74,7 @@ def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeForma
     )
 
 
-def _parse_in_all(texts: pa.Array, formats: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
+def _parse_with_each_format(texts: pa.Array, formats: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
     """Yield each format, and the texts parsed in it: times, and null for a text in another format."""
     is_iso = pc.match_substring_regex(texts, r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}.*)?$")
     iso_texts = pc.if_else(pc.fill_null(is_iso, False), texts, pa.scalar(None, pa.string()))

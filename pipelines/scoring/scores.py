@@ -40,9 +40,9 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
     """Choose the version of model `name` that scores the partition.
 
     Returns:
-        Version `number` if it is given, else the champion. If the champion was trained as of a later day, it may have
-        seen labels of the partition: then it is the version that was champion on the partition's day. None if there is
-        no such version.
+        Version `number` if it is given, else the champion. A champion that was trained as of a later day may have seen
+        labels of the partition; then the version that was champion on the partition's day replaces it. None if there
+        is no such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
@@ -176,7 +176,7 @@ def score_features(dataset: Dataset, rows: pa.RecordBatch | pa.Table, scorer: Sc
 
 
 def check_scores(scores: Any) -> Any:
-    """Return the scores unchanged.
+    """Check that each score is a finite number, and return the scores unchanged.
 
     Raises:
         DataError: a score is not a finite number. A retry cannot help.

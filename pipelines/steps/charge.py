@@ -59,7 +59,7 @@ class ChargeResult(Result):
     instance_type: str
     """Instance type of the last job."""
     instance_count: int
-    """Instances of the last job."""
+    """Number of instances of the last job."""
     price_usd_h: float
     """On-demand price of the last job's instance, USD per hour."""
     price_date: dt.date
@@ -79,7 +79,7 @@ class ChargeResult(Result):
     first_capacity_s: float
     """Seconds from the first job's creation to its first instances."""
     queue_s: float
-    """Seconds in a queue of AWS Batch, of all jobs; 0 if they had none."""
+    """Seconds that all jobs together waited in queues of AWS Batch; 0 if they had no queue."""
 
 
 def run(spec: ChargeSpec) -> ChargeResult:

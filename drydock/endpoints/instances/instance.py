@@ -36,7 +36,7 @@ TRACEBACK_WAIT_S = 1.0
 POLL_S = 0.02
 LOG_END_CHARS = 700
 STANDBY_NICENESS = 10
-"""Priority of a process that imports libraries before any request waits for it, as `nice` counts."""
+"""Niceness at which a standby process imports libraries. It is high, because no request waits for the process yet."""
 IMPORTS_MAX_BYTES = 1 << 20
 LOG_WAIT_S = 2.0
 """Seconds for which the end of an instance waits for a long log."""
@@ -128,7 +128,7 @@ class Instance:
         self.is_standby = True
 
     def read_imports(self) -> bytes:
-        """Return which libraries the process has imported, as `stand_by` needs it; empty if there are none."""
+        """Return the libraries that the process has imported, in the format of `stand_by`; empty if not known."""
         with contextlib.suppress(OSError), open_regular_file(self._tree.code / model_server.IMPORTS_FILE) as file:
             return file.read(IMPORTS_MAX_BYTES)
         return b""
@@ -141,7 +141,7 @@ class Instance:
         """Start the process, or let the standby process load the model, and wait until it answers.
 
         Args:
-            niceness: Priority while it loads the model, as `nice` counts: larger if no request waits for it.
+            niceness: Niceness of the process while it loads the model; larger if no request waits for the process.
 
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.

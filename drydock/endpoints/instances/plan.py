@@ -28,8 +28,8 @@ def plan_host(
     served by the image's own entrypoint.
 
     Args:
-        variant: The variant that it serves.
-        tree: Its folder tree, which has the model.
+        variant: The variant that the instance serves.
+        tree: The instance's folder tree, which has the model.
         owner: The endpoint's account and region.
         executor: Starts the instance.
         settings: The server's settings.

@@ -18,7 +18,8 @@ def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) 
 
     Args:
         request_class: dataclass whose fields are annotated as options of typer. Its attribute `needs` maps a field to
-            the fields of which one must be given with it, and `replaces` a field to the field that takes its place.
+            other fields: at least one of them must be given, too. Its attribute `replaced_by` maps a field to the
+            field that takes its place: only one of both may be given.
         calculate: function from a request to a report; its docstring is the help of the command.
     """
 
@@ -41,7 +42,7 @@ def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) 
 
 
 def _check_options(context: typer.Context, request_class: type[Any]) -> None:
-    """Check that no option is empty, and that each one has an effect.
+    """Check that no option is empty, and that each option has an effect.
 
     Raises:
         SpecError: an option is empty, or has no effect. A retry cannot help.
@@ -54,6 +55,8 @@ def _check_options(context: typer.Context, request_class: type[Any]) -> None:
                 f"{given_options[name]} has no effect without {' or '.join(options[other] for other in needed_names)}.",
                 "Leave it out, or give that option.",
             )
-    for name, other in getattr(request_class, "replaces", {}).items():
+    for name, other in getattr(request_class, "replaced_by", {}).items():
         if {name, other} <= given_options.keys():
-            raise SpecError(f"{given_options[name]} has no effect with {given_options[other]}.", "Give one of both.")
+            raise SpecError(
+                f"{given_options[name]} has no effect with {given_options[other]}.", "Give only one of them."
+            )

@@ -65,7 +65,7 @@ class TimeRequest:
         "restart_s": ("spot_usd_per_h",),
         "wait_s": ("spot_usd_per_h",),
     }
-    replaces: ClassVar[Mapping[str, str]] = {"save_s": "write_gb_s"}
+    replaced_by: ClassVar[Mapping[str, str]] = {"save_s": "write_gb_s"}
     tokens: Annotated[float, typer.Option(help="Tokens of the whole training, all epochs.")]
     model: ModelOption = ""
     params: ParamsOption = None

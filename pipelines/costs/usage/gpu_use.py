@@ -1,4 +1,4 @@
-"""Say which jobs leave most of their GPUs unused, and on which type they would need fewer."""
+"""Say which jobs leave most of their GPUs unused, and which cheaper type would be enough for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from pipelines.costs.usage.task_jobs import (
 from pipelines.instances.catalogue import Instance, Size, find_instance, find_size
 
 LOW_PERCENT = 50.0
-"""Mean use of the GPUs, percent, below which each of the last jobs must be."""
+"""Each of the last jobs must have a mean use of its GPUs below this value, percent."""
 MAX_USED_SHARE = 0.8
-"""Largest share of each resource of another type that the jobs may need there."""
+"""A type is advised only if the jobs would need at most this share of each of its resources."""
 
 Row = Mapping[str, Any]
 
@@ -76,8 +76,8 @@ def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now
     if any(row[name] is None for row in rows for name in names):
         return ""
     cpu, memory, gpu_memory = (max(row[name] for row in rows) / 100 for name in names)
-    present = find_instance(rows[-1]["instance_type"])
-    flops = used_share * (_sum_flops(present) or 0.0)
+    instance = find_instance(rows[-1]["instance_type"])
+    flops = used_share * (_sum_flops(instance) or 0.0)
     fitting_types = [
         other
         for other in list_other_types(rows[-1])
@@ -86,7 +86,7 @@ def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now
         and cpu <= MAX_USED_SHARE * other.size.vcpus
         and memory * size.memory_gib <= MAX_USED_SHARE * other.size.memory_gib
         # Each GPU holds the whole model, however many there are.
-        and gpu_memory / size.gpus * (present.accelerator_memory_gib or 0.0)
+        and gpu_memory / size.gpus * (instance.accelerator_memory_gib or 0.0)
         <= MAX_USED_SHARE * (other.instance.accelerator_memory_gib or 0.0)
     ]
     best_type = min(fitting_types, key=PricedType.get_rank, default=None)
@@ -94,7 +94,7 @@ def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now
         return ""
     saved_usd = sum(row["cost_usd"] for row in rows) * (1 - best_type.price_share)
     return (
-        f"{best_type.describe()} would do by these figures, and would have cost about {format_usd(saved_usd)} "
+        f"{best_type.describe()} would be enough by these figures, and would have cost about {format_usd(saved_usd)} "
         f"less{describe_yearly_usd(task_rows, saved_usd / MAX_JOBS, now)}, if the jobs take as long there; or "
     )
 

@@ -93,7 +93,7 @@ def _advise_smaller(task_rows: Sequence[Row], size: Size, now: dt.datetime) -> I
     if saved_usd >= MIN_USD:
         yield (
             f"{describe_jobs(newest_row, MAX_JOBS)} used at most {cpu / size.vcpus:.0f}% of its {size.vcpus} vCPUs and "
-            f"{memory:.0f}% of its memory ({describe_days(rows)}): {best_type.describe()} would do, and would have "
-            f"cost about {format_usd(saved_usd)} less{describe_yearly_usd(task_rows, saved_usd / MAX_JOBS, now)}, if "
-            "the jobs take as long there."
+            f"{memory:.0f}% of its memory ({describe_days(rows)}): {best_type.describe()} would be enough, and would "
+            f"have cost about {format_usd(saved_usd)} less{describe_yearly_usd(task_rows, saved_usd / MAX_JOBS, now)}, "
+            "if the jobs take as long there."
         )

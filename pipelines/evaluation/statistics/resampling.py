@@ -65,7 +65,7 @@ def draw_multinomial(total: int, cells: int, size: int, random: np.random.Genera
 
     Poisson counts are multinomial given their sum. So this draws Poisson counts whose sum has a mean a little below
     `total`, and adds the missing items one by one. numpy's own multinomial is exact too, but several times slower at
-    this shape.
+    this shape. It draws only the rows whose Poisson counts sum to more than `total`.
 
     Returns:
         Counts of shape (size, cells); each row sums to `total`.
@@ -90,6 +90,6 @@ def _split_into_batches(draws: int, rows: int) -> Iterator[int]:
 
 
 def _count_cells(cells: Array, cell_count: int) -> Array:
-    """Count how often each cell occurs in each row of `cells`, which is changed in place; shape (rows, cell_count)."""
+    """Return how often each cell occurs in each row of `cells`, shape (rows, cell_count). Change `cells` in place."""
     cells += np.arange(len(cells))[:, np.newaxis] * cell_count
     return np.bincount(cells.ravel(), minlength=len(cells) * cell_count).reshape(len(cells), cell_count)

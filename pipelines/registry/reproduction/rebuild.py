@@ -89,7 +89,8 @@ def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) 
 def _restore_inputs(record: Record, workspace: Workspace) -> None:
     """Remove all data from the workspace; copy the recorded parameters, dvc.lock, snapshot and model into it.
 
-    They get the names that the steps expect by default, because in the version's code the options may have other names.
+    The files get the names that the steps use by default, so that no options are needed: the options of the version's
+    code may have other names.
     """
     data = workspace.model_folder / "data"
     shutil.rmtree(data, ignore_errors=True)

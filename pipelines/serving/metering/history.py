@@ -25,7 +25,7 @@ class DeployedFleet:
     end: dt.datetime | None
     """When another configuration replaced it, or the endpoint was deleted; None if there is no such event."""
     is_replaced: bool
-    """Whether it ended because another configuration served."""
+    """Whether the fleet ended because another configuration replaced it."""
     count: int
     """Number of instances of the deployment."""
     load: float = 0.0
@@ -33,7 +33,7 @@ class DeployedFleet:
 
 
 def read_deployments(lake: Lake | None = None) -> list[Event]:
-    """Read the events about endpoints, of all models, oldest first; from the configured lake, or another `lake`."""
+    """Read the events about the endpoints of all models from `lake`, by default the configured lake; oldest first."""
     return Journal.open(lake).read_deployments()
 
 
@@ -87,14 +87,16 @@ def get_endpoint(event: Event) -> tuple[str, str]:
     return str(event.evidence.get("region", "")), str(event.evidence.get("endpoint", ""))
 
 
-def find_project(project: str, model: str) -> str:
-    """Return `project`; if it is empty, the one in the model's parameters; empty if the model is not in this project.
+def find_endpoint_project(project: str, model: str) -> str:
+    """Return the project that pays for an endpoint: `project` or, if it is empty, the one in the model's parameters.
+
+    Return "" if the code of this project has no such model.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
     """
     names = params.list_model_names(settings().project)
-    # The endpoint may serve a model of another project's code. It must not stop the metering of all others.
+    # An endpoint may serve a model of another project's code. This must not stop the metering of all other endpoints.
     is_unknown = names and model not in names
     return project if project or is_unknown else find_paying_project("", model)
 
@@ -109,5 +111,5 @@ def _make_fleet(event: Event) -> Fleet:
         instance_type=str(event.evidence["instance_type"]),
         memory_mb=int(event.evidence.get("serverless_memory_mb", 0)),
         model=event.model,
-        project=find_project(str(event.evidence.get("project", "")), event.model),
+        project=find_endpoint_project(str(event.evidence.get("project", "")), event.model),
     )

@@ -13,7 +13,7 @@ import boto3
 from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
 from pipelines.errors import SpecError
 from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT_MEMBERS, describe_endpoint, read_tags
-from pipelines.serving.metering.history import find_project
+from pipelines.serving.metering.history import find_endpoint_project
 from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
@@ -149,7 +149,7 @@ class Observer:
                 instance_type=variant.get("InstanceType", ""),
                 memory_mb=variant.get("ServerlessConfig", {}).get("MemorySizeInMB", 0),
                 model=model,
-                project=find_project(tags.get("leeway:project", ""), model),
+                project=find_endpoint_project(tags.get("leeway:project", ""), model),
             )
             begin = max(endpoint["CreationTime"], config["CreationTime"])
             initial_count, count = variant.get("InitialInstanceCount", 0), counts.get(fleet.variant)

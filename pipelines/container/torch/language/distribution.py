@@ -1,7 +1,7 @@
 """Distribute a language model over the processes of a training, by DDP or FSDP.
 
-This module is part of the training job's bundle, so it imports transformers, torch, the standard library and files of
-the bundle.
+This module is part of the training job's bundle, so it imports only transformers, torch, the standard library and
+files of the bundle.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def distribute(build: Callable[[], Any], hyperparameters: Hyperparameters, proce
 
 
 def _take_turns(processes: Processes) -> Iterator[None]:
-    """Yield once, while the other processes of this host wait."""
+    """Yield once in each process of a host, one process after another: the others wait meanwhile."""
     for turn in range(int(os.environ.get("LOCAL_WORLD_SIZE", "1"))):
         if turn == processes.local_rank:
             yield
@@ -67,7 +67,7 @@ def _shard(model: Any, mesh: DeviceMesh, precision: str) -> Any:
 
 
 def cast_computation(hyperparameters: Hyperparameters, device: torch.device) -> AbstractContextManager[Any]:
-    """Return the context in which the model computes in its precision. FSDP casts by itself."""
+    """Return the context in which the model computes in the precision of the hyperparameters. FSDP casts by itself."""
     is_cast = hyperparameters.precision == "bf16" and not hyperparameters.is_divided
     return cast("AbstractContextManager[Any]", torch.autocast(device.type, torch.bfloat16, enabled=is_cast))
 

@@ -105,6 +105,7 @@ def _check_not_repeated(
         digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())
     if seen_digests & digests:
         raise DataError(
-            f"{origin} is the same as a page before it.", "Check whether the API has the parameters of pages=."
+            f"{origin} is the same as a page before it.",
+            "Check whether the API knows the parameters that pages= names.",
         )
     seen_digests |= digests

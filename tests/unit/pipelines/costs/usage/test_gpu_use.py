@@ -18,11 +18,11 @@ def advise(*changes, **fields):
     )
 
 
-def test_jobs_that_use_few_gpus_are_named_with_their_evidence_and_a_type_that_would_do():
+def test_jobs_that_use_few_gpus_are_named_with_their_evidence_and_a_type_that_is_enough():
     assert advise() == [
         "The last 5 training jobs of model m on ml.g5.12xlarge used 15% of its 4 GPUs on average (2026-11-15 to "
-        "2026-11-19); the rest cost about 29.75 USD: ml.g5.2xlarge (8 vCPUs, 32 GiB, 1 x A10G with 22 GiB) would do by "
-        "these figures, and would have cost about 27.52 USD less, if the jobs take as long there; or larger "
+        "2026-11-19); the rest cost about 29.75 USD: ml.g5.2xlarge (8 vCPUs, 32 GiB, 1 x A10G with 22 GiB) would be "
+        "enough by these figures, and would have cost about 27.52 USD less, if the jobs take as long there; or larger "
         "batches may use more of its 4 GPUs."
     ]
 
@@ -51,7 +51,7 @@ def test_no_type_is_named_that_lacks_what_one_job_needed(change):
 
 def test_what_the_jobs_needed_decides_which_type_is_named():
     assert ": ml.g5.4xlarge (" in advise({"memory_peak": 14.0})[0], "27 GiB are more than 80 % of 32"
-    assert "would do" not in advise(*[{"gpu_mean": 90.0}] * 5)[0], "0.9 of a GPU is more than 80 % of one"
+    assert "would be enough" not in advise(*[{"gpu_mean": 90.0}] * 5)[0], "0.9 of a GPU is more than 80 % of one"
 
 
 def test_gpu_without_bf16_replaces_only_one_without_bf16():

@@ -25,8 +25,8 @@ def advise(*changes, **fields):
 def test_smaller_type_is_named_with_its_evidence_and_what_it_saves():
     assert advise() == [
         "The last 5 training jobs of model m on ml.m5.2xlarge used at most 10% of its 8 vCPUs and 15% of its memory "
-        "(2026-11-15 to 2026-11-19): ml.m5.large (2 vCPUs, 8 GiB) would do, and would have cost about 0.3753 USD less, "
-        "if the jobs take as long there."
+        "(2026-11-15 to 2026-11-19): ml.m5.large (2 vCPUs, 8 GiB) would be enough, and would have cost about 0.3753 "
+        "USD less, if the jobs take as long there."
     ]
 
 
@@ -127,6 +127,6 @@ def test_types_of_a_table_of_prices_of_the_user_are_known(tmp_path, monkeypatch)
     table.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv(PRICES_VARIABLE, str(table))
     (sentence,) = advise(region="mars-north-1")
-    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) would do, and would have cost about 0.2500 USD less" in sentence
+    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) would be enough, and would have cost about 0.2500 USD less" in sentence
     monkeypatch.setenv(PRICES_VARIABLE, "api")
     assert len(advise()) == 1, "AWS is not requested"

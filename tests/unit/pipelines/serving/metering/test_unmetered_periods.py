@@ -169,6 +169,6 @@ def test_project_of_an_unknown_model_is_empty(home: Any, tmp_path: Any, monkeypa
     (tmp_path / "models/boats/params.yaml").write_text("budget: {project: boat}\n")
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     settings.cache_clear()
-    assert [history.find_project(*pair) for pair in (("", "boats"), ("", "trains"), ("rail", "trains"))] == [
+    assert [history.find_endpoint_project(*pair) for pair in (("", "boats"), ("", "trains"), ("rail", "trains"))] == [
         "boat", "", "rail",
     ]  # fmt: skip
