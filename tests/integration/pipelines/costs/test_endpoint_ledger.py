@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pipelines.costs.charges import Price
@@ -12,7 +13,9 @@ from pipelines.costs.endpoints.fleets import Fleet, Usage
 from pipelines.costs.endpoints.ledger import SCHEMA, TABLE, EndpointLedger, build_row, find_last_rows
 from pipelines.costs.endpoints.running import get_month_bounds
 from pipelines.costs.ledger import get_current_month
-from pipelines.lake.month_table import MonthTable, TableVersion
+from pipelines.costs.usage.columns import COLUMNS
+from pipelines.lake import DATE_COLUMN
+from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 from pipelines.steps import budget
 
 PRICE = Price(usd_h=0.5, date=dt.date(2026, 10, 1), source="test")
@@ -48,6 +51,25 @@ def test_a_time_is_charged_once(home: Path) -> None:
         ("boats", "b"): True,
         ("others", "a"): True,
     }
+
+
+def test_rows_of_a_table_without_the_use_read_as_unknown_before_and_after_a_write(home: Path) -> None:
+    old_schema = pa.schema([field for field in SCHEMA if field.name not in (*COLUMNS, "observed_h", "scaled")])
+    old_row = {name: value for name, value in make_row(0, 4).items() if name in old_schema.names}
+    month = get_month(old_row["begin"])
+
+    def write_old_row(version: TableVersion) -> None:
+        version.replace_month(month, pa.Table.from_pylist([old_row | {DATE_COLUMN: month}], schema=old_schema))
+
+    MonthTable(TABLE, old_schema).update(write_old_row)
+    ledger = EndpointLedger.open()
+    assert [(row["cpu_mean"], row["observed_h"], row["scaled"]) for row in ledger.read_rows()] == [(None, None, None)]
+    use = {"cpu_mean": 4.0, "cpu_peak": 0.0, "observed_h": 2.0}
+    new_row = make_row(4, 8) | use | {"scaled": False}
+    assert ledger.add([new_row]) == [new_row | {DATE_COLUMN: month}]
+    old, new = ledger.read_rows()
+    assert {old[name] for name in (*COLUMNS, "observed_h", "scaled")} == {None} and old["cost_usd"] == 2
+    assert (new["cpu_mean"], new["cpu_peak"], new["memory_peak"], new["scaled"]) == (4.0, 0.0, None, False)
 
 
 class OvertakenTable(MonthTable):
