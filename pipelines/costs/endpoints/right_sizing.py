@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -76,7 +77,7 @@ def _find_reason(evidence: VariantEvidence) -> str:
         names = " and ".join(LABELS[name] for name in unknown_resources)
         return f"CloudWatch has no value of the use of its {names}"
     if evidence.observed_h < MIN_OBSERVED_H:
-        return f"its use is known for {evidence.observed_h:,.0f} of the {MIN_OBSERVED_H} hours that this takes"
+        return f"its use is known for {math.floor(evidence.observed_h)} of the {MIN_OBSERVED_H} hours that this takes"
     return ""
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.costs.charges import format_usd
-from pipelines.costs.endpoints.fleets import HOUR_S, Fleet
+from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.ledger import OBSERVED_COLUMN
+from pipelines.costs.endpoints.use import compute_mean_use, get_hours
 from pipelines.costs.usage.task_jobs import MIN_DAYS, YEAR_DAYS
 from pipelines.instances.catalogue import Size
 
@@ -75,7 +76,7 @@ class VariantEvidence:
     @property
     def hours(self) -> float:
         """Hours of all rows."""
-        return sum(_get_hours(row) for row in self.rows)
+        return sum(get_hours(row) for row in self.rows)
 
     @property
     def cost_usd(self) -> float:
@@ -97,14 +98,8 @@ class VariantEvidence:
         return max((row[f"{name}_peak"] for row in self.known_rows if row[f"{name}_peak"] is not None), default=None)
 
     def compute_mean(self, name: str) -> float:
-        """Compute the mean use of a resource of `resources`, percent, weighted by observed instance hours.
-
-        There must be a known row. A row that had no instance for a part of its period counts as one with one instance.
-        """
-        rows = self.known_rows
-        weights = [row[OBSERVED_COLUMN] * max(1.0, row["instance_h"] / _get_hours(row)) for row in rows]
-        total = sum(row[f"{name}_mean"] * weight for row, weight in zip(rows, weights, strict=True))
-        return float(total / sum(weights))
+        """Compute the mean use of a resource of `resources`, percent; 0 if there is no known row."""
+        return compute_mean_use(self.known_rows, name) or 0.0
 
     def describe(self) -> str:
         """Describe the variant as the subject of a sentence."""
@@ -168,13 +163,9 @@ def collect_rows(rows: Iterable[Row], fleet: Fleet, now: dt.datetime) -> list[Ro
 def _has_same_count(row: Row, newest_row: Row) -> bool:
     """Return whether a row has the present number of instances in its whole period, or that is scaled automatically."""
     count = newest_row["instances"]
-    mean_count = row["instance_h"] / _get_hours(row)
+    mean_count = row["instance_h"] / get_hours(row)
     return bool(newest_row["scaled"]) or abs(mean_count - count) <= COUNT_TOLERANCE * count
 
 
 def _get_variant(row: Row) -> tuple[Any, ...]:
     return row["region"], row["endpoint"], row["variant"]
-
-
-def _get_hours(row: Row) -> float:
-    return float((row["end"] - row["begin"]).total_seconds()) / HOUR_S

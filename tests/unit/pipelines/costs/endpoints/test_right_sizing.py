@@ -147,6 +147,7 @@ def test_gpu_without_a_cheaper_type_may_take_more_work():
     ("fields", "reason"),
     [
         ({"days": 6}, "its use is known for 144 of the 168 hours that this takes"),
+        ({"days": 7, "observed_h": 23.99}, "its use is known for 167 of the 168 hours that this takes"),
         ({"observed_h": 6.0}, "its use is known for 60 of the 168 hours that this takes"),
         ({"cpu_peak": None, "cpu_mean": None}, "CloudWatch has no value of the use of its CPU"),
         (
