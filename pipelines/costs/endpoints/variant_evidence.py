@@ -94,8 +94,9 @@ class VariantEvidence:
         return all(row["requests"] == 0 for row in self.rows)
 
     def find_peak(self, name: str) -> float | None:
-        """Return the highest use of a resource in the rows whose use is known, percent; None if it is not known."""
-        return max((row[f"{name}_peak"] for row in self.known_rows if row[f"{name}_peak"] is not None), default=None)
+        """Return the highest use of a resource in `known_rows`, percent; None if it is not known in one of them."""
+        peaks = [row[f"{name}_peak"] for row in self.known_rows]
+        return None if None in peaks else max(peaks, default=None)
 
     def compute_mean(self, name: str) -> float:
         """Compute the mean use of a resource of `resources`, percent; 0 if there is no known row."""

@@ -137,7 +137,7 @@ def test_type_without_a_gpu_is_named_if_the_gpu_does_nearly_nothing():
 
 
 def test_gpu_without_a_cheaper_type_may_take_more_work():
-    (sentence,) = advise(**GPU | {"gpu_memory_peak": None})
+    (sentence,) = advise({}, {"gpu_memory_peak": None}, **GPU)
     assert sentence.endswith(
         "more requests or models on it would use more; the rest cost about 204.00 USD, or 7,446.00 USD a year."
     )
