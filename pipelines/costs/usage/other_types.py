@@ -71,7 +71,7 @@ def list_types_without_accelerator(name: str, region: str, use: str) -> list[Pri
         other
         for other, present in _list_priced_types(name, region, use)
         if other.instance.device is None and other.instance.architecture == present.architecture
-        if not other.instance.is_burstable and _get_generation(other.instance) >= OLDEST_GENERATION
+        if _get_generation(other.instance) >= OLDEST_GENERATION  # leaves out the burstable ones, too: t2, t3, t4g
     ]
 
 

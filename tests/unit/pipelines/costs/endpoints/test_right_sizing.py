@@ -136,6 +136,24 @@ def test_type_without_a_gpu_is_named_if_the_gpu_does_nearly_nothing():
     assert "without a GPU" not in advise(**GPU | {"gpu_mean": 21.0})[0], "the control"
 
 
+def set_prices(monkeypatch, **prices):
+    """Set the prices of types, named without "ml." and with "_" in place of "."."""
+    table = {f"ml.{name.replace('_', '.')}": usd_h for name, usd_h in prices.items()}
+    monkeypatch.setattr("pipelines.costs.usage.other_types.list_prices", lambda region, component: table)
+
+
+def test_cheaper_type_is_named_only_if_the_gpus_are_not_well_used(monkeypatch):
+    set_prices(monkeypatch, g5_12xlarge=10.0, g5_24xlarge=5.0)
+    assert advise(**GPU | {"gpu_mean": 200.0, "gpu_peak": 390.0}) == []
+    assert "ml.g5.24xlarge (" in advise(**GPU | {"gpu_mean": 199.0, "gpu_peak": 390.0})[0], "the control"
+
+
+def test_type_without_a_gpu_is_not_burstable_old_or_of_another_processor(monkeypatch):
+    set_prices(monkeypatch, g5_12xlarge=10.0, t2_2xlarge=0.1, m4_2xlarge=0.1, m8g_2xlarge=0.1, m5_2xlarge=0.2)
+    (sentence,) = advise(**GPU | {"gpu_mean": 0.0, "gpu_peak": 0.0})
+    assert ": ml.m5.2xlarge (" in sentence
+
+
 def test_gpu_without_a_cheaper_type_may_take_more_work():
     (sentence,) = advise({}, {"gpu_memory_peak": None}, **GPU)
     assert sentence.endswith(

@@ -117,6 +117,12 @@ def test_larger_type_that_costs_less_is_said_to_do_so(monkeypatch):
     assert "at 0.4 USD an hour in place of 0.5, about 0.0200 USD less a job, if" in sentence
 
 
+def test_larger_type_with_a_gpu_is_of_the_same_family(monkeypatch):
+    prices = {"ml.g5.2xlarge": 1.5, "ml.g5.4xlarge": 2.0, "ml.p4d.24xlarge": 1.6}
+    monkeypatch.setattr(other_types, "list_prices", lambda region, component: prices)
+    assert "ml.g5.4xlarge (" in advise({"memory_peak": 96.0}, instance_type="ml.g5.2xlarge")[0]
+
+
 def test_types_of_another_processor_use_or_speed_are_left_out(monkeypatch):
     names = ("ml.m7g.large", "ml.t3.large", "ml.m4.large", "ml.m5.xlarge", "ml.g5.xlarge")
     monkeypatch.setattr(
