@@ -1,4 +1,4 @@
-"""Create the DAG endpoint_costs: write into the lake what the endpoints cost."""
+"""Create the DAG endpoint_costs: write into the lake what the endpoints cost and used."""
 
 import datetime as dt
 
@@ -10,7 +10,8 @@ DOC = """
 ### What the endpoints cost, each day
 
 `meter` writes a row for each endpoint and day into the table `endpoint_costs`: instance hours, serverless seconds,
-USD, and what scaling to zero saved. `python -m pipelines costs report` shows them beside the jobs.
+USD, what scaling to zero saved, and what the instances used. `python -m pipelines costs report` shows them beside the
+jobs, and `costs advice` says whether the size is right.
 
 * **Paused** at first: it needs AWS, or drydock. Unpause it together with a `_deploy` DAG.
 * **A run that was missed** does not matter: the next one meters all hours since the last.

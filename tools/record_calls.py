@@ -25,6 +25,7 @@ TEST_NAMES = [
     "dag_runs",
     "deploy",
     "dvc_remote",
+    "endpoint_costs",
     "endpoints",
     "flights_job",
     "glue",

@@ -53,9 +53,9 @@ def report_costs(
 ) -> None:
     """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
 
-    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue. A last one
-    has who pays, the shares of spot, on demand and endpoints, what commitments covered, what idled, and
-    the days that are anomalies.
+    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue; one of the
+    endpoints has theirs. A last one has who pays, the shares of spot, on demand and endpoints, what commitments
+    covered, what idled, and the days that are anomalies.
     """
     from pipelines.costs.periods import parse_month
     from pipelines.costs.report import parse_keys
@@ -167,7 +167,7 @@ def forecast_deployment(
 def list_advice(as_json: JsonOption = False) -> None:
     """Say what could cost less: jobs on demand, failed jobs, instances of the wrong size, endpoints without requests.
 
-    Leeway's page shows the same sentences.
+    The size of an endpoint is judged after a week; before, a sentence says so. Leeway's page shows the same sentences.
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
     from pipelines.costs.ledger import Ledger

@@ -27,7 +27,7 @@ DIGITS = 6
 """Decimals of an amount in USD. They are needed, since a second of the cheapest instance costs 0.000014 USD."""
 
 Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
-"""Resource of an instance. `usage.job_metrics` has the names of the metrics."""
+"""Resource of an instance. `usage.resource_metrics` has the names of the metrics."""
 # SageMaker and the log give an empty string for a time that is not known.
 _OptionalTime = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 

@@ -24,6 +24,7 @@ from pipelines.costs.price_sources.price_tables import (
     DEFAULT_TABLE,
     PRICES_VARIABLE,
     PlanTerm,
+    RegionGroup,
     format_example,
     is_api_used,
     list_groups,
@@ -60,7 +61,7 @@ def find_price(
     if is_api_used():
         return request_instance_price(instance_type, region, component, _format_hint())
     for group, origin in list_groups(region, as_of):
-        prices = group.usd_per_hour | (group.hosting_usd_per_hour if component == "Hosting" else {})
+        prices = _get_amounts(group, component)
         if instance_type in prices:
             return Price(usd_h=prices[instance_type], **origin)
     regions = {region for group in read_table(DEFAULT_TABLE).prices for region in group.regions}
@@ -143,13 +144,16 @@ def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
     return RegionPrices(on_demand, savings, plans)
 
 
-def list_prices(region: str) -> dict[str, float]:
+def list_prices(region: str, component: Component = "Training") -> dict[str, float]:
     """Map each instance type with a price in the tables to this price, USD per hour, without a request to AWS.
 
     Raises:
         DataError: a table is not valid. A retry cannot help.
     """
-    return {name: price.usd_h for name, price in read_region_prices(region).on_demand.items()}
+    prices: dict[str, float] = {}
+    for group, _ in list_groups(region):
+        prices = _get_amounts(group, component) | prices
+    return prices
 
 
 def suggest_prices(regions: Sequence[str], as_of: dt.date | None = None) -> str:
@@ -178,6 +182,11 @@ def find_serverless_price(region: str) -> Price:
             usd_h = round(prices.usd_per_gb_second[region] * HOUR_S, 10)
             return Price(usd_h=usd_h, date=prices.as_of or table.as_of, source=source)
     raise DataError(f"no price is known for serverless endpoints in {region}.", _format_serverless_hint())
+
+
+def _get_amounts(group: RegionGroup, component: Component) -> dict[str, float]:
+    """Return the on-demand prices of a group for jobs or for endpoints, USD per hour."""
+    return group.usd_per_hour | (group.hosting_usd_per_hour if component == "Hosting" else {})
 
 
 def _date_prices(amounts: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, Price]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.costs.endpoints.ledger import get_fleet, get_key
+from pipelines.costs.endpoints.right_sizing import list_endpoint_size_advice
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.report import sum_rows
 from pipelines.costs.usage.data_waits import list_data_wait_advice
@@ -32,7 +33,7 @@ Row = Mapping[str, Any]
 def list_advice(
     jobs: Sequence[Row], endpoint_rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime
 ) -> list[str]:
-    """List sentences, each about a cost that could be avoided; empty if nothing was found.
+    """List sentences about costs that could be avoided, and endpoints whose size is not judged; empty without any.
 
     Args:
         jobs: rows of the ledger of jobs, oldest first.
@@ -47,6 +48,7 @@ def list_advice(
         spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
         sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
     sentences += [*list_size_advice(jobs, now), *list_gpu_advice(jobs, now), *list_data_wait_advice(jobs, now)]
+    sentences += list_endpoint_size_advice(endpoint_rows, fleets, now)
     return [*sentences, *_list_idle_endpoints(endpoint_rows, fleets)]
 
 

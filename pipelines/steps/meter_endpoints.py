@@ -1,6 +1,7 @@
 """Write into the lake what endpoints cost since they were last metered: instance hours, serverless seconds, USD.
 
-No hour is charged twice, however often and from however many processes this runs.
+The rows also have what the instances used: CPU, memory, disk and GPU. No hour is charged twice, however often and from
+however many processes this runs.
 """
 
 from __future__ import annotations

@@ -50,9 +50,10 @@ def build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[s
 
 
 def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
-    """Print two tables of jobs and one of endpoints, where there are any, and the sum if there are both."""
+    """Print two tables of jobs and two of endpoints, where there are any, and the sum if there are both."""
     from pipelines.costs.charges import format_usd
-    from pipelines.costs.endpoints.report import build_endpoint_table
+    from pipelines.costs.endpoints.report import build_endpoint_table, group_endpoint_rows
+    from pipelines.costs.endpoints.use import build_endpoint_use_table, summarize_endpoint_use
     from pipelines.costs.report import build_table, describe_price_dates, group_rows, sum_rows
     from pipelines.costs.usage.report import build_usage_table, summarize_usage
 
@@ -62,5 +63,7 @@ def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
         console.print(build_usage_table(group_rows(rows, keys, summarize_usage), keys, summarize_usage(rows)))
     if endpoint_rows:
         console.print(build_endpoint_table(endpoint_rows, keys))
+        if (use := summarize_endpoint_use(endpoint_rows))["observed_h"]:
+            console.print(build_endpoint_use_table(group_endpoint_rows(endpoint_rows, keys), keys, use))
     if rows and endpoint_rows:
         console.print(f"Jobs and endpoints: {format_usd(sum(row['cost_usd'] for row in (*rows, *endpoint_rows)))}.")

@@ -18,10 +18,13 @@ from pyiceberg.expressions import EqualTo
 from pipelines.costs.charges import DIGITS, Price
 from pipelines.costs.endpoints.fleets import HOUR_S, MB_PER_GB, Fleet, Key, Usage
 from pipelines.costs.row_checks import check_rows, sum_project_cost_usd
+from pipelines.costs.usage.columns import COLUMNS
 from pipelines.lake import DATE_COLUMN, Lake
 from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "endpoint_costs"
+OBSERVED_COLUMN = "observed_h"
+"""The column with the hours for which the use of the instances' CPU is known."""
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
 SCHEMA = pa.schema(
     [
@@ -40,6 +43,10 @@ SCHEMA = pa.schema(
         ("price_source", _TEXT),
         ("cost_usd", pa.float64()),
         *((name, pa.float64()) for name in ("zero_h", "saved_usd")),
+        # What the instances used, percent: cpu_peak, cpu_mean ... Null if it is not known.
+        *((name, pa.float64()) for name in COLUMNS),
+        (OBSERVED_COLUMN, pa.float64()),  # null if the use was not read: serverless variants, and old rows
+        ("scaled", pa.bool_()),  # whether Application Auto Scaling changes the number of instances; null: not known
     ]
 )
 
@@ -103,7 +110,14 @@ class EndpointLedger:
 
 
 def build_row(
-    fleet: Fleet, period: tuple[dt.datetime, dt.datetime], usage: Usage, price: Price, *, is_running: bool
+    fleet: Fleet,
+    period: tuple[dt.datetime, dt.datetime],
+    usage: Usage,
+    price: Price,
+    *,
+    is_running: bool,
+    use: Mapping[str, float] | None = None,
+    is_scaled: bool | None = None,
 ) -> Row:
     """Build the row of a fleet for a period within one day.
 
@@ -113,6 +127,8 @@ def build_row(
         usage: what the fleet used in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
         is_running: whether the fleet still ran at the end.
+        use: maps the columns of the use that are known to their values; None: the use was not read.
+        is_scaled: whether the number of instances is scaled automatically; None: not known.
     """
     busy_gb_h = usage.busy_s * fleet.memory_mb / MB_PER_GB / HOUR_S
     return {
@@ -125,6 +141,9 @@ def build_row(
         "cost_usd": round((usage.instance_h + busy_gb_h) * price.usd_h, DIGITS),
         # Without scaling to zero, one instance would have run in these hours.
         "saved_usd": round(usage.zero_h * price.usd_h, DIGITS),
+        **dict.fromkeys((*COLUMNS, OBSERVED_COLUMN)),
+        **(use or {}),
+        "scaled": is_scaled,
     }
 
 

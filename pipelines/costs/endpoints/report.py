@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from pipelines.costs.endpoints.ledger import get_fleet
+from pipelines.costs.endpoints.use import summarize_endpoint_use
 from pipelines.costs.report import describe_price_dates, group_rows
 from pipelines.escaping import escape
 
@@ -32,11 +33,15 @@ def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[s
     return group_rows(named_rows, keys, sum_endpoint_rows)
 
 
-def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, float]:
-    """Sum the figures of endpoints: hours, seconds, USD; unknown requests are 0. `endpoints` is their number."""
+def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, Any]:
+    """Sum the figures of endpoints: hours, seconds, USD; unknown requests are 0. `endpoints` is their number.
+
+    The figures of `summarize_endpoint_use` are with them.
+    """
     names = ("instance_h", "busy_s", "requests", "cost_usd", "zero_h", "saved_usd")
     endpoints = {(row["region"], row["endpoint"]) for row in rows}
-    return {"endpoints": len(endpoints), **{name: sum(row[name] or 0 for row in rows) for name in names}}
+    sums = {name: sum(row[name] or 0 for row in rows) for name in names}
+    return {"endpoints": len(endpoints), **sums, **summarize_endpoint_use(rows)}
 
 
 def build_endpoint_table(rows: Sequence[Row], keys: Sequence[str]) -> Table:

@@ -48,13 +48,14 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
 def find_use(row: Row) -> float | None:
     """Return the used share of what a row paid for, 0 to 1; None if it is not known.
 
-    For a job, it is the mean use of its GPUs, or of its vCPUs if its instances have no GPUs. For an endpoint with
-    instances, the ledger has it only if no request came: 0. A serverless endpoint costs nothing while it idles.
+    It is the mean use of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with instances, it is
+    0 if no request came. A serverless endpoint costs nothing while it idles.
     """
     if "begin" in row:
         if row["memory_mb"]:
             return 1.0
-        return 0.0 if row.get("requests") == 0 else None
+        if row.get("requests") == 0:
+            return 0.0
     size = find_size(row["instance_type"] or "")
     if size is None:
         return None

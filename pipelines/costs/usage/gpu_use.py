@@ -9,7 +9,8 @@ from typing import Any
 from pipelines.costs.charges import format_usd
 from pipelines.costs.usage.columns import DATA_WAIT_COLUMN
 from pipelines.costs.usage.data_waits import MIN_SHARE
-from pipelines.costs.usage.other_types import PricedType, list_other_types
+from pipelines.costs.usage.fitting_types import find_cheaper_gpu_type
+from pipelines.costs.usage.other_types import list_other_types
 from pipelines.costs.usage.report import compute_mean
 from pipelines.costs.usage.task_jobs import (
     MAX_AGE_DAYS,
@@ -18,14 +19,13 @@ from pipelines.costs.usage.task_jobs import (
     describe_days,
     describe_jobs,
     describe_yearly_usd,
+    get_kind,
     group_by_task,
 )
-from pipelines.instances.catalogue import Instance, Size, find_instance, find_size
+from pipelines.instances.catalogue import Size, find_instance, find_size
 
 LOW_PERCENT = 50.0
 """Each of the last jobs must have a mean use of its GPUs below this value, percent."""
-MAX_USED_SHARE = 0.8
-"""A type is advised only if the jobs would need at most this share of each of its resources."""
 
 Row = Mapping[str, Any]
 
@@ -75,21 +75,11 @@ def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now
     names = ("cpu_peak", "memory_peak", "gpu_memory_peak")
     if any(row[name] is None for row in rows for name in names):
         return ""
-    cpu, memory, gpu_memory = (max(row[name] for row in rows) / 100 for name in names)
-    instance = find_instance(rows[-1]["instance_type"])
-    flops = used_share * (_sum_flops(instance) or 0.0)
-    fitting_types = [
-        other
-        for other in list_other_types(rows[-1])
-        if other.price_share < 1
-        and 0 < flops <= MAX_USED_SHARE * (_sum_flops(other.instance) or 0.0)
-        and cpu <= MAX_USED_SHARE * other.size.vcpus
-        and memory * size.memory_gib <= MAX_USED_SHARE * other.size.memory_gib
-        # Each GPU holds the whole model, however many there are.
-        and gpu_memory / size.gpus * (instance.accelerator_memory_gib or 0.0)
-        <= MAX_USED_SHARE * (other.instance.accelerator_memory_gib or 0.0)
-    ]
-    best_type = min(fitting_types, key=PricedType.get_rank, default=None)
+    cpu_peak, memory_peak, gpu_memory_peak = (max(row[name] for row in rows) for name in names)
+    instance_type = rows[-1]["instance_type"]
+    types = list_other_types(instance_type, rows[-1]["region"], get_kind(rows[-1]))
+    peaks = (cpu_peak, memory_peak, gpu_memory_peak)
+    best_type = find_cheaper_gpu_type(types, find_instance(instance_type), size, used_share, peaks)
     if best_type is None:
         return ""
     saved_usd = sum(row["cost_usd"] for row in rows) * (1 - best_type.price_share)
@@ -97,10 +87,3 @@ def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now
         f"{best_type.describe()} would be enough by these figures, and would have cost about {format_usd(saved_usd)} "
         f"less{describe_yearly_usd(task_rows, saved_usd / MAX_JOBS, now)}, if the jobs take as long there; or "
     )
-
-
-def _sum_flops(instance: Instance) -> float | None:
-    """Return the 16-bit peak of all GPUs of an instance, FLOP/s; None if it is not known."""
-    if instance.device is None or instance.device.flops is None:
-        return None
-    return instance.device.flops * (instance.accelerators or 0)

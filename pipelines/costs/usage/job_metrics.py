@@ -11,16 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.costs.job_records import get_end_time, get_instance_fields, get_kind
+from pipelines.costs.usage.resource_metrics import METRICS, read_points, summarize_points
 
-METRICS = {
-    "cpu": "CPUUtilization",
-    "memory": "MemoryUtilization",
-    "disk": "DiskUtilization",
-    "gpu": "GPUUtilization",
-    "gpu_memory": "GPUMemoryUtilization",
-}
-"""Maps each resource to the name of its metric. The values are percent. 100 percent of `cpu` is one core, of `gpu` and
-`gpu_memory` one GPU."""
 PERIOD_S = 3_600
 """Seconds of a period. The maximum and the sum of a job do not depend on it; fewer periods are fewer values."""
 MAX_PERIODS = 1_440
@@ -53,12 +45,13 @@ def read_usage(cloudwatch: Any, job: Mapping[str, Any]) -> dict[str, dict[str, f
     times, hosts = _choose_times(begin, end), _list_hosts(cloudwatch, namespace, job, end)
     usage = {}
     for name, metric in METRICS.items():
-        points = [point for host in hosts for point in _read_points(cloudwatch, namespace, metric, host, times)]
-        if samples := sum(point["SampleCount"] for point in points):
-            usage[name] = {
-                "peak": max(point["Maximum"] for point in points),
-                "mean": sum(point["Sum"] for point in points) / samples,
-            }
+        points = [
+            point
+            for host in hosts
+            for point in read_points(cloudwatch, namespace, metric, {"Host": host}, times, PERIOD_S)
+        ]
+        if use := summarize_points(points):
+            usage[name] = use
     return usage
 
 
@@ -94,19 +87,3 @@ def _iterate_hosts(cloudwatch: Any, namespace: str, end: dt.datetime) -> Iterato
             yield from (item["Value"] for item in metric["Dimensions"] if item["Name"] == "Host")
         if number >= MAX_PAGES:
             return
-
-
-def _read_points(
-    cloudwatch: Any, namespace: str, metric: str, host: str, times: tuple[dt.datetime, dt.datetime]
-) -> Sequence[Mapping[str, Any]]:
-    response = cloudwatch.get_metric_statistics(
-        Namespace=namespace,
-        MetricName=metric,
-        Dimensions=[{"Name": "Host", "Value": host}],
-        StartTime=times[0],
-        EndTime=times[1],
-        Period=PERIOD_S,
-        Statistics=["Maximum", "Sum", "SampleCount"],
-    )
-    points: Sequence[Mapping[str, Any]] = response["Datapoints"]
-    return points

@@ -1,17 +1,15 @@
-"""List the instance types on which the jobs of a type could run, with their prices."""
+"""List the instance types that could replace the type of a job or of an endpoint, with their prices."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pipelines.costs.prices import list_prices
-from pipelines.costs.usage.task_jobs import get_kind
 from pipelines.instances.catalogue import Instance, Size, find_size, list_instances
 
-Row = Mapping[str, Any]
+OLDEST_GENERATION = 5
+"""Oldest generation of a type without accelerators, such as m5, that replaces one with accelerators."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +19,21 @@ class PricedType:
     Attributes:
         instance: the type.
         size: its size.
-        price_share: its price relative to that of the present type; 0.5 is half as much.
+        usd_h: its price, USD an hour.
+        present_usd_h: price of the present type, USD an hour.
         is_same_family: whether it is of the family of the present type.
     """
 
     instance: Instance
     size: Size
-    price_share: float
+    usd_h: float
+    present_usd_h: float
     is_same_family: bool
+
+    @property
+    def price_share(self) -> float:
+        """Its price relative to that of the present type; 0.5 is half as much."""
+        return self.usd_h / self.present_usd_h
 
     def get_rank(self) -> tuple[float, bool, str]:
         """Return the sort key that puts the best type first: the cheapest; at equal prices, one of the same family."""
@@ -38,25 +43,49 @@ class PricedType:
         """Describe the type: "ml.m5.large (2 vCPUs, 8 GiB)"."""
         return f"{self.instance.name} ({self.instance.describe()})"
 
+    def describe_price(self) -> str:
+        """Describe its price beside the present one: "0.115 USD an hour in place of 0.23"."""
+        return f"{self.usd_h:g} USD an hour in place of {self.present_usd_h:g}"
 
-def list_other_types(row: Row) -> list[PricedType]:
-    """List the types that could replace the type of a job: same use, processor and kind of accelerator, not older.
 
-    Types without a known price in the job's region are left out, and all if the price of the job's own type is not
-    known. An older generation is slower, so the jobs would take longer there; a burstable type, too.
+def list_other_types(name: str, region: str, use: str) -> list[PricedType]:
+    """List the types that could replace a type: same use, processor and kind of accelerator, not older.
+
+    Types without a known price in the region are left out, and all if the price of the present type is not known. An
+    older generation is slower, so jobs would take longer there; a burstable type, too.
 
     Args:
-        row: row of the ledger of jobs.
+        name: the present type.
+        region: AWS region.
+        use: training, processing, transform or hosting.
     """
-    prices, instances = list_prices(row["region"]), {instance.name: instance for instance in list_instances()}
-    present, price = instances.get(row["instance_type"]), prices.get(row["instance_type"])
-    if present is None or price is None:
+    return [other for other, present in _list_priced_types(name, region, use) if _is_alike(present, other.instance)]
+
+
+def list_types_without_accelerator(name: str, region: str, use: str) -> list[PricedType]:
+    """List the types without accelerators that could replace one with GPUs: same use and processor, not burstable.
+
+    The arguments are those of `list_other_types`.
+    """
+    return [
+        other
+        for other, present in _list_priced_types(name, region, use)
+        if other.instance.device is None and other.instance.architecture == present.architecture
+        if _get_generation(other.instance) >= OLDEST_GENERATION  # leaves out the burstable ones, too: t2, t3, t4g
+    ]
+
+
+def _list_priced_types(name: str, region: str, use: str) -> list[tuple[PricedType, Instance]]:
+    """Return the other types of a use whose size and price are known, each with the present type."""
+    prices = list_prices(region, "Hosting" if use == "hosting" else "Training")
+    instances = {instance.name: instance for instance in list_instances()}
+    present, usd_h = instances.get(name), prices.get(name)
+    if present is None or usd_h is None:
         return []
     return [
-        PricedType(other, size, prices[other.name] / price, other.family == present.family)
+        (PricedType(other, size, prices[other.name], usd_h, other.family == present.family), present)
         for other in instances.values()
-        if other.name in prices and other != present
-        if get_kind(row) in other.uses and _is_alike(present, other)
+        if other.name in prices and other != present and use in other.uses
         if (size := find_size(other.name)) is not None
     ]
 

@@ -71,8 +71,12 @@ def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) ->
 
 
 def _format_cells(summary: Row) -> list[str]:
-    uses = [(summary[f"{resource}_mean"], summary[f"{resource}_peak"]) for resource in RESOURCES]
-    cells = ["-" if mean is None or peak is None else f"{mean:.0f} / {peak:.0f}" for mean, peak in uses]
+    cells = [format_use(summary[f"{resource}_mean"], summary[f"{resource}_peak"]) for resource in RESOURCES]
     share = summary[DATA_WAIT_COLUMN]
     wait = "-" if share is None else f"{100 * share:.0f}"
     return [str(summary["jobs"]), f"{summary['queue_s']:,.0f}", *cells, wait]
+
+
+def format_use(mean: float | None, peak: float | None) -> str:
+    """Format mean and peak of a resource, percent, for a cell of a table; "-" if they are not known."""
+    return "-" if mean is None or peak is None else f"{mean:.0f} / {peak:.0f}"

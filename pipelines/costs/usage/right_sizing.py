@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.costs.charges import format_usd
+from pipelines.costs.usage.fitting_types import FULL_PERCENT, find_cheaper_type, find_larger_type
 from pipelines.costs.usage.other_types import PricedType, list_other_types
 from pipelines.costs.usage.task_jobs import (
     MAX_AGE_DAYS,
@@ -15,16 +16,10 @@ from pipelines.costs.usage.task_jobs import (
     describe_days,
     describe_jobs,
     describe_yearly_usd,
+    get_kind,
     group_by_task,
 )
 from pipelines.instances.catalogue import Size, find_size
-
-MAX_USED_PERCENT = 80.0
-"""Largest use of CPU and memory, percent, that the peaks of the jobs may have on a smaller type."""
-FULL_PERCENT = 90.0
-"""Peak of memory, percent, above which a larger type is named."""
-LARGER_FACTOR = 1.5
-"""Smallest memory of a larger type, relative to the present one."""
 
 Row = Mapping[str, Any]
 
@@ -50,26 +45,36 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
     last_rows = [row for row in rows[-MAX_JOBS:] if row["instance_type"] == newest_row["instance_type"]]
     full_rows = [row for row in last_rows if (row["memory_peak"] or 0.0) > FULL_PERCENT]
     if full_rows:
-        yield _advise_larger(full_rows[-1], size)
+        yield _advise_larger(rows, full_rows[-1], size, now)
     elif len(last_rows) == MAX_JOBS and not size.is_accelerated:
         yield from _advise_smaller(rows, size, now)
 
 
-def _advise_larger(row: Row, size: Size) -> str:
-    """Name the cheapest type with clearly more memory and as many vCPUs; with accelerators, of the same family."""
-    larger_types = [
-        other
-        for other in list_other_types(row)
-        if other.size.memory_gib >= LARGER_FACTOR * size.memory_gib
-        and other.size.vcpus >= size.vcpus
-        and (other.is_same_family or not size.is_accelerated)
-    ]
-    best_type = min(larger_types, key=PricedType.get_rank, default=None)
-    ending = f"{best_type.describe()} has more" if best_type else "take an instance type with more"
+def _advise_larger(task_rows: Sequence[Row], row: Row, size: Size, now: dt.datetime) -> str:
+    """Return the sentence about a job that nearly filled its memory, with a larger type and its price."""
+    best_type = find_larger_type(_list_types(row), size)
+    ending = "take an instance type with more"
+    if best_type:
+        ending = f"{best_type.describe()} has more, at {best_type.describe_price()}"
+        ending += _describe_difference(task_rows, row, best_type, now)
     return (
         f"{describe_jobs(row, 1)} used {row['memory_peak']:.0f}% of its memory ({row['name']}, "
         f"{row['created']:%Y-%m-%d}); a job that needs more than it has is killed: {ending}."
     )
+
+
+def _describe_difference(task_rows: Sequence[Row], row: Row, other: PricedType, now: dt.datetime) -> str:
+    """Describe what the last jobs on the present type would have cost more, or less, on another one."""
+    costs = [item["cost_usd"] for item in task_rows[-MAX_JOBS:] if item["instance_type"] == row["instance_type"]]
+    difference_usd = sum(costs) / len(costs) * (other.price_share - 1)
+    yearly = describe_yearly_usd(task_rows, abs(difference_usd), now)
+    word = "more" if difference_usd >= 0 else "less"
+    return f", about {format_usd(abs(difference_usd))} {word} a job{yearly}, if the jobs take as long there"
+
+
+def _list_types(row: Row) -> list[PricedType]:
+    """List the types that could replace that of a job."""
+    return list_other_types(row["instance_type"], row["region"], get_kind(row))
 
 
 def _advise_smaller(task_rows: Sequence[Row], size: Size, now: dt.datetime) -> Iterator[str]:
@@ -79,14 +84,7 @@ def _advise_smaller(task_rows: Sequence[Row], size: Size, now: dt.datetime) -> I
     if any(row["status"] != "Completed" for row in rows) or any(None in peak for peak in peaks):
         return
     cpu, memory = (max(values) for values in zip(*peaks, strict=True))
-    fitting_types = [
-        other
-        for other in list_other_types(newest_row)
-        if other.price_share < 1
-        and cpu <= MAX_USED_PERCENT * other.size.vcpus
-        and memory * size.memory_gib / other.size.memory_gib <= MAX_USED_PERCENT
-    ]
-    best_type = min(fitting_types, key=PricedType.get_rank, default=None)
+    best_type = find_cheaper_type(_list_types(newest_row), size, cpu, memory)
     if best_type is None:
         return
     saved_usd = sum(row["cost_usd"] for row in rows) * (1 - best_type.price_share)

@@ -64,4 +64,4 @@ def describe_yearly_usd(rows: Sequence[Row], usd_per_job: float, now: dt.datetim
         return ""
     jobs = sum(row["created"] > start for row in rows) - (0.5 if first > start else 0.0)
     jobs_per_day = jobs / days
-    return f", or {format_usd(usd_per_job * jobs_per_day * YEAR_DAYS)} a year at {jobs_per_day:.2g} jobs a day"
+    return f", or {format_usd(usd_per_job * jobs_per_day * YEAR_DAYS)} a year at {jobs_per_day:.2g} job(s) a day"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pipelines.costs.endpoints.fleets import Usage, measure_instances, split_by_day
@@ -14,6 +14,7 @@ from pipelines.errors import DataError
 from pipelines.serving.metering.history import get_endpoint, read_deployments
 from pipelines.serving.metering.observation import Observer
 from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, apply_correction
+from pipelines.serving.metering.variant_use import Times
 from pipelines.system.log import log
 
 METRICS_DELAY = dt.timedelta(minutes=5)
@@ -48,7 +49,7 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
     rows, failures = [], []
     for endpoint, periods in periods_by_endpoint.items():
         try:  # all fleets of an endpoint or none: the next metering begins at the endpoint's last row
-            rows += [row for period in periods for row in _build_rows(period, observer, now)]
+            rows += [row for period in periods for row in _build_rows(period, periods, observer, now)]
         except DataError as error:
             failures.append(f"{endpoint}: {error.message}")
             log.error("endpoint %s: %s", endpoint, error)
@@ -59,12 +60,23 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
     return added_rows
 
 
-def _build_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -> Iterator[Row]:
+def _build_rows(
+    period: UnmeteredPeriod, periods: Sequence[UnmeteredPeriod], observer: Observer, now: dt.datetime
+) -> Iterator[Row]:
+    """Build the rows of a period, a row for each day.
+
+    Args:
+        period: the period.
+        periods: all periods of the endpoint.
+        observer: reads AWS.
+        now: the current moment.
+    """
     if period.fleet.memory_mb:
         yield from _build_serverless_rows(period, observer, now)
         return
-    fleet, count = period.fleet, period.count
+    fleet, count, other_times = period.fleet, period.count, _list_other_times(period, periods)
     price = find_price(fleet.instance_type, fleet.region, "Hosting")
+    is_scaled = observer.is_scaled(fleet) if period.is_running else None
     changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
         usage = measure_instances(begin, end, count, changes)
@@ -72,8 +84,19 @@ def _build_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
         usage = replace(usage, requests=requests)
-        yield build_row(fleet, (begin, end), usage, price, is_running=period.is_running or end < period.end)
+        use = observer.read_use(fleet, (begin, end), other_times, now)
+        is_running = period.is_running or end < period.end
+        yield build_row(fleet, (begin, end), usage, price, is_running=is_running, use=use, is_scaled=is_scaled)
         count = usage.count
+
+
+def _list_other_times(period: UnmeteredPeriod, periods: Sequence[UnmeteredPeriod]) -> list[Times]:
+    """Return the times of the other fleets of a period's variant, as during a release."""
+    return [
+        (other.begin, other.end)
+        for other in periods
+        if other.fleet.variant == period.fleet.variant and other.fleet.key != period.fleet.key
+    ]
 
 
 def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.datetime) -> Iterator[Row]:

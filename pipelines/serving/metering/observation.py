@@ -11,14 +11,18 @@ from typing import Any
 import boto3
 
 from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
-from pipelines.errors import SpecError
+from pipelines.costs.usage.resource_metrics import METRICS
+from pipelines.errors import InvalidError, SpecError
 from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT_MEMBERS, describe_endpoint, read_tags
 from pipelines.serving.metering.history import find_endpoint_project
+from pipelines.serving.metering.variant_use import NAMESPACE as INSTANCES_NAMESPACE
+from pipelines.serving.metering.variant_use import Times, read_variant_use
 from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
 SERVICES = "SageMaker, Application Auto Scaling or CloudWatch"
-NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
+NAMESPACE = "AWS/SageMaker"
+SCALABLE_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 DESIRED_COUNT = re.compile(r"desired instance count to (\d+)")
 """Text of a scaling activity; the group is the number of instances."""
 MINUTE_S = 60
@@ -76,10 +80,9 @@ class Observer:
             InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: AWS does not answer. A retry can help.
         """
-        resource = f"endpoint/{endpoint}/variant/{variant}"
         with translate_aws_errors(SERVICES):
             pages = self._autoscaling.get_paginator("describe_scaling_activities").paginate(
-                ServiceNamespace="sagemaker", ResourceId=resource
+                ServiceNamespace="sagemaker", ResourceId=_format_resource(endpoint, variant)
             )
             activities = [activity for page in pages for activity in page["ScalingActivities"]]
         return [
@@ -88,6 +91,24 @@ class Observer:
             if activity["StatusCode"] == "Successful" and (match := DESIRED_COUNT.search(activity["Description"]))
         ]
 
+    def is_scaled(self, fleet: Fleet) -> bool | None:
+        """Return whether Application Auto Scaling changes the number of instances; None if AWS denies the request.
+
+        Raises:
+            ServiceError: AWS does not answer. A retry can help.
+        """
+        try:
+            with translate_aws_errors(SERVICES):
+                response = self._autoscaling.describe_scalable_targets(
+                    ServiceNamespace="sagemaker",
+                    ResourceIds=[_format_resource(fleet.endpoint, fleet.variant)],
+                    ScalableDimension=SCALABLE_DIMENSION,
+                )
+        except InvalidError as error:  # roles of earlier versions lack this permission; costs do not depend on it
+            log.warning("endpoint %s: it is not known whether it is scaled automatically: %s", fleet.endpoint, error)
+            return None
+        return bool(response["ScalableTargets"])
+
     def find_last_report(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> dt.datetime | None:
         """Return the end of the last minute for which CloudWatch has the fleet's CPU utilization; None if it has none.
 
@@ -95,7 +116,7 @@ class Observer:
             InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: CloudWatch does not answer. A retry can help.
         """
-        metric = INSTANCES_NAMESPACE, "CPUUtilization"
+        metric = INSTANCES_NAMESPACE, METRICS["cpu"]
         last_hour = self._find_last(fleet, metric, max(begin, end - dt.timedelta(seconds=MAX_DATAPOINTS * HOUR_S)), end)
         if last_hour is None:
             return None
@@ -120,6 +141,16 @@ class Observer:
         points = self._read_points(fleet, metric, begin, end, HOUR_S, ["Sum", "SampleCount"])
         busy_s = sum(point["Sum"] for point in points) / 1e6
         return Usage(requests=int(sum(point["SampleCount"] for point in points)), busy_s=busy_s)
+
+    def read_use(self, fleet: Fleet, times: Times, other_times: Sequence[Times], now: dt.datetime) -> dict[str, float]:
+        """Read what the instances of a fleet used; `read_variant_use` describes the arguments and the result.
+
+        Raises:
+            InvalidError: AWS denies the request. A retry cannot help.
+            ServiceError: CloudWatch does not answer. A retry can help.
+        """
+        with translate_aws_errors(SERVICES):
+            return read_variant_use(self._cloudwatch, fleet, times, other_times, now)
 
     def _list_fleets(self, name: str) -> Iterator[LiveFleet]:
         endpoint = describe_endpoint(self._sagemaker, name)
@@ -193,3 +224,8 @@ def _read_counts(endpoint: Mapping[str, Any]) -> dict[str, int]:
     variants = [item for member in VARIANT_MEMBERS for item in endpoint.get(member, [])]
     # While an instance is replaced, CurrentInstanceCount lacks it, although it is billed.
     return {item["VariantName"]: item["DesiredInstanceCount"] for item in variants if "DesiredInstanceCount" in item}
+
+
+def _format_resource(endpoint: str, variant: str) -> str:
+    """Return the id by which Application Auto Scaling names a variant."""
+    return f"endpoint/{endpoint}/variant/{variant}"

@@ -165,7 +165,7 @@ class CostDocument(Document):
     price_dates: str
     """Dates of the prices, in words; empty if there are no costs."""
     advice: list[str]
-    """Sentences about costs that could be avoided; empty if nothing was found."""
+    """Sentences about costs that could be avoided, and about endpoints whose size is not judged; empty without any."""
     payers: list[PayerCost] = Field(default_factory=list)
     """Costs of the last 12 months by month and who pays; empty in a document of an earlier version of Leeway."""
     unused_commitment_usd: dict[str, float] | None = None

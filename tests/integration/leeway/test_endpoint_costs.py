@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import time
 
 import pytest
 
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.ledger import get_current_month
 from pipelines.costs.spending import read_spending
+from pipelines.costs.usage.columns import COLUMNS
 from pipelines.serving.metering.meter import meter_endpoints
 from pipelines.serving.metering.running import list_running_fleets
 
@@ -128,6 +130,7 @@ def test_a_variant_is_scaled_to_two_and_to_zero_and_each_hour_is_charged_once(dr
     assert sum_column(rows, "cost_usd") == pytest.approx(seconds / 3_600 * PRICE_USD_H, abs=1e-5)
     assert sum_column(rows, "saved_usd") == pytest.approx(zero_h * PRICE_USD_H, abs=1e-5)
     assert (rows[-1]["instances"], rows[-1]["running"], rows[-1]["model"]) == (0, True, "gauge")
+    assert [row["scaled"] for row in (rows[0], rows[-1], read_rows("gauge-other")[-1])] == [False, True, False]
     assert meter_endpoints(end) == [], "a second metering charges nothing twice"
     assert read_rows("gauge-foreign") == [], "Leeway did not make it"
 
@@ -219,6 +222,46 @@ def test_requests_of_instances_are_counted_once(drydock, until):
         meter_endpoints(end)
     assert sum_column(read_rows("gauge-busy"), "requests") == 2
     drydock.client("sagemaker").delete_endpoint(EndpointName="gauge-busy")
+
+
+def test_use_of_the_instances_is_that_of_the_real_process(drydock, until):
+    """The CPU and memory of the model server are in the ledger; what drydock does not publish of endpoints is null."""
+    create_endpoint(drydock, until, "gauge-used")
+    begin = drydock.client("sagemaker").describe_endpoint(EndpointName="gauge-used")["CreationTime"]
+    serverless = {"MemorySizeInMB": 2_048, "MaxConcurrency": 2}
+    create_endpoint(drydock, until, "gauge-used-serverless", ServerlessConfig=serverless)
+    runtime, cloudwatch = drydock.client("sagemaker-runtime"), drydock.client("cloudwatch")
+
+    def is_measured_at_work():
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            for name in ("gauge-used", "gauge-used-serverless"):
+                runtime.invoke_endpoint(EndpointName=name, ContentType="text/csv", Body=b"1")
+        points = cloudwatch.get_metric_statistics(
+            Namespace="/aws/sagemaker/Endpoints",
+            MetricName="CPUUtilization",
+            Dimensions=[
+                {"Name": "EndpointName", "Value": "gauge-used"},
+                {"Name": "VariantName", "Value": "AllTraffic"},
+            ],
+            StartTime=begin,
+            EndTime=get_now() + HOUR,
+            Period=60,
+            Statistics=["Maximum"],
+        )["Datapoints"]
+        return max((point["Maximum"] for point in points), default=0) > 1
+
+    until(is_measured_at_work)
+    meter_endpoints(get_now() + 2 * HOUR)
+    rows = read_rows("gauge-used")
+    (row,) = [row for row in rows if row["observed_h"]]
+    assert 0 < row["cpu_mean"] <= row["cpu_peak"] and row["cpu_peak"] > 1, "percent of a core"
+    assert 0 < row["memory_mean"] <= row["memory_peak"] < 10, "a small process in 8 GiB"
+    assert 5 / 60 <= row["observed_h"] < 0.5 and row["scaled"] is False
+    assert {row[name] for name in COLUMNS if not name.startswith(("cpu", "memory"))} == {None}
+    assert {row["cpu_mean"] for row in rows if not row["observed_h"]} <= {None}
+    serverless_rows = read_rows("gauge-used-serverless")
+    assert serverless_rows and {row[name] for row in serverless_rows for name in (*COLUMNS, "observed_h")} == {None}
 
 
 KILLED = textwrap.dedent("""

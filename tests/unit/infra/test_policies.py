@@ -22,6 +22,7 @@ ANY_RESOURCE = {
         "cloudwatch:ListMetrics",
     ),
     *("sagemaker:ListNotebookInstances", "sagemaker:ListApps", "ec2:DescribeSpotPriceHistory"),
+    "application-autoscaling:DescribeScalableTargets",
     "application-autoscaling:DescribeScalingActivities",
     *("batch:DescribeJobQueues", "batch:ListServiceJobs", "batch:DescribeServiceJob"),
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),

@@ -773,7 +773,7 @@ export interface CostDocument {
    */
   price_dates: string;
   /**
-   * Sentences about costs that could be avoided; empty if nothing was found.
+   * Sentences about costs that could be avoided, and about endpoints whose size is not judged; empty without any.
    */
   advice: string[];
   /**

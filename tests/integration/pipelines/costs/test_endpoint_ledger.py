@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pipelines.costs.charges import Price
@@ -12,7 +13,9 @@ from pipelines.costs.endpoints.fleets import Fleet, Usage
 from pipelines.costs.endpoints.ledger import SCHEMA, TABLE, EndpointLedger, build_row, find_last_rows
 from pipelines.costs.endpoints.running import get_month_bounds
 from pipelines.costs.ledger import get_current_month
-from pipelines.lake.month_table import MonthTable, TableVersion
+from pipelines.costs.usage.columns import COLUMNS
+from pipelines.lake import DATE_COLUMN
+from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 from pipelines.steps import budget
 
 PRICE = Price(usd_h=0.5, date=dt.date(2026, 10, 1), source="test")
@@ -48,6 +51,25 @@ def test_a_time_is_charged_once(home: Path) -> None:
         ("boats", "b"): True,
         ("others", "a"): True,
     }
+
+
+def test_rows_of_a_table_without_the_use_read_as_unknown_before_and_after_a_write(home: Path) -> None:
+    old_schema = pa.schema([field for field in SCHEMA if field.name not in (*COLUMNS, "observed_h", "scaled")])
+    old_row = {name: value for name, value in make_row(0, 4).items() if name in old_schema.names}
+    month = get_month(old_row["begin"])
+
+    def write_old_row(version: TableVersion) -> None:
+        version.replace_month(month, pa.Table.from_pylist([old_row | {DATE_COLUMN: month}], schema=old_schema))
+
+    MonthTable(TABLE, old_schema).update(write_old_row)
+    ledger = EndpointLedger.open()
+    assert [(row["cpu_mean"], row["observed_h"], row["scaled"]) for row in ledger.read_rows()] == [(None, None, None)]
+    use = {"cpu_mean": 4.0, "cpu_peak": 0.0, "observed_h": 2.0}
+    new_row = make_row(4, 8) | use | {"scaled": False}
+    assert ledger.add([new_row]) == [new_row | {DATE_COLUMN: month}]
+    old, new = ledger.read_rows()
+    assert {old[name] for name in (*COLUMNS, "observed_h", "scaled")} == {None} and old["cost_usd"] == 2
+    assert (new["cpu_mean"], new["cpu_peak"], new["memory_peak"], new["scaled"]) == (4.0, 0.0, None, False)
 
 
 class OvertakenTable(MonthTable):
@@ -90,16 +112,31 @@ def test_report_shows_endpoints_beside_jobs(commands: Any, tmp_path: Path) -> No
     for text in ("Endpoint costs", "ml.m5.large", "serverless 2 GB", "1,800.0", "prices as of 2026-10-01"):
         assert text in process.out
     assert "Training costs" not in process.out, "there is no job"
+    assert "Use of the instances" not in process.out, "no use is known"
     assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
     report = json.loads(commands.run_step("costs", "report", "--json", "--by", "project,instance_type").out)
     groups = {(group["project"], group["instance_type"]): group for group in report["endpoints"]["groups"]}
     assert list(groups) == [("flights", "ml.m5.large"), ("flights", "serverless 2 GB"), ("trains", "ml.c5.xlarge")]
     assert groups["flights", "serverless 2 GB"]["cost_usd"] == pytest.approx(1_800 * 2 / 3_600 * 0.5)
     assert report["endpoints"]["total"]["cost_usd"] == report["total_usd"] == pytest.approx(2 + 0.5 + 1)
+    assert report["endpoints"]["total"]["cpu_mean"] is None
     month = json.loads(commands.run_step("costs", "report", "--json", "--month", "2013-01").out)
     assert month["endpoints"]["groups"] == []
     flights = json.loads(commands.run_step("costs", "report", "--json", "--project", "flights").out)
     assert flights["endpoints"]["total"]["endpoints"] == 2
+
+
+def test_report_shows_what_the_endpoints_used(commands: Any, home: Path) -> None:
+    use = {"cpu_mean": 31.0, "cpu_peak": 96.0, "observed_h": 3.5}
+    EndpointLedger.open().add([make_row(0, 4) | use, make_row(0, 4, endpoint="sparse", instance_type="", memory_mb=1)])
+    process = commands.run_step("costs", "report", "--by", "instance_type")
+    assert process.code == 0, process.err
+    assert "Use of the instances of endpoints" in process.out and "31 / 96" in process.out
+    sentences = json.loads(commands.run_step("costs", "advice", "--json").out)
+    assert sentences == [
+        "The size of endpoint boats (variant v, 1 x ml.m5.large) is not judged, because CloudWatch has no value of the "
+        "use of its memory."
+    ]
 
 
 @pytest.mark.usefixtures("charged")

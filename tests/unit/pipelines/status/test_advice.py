@@ -6,6 +6,7 @@ from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.running import RunningFleet
 from pipelines.costs.usage.columns import COLUMNS, DATA_WAIT_COLUMN
 from pipelines.status.advice import list_advice
+from tests.unit.pipelines.costs.ledger_rows import make_endpoint_row
 
 NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 FLEET = Fleet(region="us-east-1", endpoint="e", config="c", variant="v", instance_type="ml.m5.large")
@@ -40,8 +41,8 @@ SPOT_JOB = make_job(spot=True, cost_usd=0.3, created=NOW - dt.timedelta(90))
 
 def make_row(days_ago, requests=0):
     """Return a row of the ledger of endpoints, of one day."""
-    end = NOW - dt.timedelta(days_ago)
-    return {**vars(FLEET), "begin": end - dt.timedelta(1), "end": end, "requests": requests}
+    begin = NOW - dt.timedelta(days_ago + 1)
+    return make_endpoint_row(begin, 24.0, **vars(FLEET), requests=requests)
 
 
 def advise(jobs=(), rows=(), *, usd_h=0.1):
@@ -80,15 +81,30 @@ def test_failures_waits_and_lost_work_are_named():
     assert "one came every 0.5 h" in advise(on_demand_too)[-1], "only jobs on spot are interrupted"
 
 
+def advise_on_idle(rows, **fields):
+    return [sentence for sentence in advise(rows=rows, **fields) if "had no request" in sentence]
+
+
 def test_an_endpoint_without_requests_is_named():
     week = [make_row(days) for days in range(8, -1, -1)]
     (sentence,) = advise(rows=week)
     assert sentence == "Endpoint e had no request in the 7 days up to 2026-11-20, and costs 2.40 USD a day."
-    assert advise(rows=week, usd_h=0.0) == [], "it costs nothing"
-    assert advise(rows=week[-5:]) == [], "it was metered for fewer days"
-    assert advise(rows=[*week[:-1], make_row(0, requests=3)]) == []
-    assert advise(rows=[make_row(8, requests=3), *week[1:]]) == [sentence], "that request is older"
+    assert advise_on_idle(week, usd_h=0.0) == [], "it costs nothing"
+    assert advise_on_idle(week[-5:]) == [], "it was metered for fewer days"
+    assert advise_on_idle([*week[:-1], make_row(0, requests=3)]) == []
+    assert advise_on_idle([make_row(8, requests=3), *week[1:]]) == [sentence], "that request is older"
     assert list_advice([], week, [], NOW) == [], "it no longer runs"
+
+
+def test_size_of_the_instances_of_endpoints_is_a_part_of_it():
+    little = {"cpu_peak": 80.0, "cpu_mean": 40.0, "memory_peak": 15.0, "memory_mean": 10.0, "observed_h": 24.0}
+    rows = [make_row(days, requests=9) | {**little, "cost_usd": 11.0} for days in range(8, -1, -1)]
+    fleet = Fleet("us-east-1", "e", "c", "v", "ml.m5.2xlarge")
+    rows = [row | vars(fleet) for row in rows]
+    (sentence,) = list_advice([], rows, [RunningFleet(fleet, NOW, 0.461)], NOW)
+    assert sentence.startswith("Endpoint e (variant v, 1 x ml.m5.2xlarge) used at most 10% (mean 5%) of its 8 vCPUs")
+    (sentence,) = advise(rows=[make_row(0, requests=3)])
+    assert sentence.startswith("The size of endpoint e (variant v, 1 x ml.m5.large) is not judged")
 
 
 def test_size_of_the_instances_is_a_part_of_it():

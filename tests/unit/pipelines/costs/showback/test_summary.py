@@ -61,6 +61,9 @@ def test_idle_is_the_unused_part_of_gpus_or_of_vcpus():
     assert find_use(make_row(cpu_mean=999.0)) == 1
     assert find_use(make_endpoint_row()) is None and find_use(make_endpoint_row(memory_mb=2_048)) == 1
     assert (find_use(make_endpoint_row(requests=0)), find_use(make_endpoint_row(requests=1))) == (0, None)
+    used = {"cpu_mean": 150.0, "requests": 9}
+    assert find_use(make_endpoint_row(**used)) == 0.75 and find_use(make_endpoint_row(**used | {"requests": 0})) == 0
+    assert find_use(make_endpoint_row(**used, instance_type="ml.g5.xlarge")) is None, "the use of its GPU is not known"
     total = sum_shares([gpu_row, cpu_row, make_row(cost_usd=100.0)])
     assert (total["idle_usd"], total["known_usd"], total["idle"]) == (7, 12, pytest.approx(7 / 12))
 

@@ -30,8 +30,8 @@ def test_jobs_that_use_few_gpus_are_named_with_their_evidence_and_a_type_that_is
 def test_rest_of_a_year_is_named_after_a_week():
     # 5.95 and 5.504 USD a job, and 19.5 jobs in 20 days.
     (sentence,) = advise(count=20)
-    assert "29.75 USD, or 2,117.46 USD a year at 0.97 jobs a day: " in sentence
-    assert "27.52 USD less, or 1,958.82 USD a year at 0.97 jobs a day, if the jobs take as long there; " in sentence
+    assert "29.75 USD, or 2,117.46 USD a year at 0.97 job(s) a day: " in sentence
+    assert "27.52 USD less, or 1,958.82 USD a year at 0.97 job(s) a day, if the jobs take as long there; " in sentence
 
 
 @pytest.mark.parametrize(

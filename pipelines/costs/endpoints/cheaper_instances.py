@@ -1,0 +1,90 @@
+"""List cheaper instances that would be enough for an endpoint's variant: another type, fewer, or one without a GPU."""
+
+from __future__ import annotations
+
+import math
+
+from pipelines.costs.endpoints.variant_evidence import VariantEvidence
+from pipelines.costs.usage.fitting_types import MAX_USED_PERCENT, find_cheaper_gpu_type, find_cheaper_type
+from pipelines.costs.usage.gpu_use import LOW_PERCENT
+from pipelines.costs.usage.other_types import PricedType, list_other_types, list_types_without_accelerator
+from pipelines.costs.usage.task_jobs import MIN_USD
+from pipelines.instances.catalogue import find_instance
+
+UNUSED_PERCENT = 5.0
+"""Mean use of a GPU, percent, up to which a type without a GPU is named."""
+MAX_CHOICES = 2
+"""Number of choices that are named: a sentence on Leeway's page has at most 500 characters."""
+
+
+def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
+    """List clauses, each with instances that would be enough and what they cost less; those that save most come first.
+
+    The use of the variant must be known.
+    """
+    choices: list[tuple[float, str]] = []
+    if other := _find_type(evidence):
+        target = ", if the target of its scaling is measured again for it" if evidence.is_scaled else ""
+        choices.append((1 - other.price_share, f"{other.describe()} would be enough{{}}{target}"))
+    if other := _find_type_without_gpu(evidence):
+        condition = ", if the model answers fast enough without a GPU"
+        choices.append((1 - other.price_share, f"{other.describe()} would be enough{{}}{condition}"))
+    if count := _find_smaller_count(evidence):
+        instances = "one instance" if count == 1 else f"{count} instances"
+        risk = ", if the endpoint may be down when its only instance fails" if count == 1 else ""
+        choices.append(
+            (1 - count / evidence.count, f"{instances} in place of {evidence.count} would be enough{{}}{risk}")
+        )
+    choices = sorted((choice for choice in choices if _is_worthwhile(evidence, choice[0])), reverse=True)
+    return [text.format(f", for {evidence.describe_saving(share)}") for share, text in choices[:MAX_CHOICES]]
+
+
+def _find_type(evidence: VariantEvidence) -> PricedType | None:
+    """Return the cheapest type of the same kind that would be enough; None without, or if a peak is not known."""
+    fleet, size = evidence.fleet, evidence.size
+    cpu_peak, memory_peak = evidence.find_peak("cpu"), evidence.find_peak("memory")
+    if cpu_peak is None or memory_peak is None:
+        return None
+    types = list_other_types(fleet.instance_type, fleet.region, "hosting")
+    if not size.is_accelerated:
+        return find_cheaper_type(types, size, cpu_peak, memory_peak)
+    gpu_memory_peak = evidence.find_peak("gpu_memory")
+    if gpu_memory_peak is None or not size.gpus or evidence.compute_mean("gpu") >= LOW_PERCENT * size.gpus:
+        return None
+    used_share = evidence.compute_mean("gpu") / 100 / size.gpus
+    peaks = (cpu_peak, memory_peak, gpu_memory_peak)
+    return find_cheaper_gpu_type(types, find_instance(fleet.instance_type), size, used_share, peaks)
+
+
+def _find_type_without_gpu(evidence: VariantEvidence) -> PricedType | None:
+    """Return the cheapest type without accelerators that has the CPU and memory that were used, if no GPU was used."""
+    fleet, size = evidence.fleet, evidence.size
+    cpu_peak, memory_peak = evidence.find_peak("cpu"), evidence.find_peak("memory")
+    is_used = not size.gpus or evidence.compute_mean("gpu") > UNUSED_PERCENT * size.gpus
+    if is_used or cpu_peak is None or memory_peak is None:
+        return None
+    types = list_types_without_accelerator(fleet.instance_type, fleet.region, "hosting")
+    return find_cheaper_type(types, size, cpu_peak, memory_peak)
+
+
+def _find_smaller_count(evidence: VariantEvidence) -> int:
+    """Return the smallest number of instances on which the peaks fit; 0 if it is not smaller, or not a person's choice.
+
+    All instances are taken to have had their peaks at once. Each instance holds the whole model, so its memory does
+    not depend on their number.
+    """
+    size, memory_peak = evidence.size, evidence.find_peak("memory")
+    if evidence.is_scaled is not False or (size.is_accelerated and not size.gpus):
+        return 0
+    numbers = {"cpu": size.vcpus, "gpu": size.gpus} if size.gpus else {"cpu": size.vcpus}
+    peaks = {name: evidence.find_peak(name) for name in numbers}
+    if memory_peak is None or memory_peak > MAX_USED_PERCENT or None in peaks.values():
+        return 0
+    share = max((peaks[name] or 0.0) / number for name, number in numbers.items()) / MAX_USED_PERCENT
+    count = max(1, math.ceil(evidence.count * share))
+    return count if count < evidence.count else 0
+
+
+def _is_worthwhile(evidence: VariantEvidence, share: float) -> bool:
+    """Return whether a share of the cost is an amount that is named."""
+    return share * evidence.cost_usd >= MIN_USD

@@ -1,0 +1,102 @@
+"""Choose the cheapest instance type that has what jobs or endpoints used, or clearly more than they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pipelines.costs.usage.other_types import PricedType
+from pipelines.instances.catalogue import Instance, Size
+
+MAX_USED_PERCENT = 80.0
+"""Largest use of each resource, percent, that the peaks may have on a cheaper type."""
+FULL_PERCENT = 90.0
+"""Peak of memory, percent, above which a larger type is named."""
+LARGER_FACTOR = 1.5
+"""Smallest size of a larger type, relative to the present one."""
+
+
+def find_cheaper_type(
+    types: Iterable[PricedType], size: Size, cpu_peak: float, memory_peak: float
+) -> PricedType | None:
+    """Return the cheapest type that costs less, and on which the peaks fit; None if there is none.
+
+    Args:
+        types: the types to choose from.
+        size: size of the present type.
+        cpu_peak: highest use of the CPU, percent; 100 is one core.
+        memory_peak: highest use of the memory, percent of that of the present type.
+    """
+    fitting_types = [other for other in types if _is_enough(other, size, cpu_peak, memory_peak)]
+    return min(fitting_types, key=PricedType.get_rank, default=None)
+
+
+def find_cheaper_gpu_type(
+    types: Iterable[PricedType],
+    present: Instance,
+    size: Size,
+    used_share: float,
+    peaks: tuple[float, float, float],
+) -> PricedType | None:
+    """Return the cheapest type that costs less, and whose GPUs have what was used of the present ones; None without.
+
+    Args:
+        types: the types to choose from.
+        present: the present type.
+        size: size of the present type.
+        used_share: mean use of the present GPUs together, from 0 to 1. It counts as a share of their 16-bit peak.
+        peaks: highest use of CPU, memory and the memory of the GPUs, percent; 100 is one core, the memory of the
+            instance, and the memory of one GPU.
+    """
+    cpu_peak, memory_peak, gpu_memory_peak = peaks
+    flops = used_share * (_sum_flops(present) or 0.0)
+    # Each GPU holds the whole model, however many there are.
+    gpu_memory_gib = gpu_memory_peak / 100 / size.gpus * (present.accelerator_memory_gib or 0.0)
+    max_share = MAX_USED_PERCENT / 100
+    fitting_types = [
+        other
+        for other in types
+        if _is_enough(other, size, cpu_peak, memory_peak)
+        and 0 < flops <= max_share * (_sum_flops(other.instance) or 0.0)
+        and gpu_memory_gib <= max_share * (other.instance.accelerator_memory_gib or 0.0)
+    ]
+    return min(fitting_types, key=PricedType.get_rank, default=None)
+
+
+def find_larger_type(
+    types: Iterable[PricedType], size: Size, resource: Literal["memory", "cpu"] = "memory"
+) -> PricedType | None:
+    """Return the cheapest type with clearly more of a resource, and not less of the other; None if there is none.
+
+    With accelerators, it is of the same family.
+
+    Args:
+        types: the types to choose from.
+        size: size of the present type.
+        resource: what there must be more of.
+    """
+    memory_factor, cpu_factor = (LARGER_FACTOR, 1.0) if resource == "memory" else (1.0, LARGER_FACTOR)
+    larger_types = [
+        other
+        for other in types
+        if other.size.memory_gib >= memory_factor * size.memory_gib
+        and other.size.vcpus >= cpu_factor * size.vcpus
+        and (other.is_same_family or not size.is_accelerated)
+    ]
+    return min(larger_types, key=PricedType.get_rank, default=None)
+
+
+def _is_enough(other: PricedType, size: Size, cpu_peak: float, memory_peak: float) -> bool:
+    """Return whether a type costs less than the present one, and has the vCPUs and the memory that were used."""
+    return (
+        other.price_share < 1
+        and cpu_peak <= MAX_USED_PERCENT * other.size.vcpus
+        and memory_peak * size.memory_gib <= MAX_USED_PERCENT * other.size.memory_gib
+    )
+
+
+def _sum_flops(instance: Instance) -> float | None:
+    """Return the 16-bit peak of all GPUs of an instance, FLOP/s; None if it is not known."""
+    if instance.device is None or instance.device.flops is None:
+        return None
+    return instance.device.flops * (instance.accelerators or 0)
