@@ -25,15 +25,15 @@ def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
     choices: list[tuple[float, str]] = []
     if other := _find_type(evidence):
         target = ", if the target of its scaling is measured again for it" if evidence.is_scaled else ""
-        choices.append((1 - other.price_share, f"{other.describe()} would be enough{{}}{target}"))
+        choices.append((1 - other.price_share, f"{other.describe()} fits{{}}{target}"))
     if other := _find_type_without_gpu(evidence):
         condition = ", if the model answers fast enough without a GPU"
-        choices.append((1 - other.price_share, f"{other.describe()} would be enough{{}}{condition}"))
+        choices.append((1 - other.price_share, f"{other.describe()} fits{{}}{condition}"))
     if count := _find_smaller_count(evidence):
-        instances = "one instance" if count == 1 else f"{count} instances"
+        instances, verb = ("one instance", "is") if count == 1 else (f"{count} instances", "are")
         risk = ", if the endpoint may be down when its only instance fails" if count == 1 else ""
         choices.append(
-            (1 - count / evidence.count, f"{instances} in place of {evidence.count} would be enough{{}}{risk}")
+            (1 - count / evidence.count, f"{instances} in place of {evidence.count} {verb} enough{{}}{risk}")
         )
     choices = sorted((choice for choice in choices if _is_worthwhile(evidence, choice[0])), reverse=True)
     return [text.format(f", for {evidence.describe_saving(share)}") for share, text in choices[:MAX_CHOICES]]

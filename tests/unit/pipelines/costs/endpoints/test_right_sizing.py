@@ -46,8 +46,8 @@ def test_cheaper_type_and_fewer_instances_are_named_with_their_evidence():
     # 480 USD in 240 h; ml.m5.large has 0.115 / 0.461 of the price.
     assert advise() == [
         "Endpoint e (variant v, 2 x ml.m5.2xlarge) used at most 10% (mean 5%) of its 8 vCPUs and 15% (mean 10%) of its "
-        "memory (240 h observed from 2026-11-11 to 2026-11-21, 10,000 requests): ml.m5.large (2 vCPUs, 8 GiB) would "
-        "be enough, for about 360.26 USD less, or 13,149.50 USD a year; or one instance in place of 2 would be enough, "
+        "memory (240 h observed from 2026-11-11 to 2026-11-21, 10,000 requests): ml.m5.large (2 vCPUs, 8 GiB) fits, "
+        "for about 360.26 USD less, or 13,149.50 USD a year; or one instance in place of 2 is enough, "
         "for about 240.00 USD less, or 8,760.00 USD a year, if the endpoint may be down when its only instance fails."
     ]
 
@@ -76,11 +76,11 @@ def test_one_row_decides_by_its_peak_as_one_job_does(peaks, name):
         (
             4,
             {"cpu_peak": 479.0},
-            "3 instances in place of 4 would be enough, for about 240.00 USD less, or 8,760.00 USD",
+            "3 instances in place of 4 are enough, for about 240.00 USD less, or 8,760.00 USD",
         ),
         (4, {"cpu_peak": 479.0, "memory_peak": 81.0}, ""),  # each instance holds the whole model
         (2, {"cpu_peak": 321.0}, ""),
-        (2, {"cpu_peak": 319.0}, "one instance in place of 2 would be enough, for about 240.00 USD less"),
+        (2, {"cpu_peak": 319.0}, "one instance in place of 2 is enough, for about 240.00 USD less"),
         (1, {"cpu_peak": 1.0}, ""),
     ],
 )
@@ -93,7 +93,7 @@ def test_number_of_instances_is_one_on_which_all_peaks_at_once_fit(instances, pe
 @pytest.mark.parametrize("is_scaled", [True, None])
 def test_number_of_instances_that_a_person_does_not_choose_is_not_judged(is_scaled):
     (sentence,) = advise({"instances": 5, "instance_h": 80.0}, scaled=is_scaled) if is_scaled else advise(scaled=None)
-    assert "ml.m5.large (2 vCPUs, 8 GiB) would be enough" in sentence and "in place of" not in sentence
+    assert "ml.m5.large (2 vCPUs, 8 GiB) fits" in sentence and "in place of" not in sentence
     assert ("(variant v, ml.m5.2xlarge, scaled automatically)" in sentence) is bool(is_scaled)
     assert ("if the target of its scaling is measured again for it." in sentence) is bool(is_scaled)
 
@@ -127,15 +127,14 @@ def test_gpus_that_are_hardly_used_are_named_with_a_type_that_would_be_enough():
     (sentence,) = advise(**GPU)
     assert "5% (mean 4%) of its memory and 25% (mean 15%) of its 4 GPUs (240 h observed" in sentence
     assert sentence.endswith(
-        "ml.g5.xlarge (4 vCPUs, 16 GiB, 1 x A10G with 22 GiB) would be enough, for about 192.34 USD less, or "
-        "7,020.36 USD a year."
+        "ml.g5.xlarge (4 vCPUs, 16 GiB, 1 x A10G with 22 GiB) fits, for about 192.34 USD less, or 7,020.36 USD a year."
     )
     assert advise(**GPU | {"gpu_mean": 200.0, "gpu_peak": 390.0}) == [], "the control"
 
 
 def test_type_without_a_gpu_is_named_if_the_gpu_does_nearly_nothing():
     (sentence,) = advise(**GPU | {"gpu_mean": 20.0, "gpu_peak": 60.0})
-    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) would be enough, for about 232.21 USD less" in sentence
+    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) fits, for about 232.21 USD less" in sentence
     assert "if the model answers fast enough without a GPU; or ml.g5.xlarge" in sentence
     assert "without a GPU" not in advise(**GPU | {"gpu_mean": 21.0})[0], "the control"
 
@@ -183,7 +182,7 @@ def test_gpu_without_a_cheaper_type_may_take_more_work():
 def test_unknown_use_gives_no_advice_but_the_reason(fields, reason):
     (sentence,) = advise(**fields)
     assert sentence.startswith("The size of endpoint e (variant v, ") and sentence.endswith(f"because {reason}.")
-    assert "would be enough" in advise(days=7)[0], "the control"
+    assert "fits, for" in advise(days=7)[0], "the control"
 
 
 def test_a_day_of_unknown_use_is_no_evidence_and_no_zero():
@@ -248,7 +247,7 @@ def test_prices_of_hosting_count(tmp_path, monkeypatch):
     table.write_text(json.dumps({"as_of": "2026-10-01", "prices": [group]}))
     monkeypatch.setenv(PRICES_VARIABLE, str(table))
     (sentence,) = advise(region="mars-north-1", instances=1)
-    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) would be enough, for about 48.00 USD less" in sentence
+    assert "ml.m5.xlarge (4 vCPUs, 16 GiB) fits, for about 48.00 USD less" in sentence
 
 
 def test_hours_without_instances_lower_the_saving_of_a_year():
