@@ -185,6 +185,7 @@ class LimitedServer(ThreadedWSGIServer):
             if self._is_stopping or self._accepted_at.pop(request, 0.0) is not None:
                 return False
             self._accepted_at[request] = time.monotonic()  # as the youngest one
+            self._condition.notify_all()  # a new connection may wait for its place
             return True
 
     def shutdown(self) -> None:

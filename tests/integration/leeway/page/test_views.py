@@ -328,22 +328,28 @@ def test_use_of_a_job_is_a_bar_with_words_and_a_dash_where_it_is_not_known(serve
 
 @pytest.mark.usefixtures("changes")
 def test_costs_are_shown_by_team_or_another_field_and_month(server, open_page):
-    names = ("month", "team", "project", "model", "dataset", "environment", "user", "cost_usd", "idle_usd")
+    names = ("month", "team", "project", "model", "dataset", "environment", "user")
+    amounts = ("cost_usd", "idle_usd", "reserved_usd")
     rows = [
-        ("2014-01", "<img src=x onerror=window.hacked=1>", "", "flights", "", "", "", 30.0, 6.0),
-        ("2014-01", "", "", "churn", "", "", "", 10.0, 0.0),
-        ("2013-12", "sales", "", "churn", "", "", "", 5.0, 0.0),
+        ("2014-01", "<img src=x onerror=window.hacked=1>", "", "flights", "", "", "", 30.0, 6.0, 12.0),
+        ("2014-01", "", "", "churn", "", "", "", 10.0, 0.0, None),
+        ("2013-12", "sales", "", "churn", "", "", "", 5.0, 0.0, 0.0),
     ]
     anomaly = "flights on 2014-01-01: 30 USD, usually 1."
     edit_document(
-        server.status, "costs.json", payers=[dict(zip(names, row, strict=True)) for row in rows], anomalies=[anomaly]
+        server.status,
+        "costs.json",
+        payers=[dict(zip((*names, *amounts), row, strict=True)) for row in rows],
+        anomalies=[anomaly],
     )
     page = open_page("vera", "/costs")
     page.get_by_text(anomaly).wait_for()
     table = page.get_by_role("table", name="Costs by payer")
     table.get_by_text("<img").wait_for()
     cells = table.get_by_role("row").nth(1).get_by_role("cell").all()
-    assert [cell.inner_text() for cell in cells[1:4]] == ["30.00", "6.00", "75 %"]
+    assert [cell.inner_text() for cell in cells[1:5]] == ["30.00", "6.00", "12.00", "75 %"]
+    cells = table.get_by_role("row").nth(2).get_by_role("cell").all()
+    assert cells[3].inner_text() == "", "it is not known"
     assert table.get_by_role("row").nth(2).inner_text().startswith("unallocated")
     page.get_by_label("Sum by").select_option("model")
     page.get_by_label("Month of the costs").select_option("2013-12")

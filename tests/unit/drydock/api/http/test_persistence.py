@@ -130,6 +130,31 @@ def test_idle_connections_end_if_others_need_their_place() -> None:
             assert post(first, INVOKE, b"5") == b"answer to 5"
 
 
+def test_new_connection_that_waits_for_a_place_gets_that_of_one_that_becomes_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release, waiting = threading.Event(), threading.Semaphore(0)
+
+    def answer_later(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        waiting.release()
+        assert release.wait(60)
+        return answer(environ, start_response)
+
+    limits = ConnectionLimits(max_connections=1, min_silence_s=0.05, max_wait_s=600.0)
+    with run_server(limits) as (server, address), connect(address) as first, connect(address) as second:
+        monkeypatch.setattr(server, "app", answer_later)
+        first.request("POST", INVOKE, b"1")
+        assert waiting.acquire(timeout=60)
+        is_waiting = threading.Event()
+        close_oldest = server._close_oldest_silent_connection
+        monkeypatch.setattr(server, "_close_oldest_silent_connection", lambda: (is_waiting.set(), close_oldest()))
+        second.request("POST", INVOKE, b"2")
+        assert is_waiting.wait(60)
+        release.set()
+        assert first.getresponse().read() == b"answer to 1"
+        assert second.getresponse().read() == b"answer to 2"
+
+
 def test_idle_connections_end_when_the_server_stops() -> None:
     with run_server(PATIENT) as (server, address), connect(address) as connection:
         assert post(connection, INVOKE, b"1") == b"answer to 1"
