@@ -58,6 +58,11 @@ def is_closed(connection: http.client.HTTPConnection) -> bool:
     return connection.sock is None or connection.sock.recv(1) == b""
 
 
+def wait_until_idle(server: LimitedServer) -> None:
+    """Wait until all connections wait for a request: a client has its answer before that."""
+    wait_until(lambda: None not in server._accepted_at.values())
+
+
 @pytest.mark.parametrize("path", [INVOKE, BATCH])
 def test_connection_carries_several_frequent_requests(path: str) -> None:
     with run_server(PATIENT) as (_, address), connect(address) as connection:
@@ -122,8 +127,10 @@ def test_each_request_has_the_whole_waiting_time() -> None:
 
 def test_idle_connections_end_if_others_need_their_place() -> None:
     limits = ConnectionLimits(max_connections=2, min_silence_s=0.05, max_wait_s=600.0)
-    with run_server(limits) as (_, address), connect(address) as first, connect(address) as second:
-        assert post(first, INVOKE, b"1") and post(second, INVOKE, b"2") and post(first, INVOKE, b"3")
+    with run_server(limits) as (server, address), connect(address) as first, connect(address) as second:
+        for connection, body in ((first, b"1"), (second, b"2"), (first, b"3")):
+            assert post(connection, INVOKE, body) == b"answer to " + body
+            wait_until_idle(server)
         with connect(address) as third:
             assert post(third, INVOKE, b"4") == b"answer to 4"
             assert is_closed(second), "it was silent for longest"
@@ -141,23 +148,24 @@ def test_new_connection_that_waits_for_a_place_gets_that_of_one_that_becomes_idl
         return answer(environ, start_response)
 
     limits = ConnectionLimits(max_connections=1, min_silence_s=0.05, max_wait_s=600.0)
-    with run_server(limits) as (server, address), connect(address) as first, connect(address) as second:
+    with run_server(limits) as (server, address), connect(address) as first:
         monkeypatch.setattr(server, "app", answer_later)
         first.request("POST", INVOKE, b"1")
         assert waiting.acquire(timeout=60)
         is_waiting = threading.Event()
         close_oldest = server._close_oldest_silent_connection
         monkeypatch.setattr(server, "_close_oldest_silent_connection", lambda: (is_waiting.set(), close_oldest()))
-        second.request("POST", INVOKE, b"2")
-        assert is_waiting.wait(60)
-        release.set()
-        assert first.getresponse().read() == b"answer to 1"
-        assert second.getresponse().read() == b"answer to 2"
+        with connect(address) as second:
+            second.request("POST", INVOKE, b"2")
+            assert is_waiting.wait(60)
+            release.set()
+            assert first.getresponse().read() == b"answer to 1"
+            assert second.getresponse().read() == b"answer to 2"
 
 
 def test_idle_connections_end_when_the_server_stops() -> None:
     with run_server(PATIENT) as (server, address), connect(address) as connection:
         assert post(connection, INVOKE, b"1") == b"answer to 1"
-        wait_until(lambda: None not in server._accepted_at.values())
+        wait_until_idle(server)
         server.shutdown()
         assert is_closed(connection)
