@@ -14,7 +14,10 @@ from werkzeug.serving import WSGIRequestHandler
 
 from drydock.wsgi import WsgiApplication
 
+MAX_DISCARDED_BYTES = 64 << 20
+"""Largest part of a body that is read although the application did not read it."""
 _PATH = re.compile(r"/(endpoints/[^/?]+/invocations|BatchGetRecord)")
+_CHUNK_BYTES = 1 << 16
 
 
 class Body(io.RawIOBase):
@@ -45,7 +48,8 @@ def can_persist(handler: WSGIRequestHandler) -> bool:
     """Return whether the connection can stay open after the request whose head was read."""
     if handler.close_connection or handler.command != "POST" or not _PATH.fullmatch(handler.path):
         return False
-    has_length = handler.headers.get("Content-Length", "").isdecimal()
+    lengths = handler.headers.get_all("Content-Length", [])
+    has_length = len(lengths) == 1 and lengths[0].isdecimal()
     return has_length and "Transfer-Encoding" not in handler.headers and "Expect" not in handler.headers
 
 
@@ -73,3 +77,11 @@ def answer_request(handler: WSGIRequestHandler, application: WsgiApplication) ->
     lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in [*headers, *own_headers])]
     handler.log_request(status.split(maxsplit=1)[0])
     handler.wfile.write("\r\n".join([*lines, "\r\n"]).encode("latin-1") + content)
+    _discard_rest(body)
+
+
+def _discard_rest(body: Body) -> None:
+    """Read what is left of a body. The system answers unread bytes by a reset, and the client would lose the answer."""
+    end_bytes = max(body.remaining_bytes - MAX_DISCARDED_BYTES, 0)
+    while body.remaining_bytes > end_bytes and body.read(_CHUNK_BYTES):
+        pass

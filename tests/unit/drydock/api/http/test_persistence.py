@@ -96,6 +96,25 @@ def test_unread_body_is_not_taken_for_a_request() -> None:
         assert is_closed(connection)
 
 
+def test_large_body_that_is_not_read_does_not_cost_the_client_its_answer() -> None:
+    """With unread bytes, the system would answer the client's next bytes by a reset, which discards the answer."""
+    with run_server(PATIENT) as (_, address):
+        for _ in range(5):
+            with connect(address) as connection:
+                assert post(connection, INVOKE, b"x" * (8 << 20), **{"X-Unread": "1"}) == b"answer to "
+
+
+def test_request_with_two_lengths_hides_no_other_request() -> None:
+    hidden_request = b"POST /BatchGetRecord HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+    lengths = f"Content-Length: 3\r\nContent-Length: {3 + len(hidden_request)}\r\n\r\n".encode()
+    with run_server(SHORT) as (_, address), socket.create_connection(address, 30) as connection:
+        connection.sendall(f"POST {INVOKE} HTTP/1.1\r\n".encode() + lengths + b"one" + hidden_request)
+        received = b""
+        while part := connection.recv(1 << 16):
+            received += part
+        assert received.count(b"200 OK") == 1
+
+
 def test_requests_that_arrive_together_are_answered_one_after_the_other() -> None:
     request = b"POST /BatchGetRecord HTTP/1.1\r\nContent-Length: 3\r\n\r\n"
     with run_server(SHORT) as (_, address), socket.create_connection(address, 30) as connection:
