@@ -67,7 +67,9 @@ def find_price(
     regions = {region for group in read_table(DEFAULT_TABLE).prices for region in group.regions}
     subject = f"{instance_type} in {region}" if region in regions else f"region {region}"
     day = f" on {as_of}" if as_of else ""
-    raise DataError(f"no price is known for {subject}{day}.", f"{suggest_regions([region])}{_format_hint()}")
+    raise DataError(
+        f"no price is known for {subject}{day}.", " ".join(filter(None, (suggest_regions([region]), _format_hint())))
+    )
 
 
 def find_launch_price(instance_type: str, region: str, component: Component = "Training") -> Price:
@@ -159,7 +161,7 @@ def list_prices(region: str, component: Component = "Training") -> dict[str, flo
 def suggest_prices(regions: Sequence[str], as_of: dt.date | None = None) -> str:
     """Return a hint for a missing price: a wrong region, the first day with prices, or to refresh the prices."""
     if unknown_region := suggest_regions(regions):
-        return unknown_region.strip()
+        return unknown_region
     days = [origin["date"] for region in regions for _, origin in list_groups(region, None)] if as_of else []
     if days:
         return f"The oldest prices are of {min(days)}: give a later day."

@@ -101,17 +101,37 @@ def build_table(groups: Sequence[Row], keys: Sequence[str], total: Row, caption:
         total: sums of all rows.
         caption: text below the table, such as `describe_price_dates` returns.
     """
+    digits = 2 if total["on_demand_usd"] >= 10 else 4
     table = Table(title="Training costs", caption=caption, caption_justify="left")
+    fill_table(table, HEADINGS, keys, [*groups, total], lambda sums: _format_cells(sums, digits))
+    return table
+
+
+def fill_table(
+    table: Table,
+    headings: Sequence[str],
+    keys: Sequence[str],
+    groups_and_total: Sequence[Row],
+    format_cells: Callable[[Row], Iterable[str]],
+) -> None:
+    """Add columns and rows to a table of groups.
+
+    Args:
+        table: the empty table.
+        headings: headings of the columns with figures.
+        keys: grouping keys.
+        groups_and_total: sums of each group, and of all rows as the last one.
+        format_cells: formats the figures of sums, in the order of the headings.
+    """
     for name in keys:
         table.add_column(name.replace("_", " "))
-    for name in HEADINGS:
+    for name in headings:
         table.add_column(name, justify="right")
-    digits = 2 if total["on_demand_usd"] >= 10 else 4
+    *groups, total = groups_and_total
     for group in groups:
-        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group, digits))
+        table.add_row(*(escape(group[name] or "-") for name in keys), *format_cells(group))
     table.add_section()
-    table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total, digits), style="bold")
-    return table
+    table.add_row("all", *([""] * (len(keys) - 1)), *format_cells(total), style="bold")
 
 
 def describe_price_dates(rows: Sequence[Row]) -> str:

@@ -9,8 +9,7 @@ from rich.table import Table
 
 from pipelines.costs.endpoints.ledger import get_fleet
 from pipelines.costs.endpoints.use import summarize_endpoint_use
-from pipelines.costs.report import describe_price_dates, group_rows
-from pipelines.escaping import escape
+from pipelines.costs.report import describe_price_dates, fill_table, group_rows
 
 HEADINGS = (
     *("end-\npoints", "instance\nh", "serverless\ns", "requests", "cost\nUSD"),
@@ -47,16 +46,10 @@ def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, Any]:
 def build_endpoint_table(rows: Sequence[Row], keys: Sequence[str]) -> Table:
     """Build the table of the groups of endpoints and their total."""
     table = Table(title="Endpoint costs", caption=describe_price_dates(rows), caption_justify="left")
-    for name in keys:
-        table.add_column(name.replace("_", " "))
-    for name in HEADINGS:
-        table.add_column(name, justify="right")
     total = sum_endpoint_rows(rows)
     digits = 2 if total["cost_usd"] + total["saved_usd"] >= 10 else 4
-    for group in group_endpoint_rows(rows, keys):
-        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group, digits))
-    table.add_section()
-    table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total, digits), style="bold")
+    groups = group_endpoint_rows(rows, keys)
+    fill_table(table, HEADINGS, keys, [*groups, total], lambda sums: _format_cells(sums, digits))
     return table
 
 

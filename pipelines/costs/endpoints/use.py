@@ -9,9 +9,9 @@ from rich.table import Table
 
 from pipelines.costs.endpoints.fleets import HOUR_S
 from pipelines.costs.endpoints.ledger import OBSERVED_COLUMN
+from pipelines.costs.report import fill_table
 from pipelines.costs.usage.columns import RESOURCES
 from pipelines.costs.usage.report import format_use
-from pipelines.escaping import escape
 
 HEADINGS = ("observed\nh", "CPU\n%", "memory\n%", "disk\n%", "GPU\n%", "GPU memory\n%")
 CAPTION = (
@@ -61,14 +61,7 @@ def build_endpoint_use_table(groups: Sequence[Row], keys: Sequence[str], total: 
         total: summary of all rows.
     """
     table = Table(title="Use of the instances of endpoints", caption=CAPTION, caption_justify="left")
-    for name in keys:
-        table.add_column(name.replace("_", " "))
-    for name in HEADINGS:
-        table.add_column(name, justify="right")
-    for group in groups:
-        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group))
-    table.add_section()
-    table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total), style="bold")
+    fill_table(table, HEADINGS, keys, [*groups, total], _format_cells)
     return table
 
 

@@ -11,8 +11,7 @@ SERVICE = "sagemaker"
 def suggest_regions(names: Iterable[str]) -> str:
     """Return a hint about the first name that is no region with SageMaker; empty if all are regions.
 
-    A hint ends with a space, so that another one can follow. The regions are those that the installed botocore knows.
-    It is imported only here, because that takes half a second.
+    The regions are those that the installed botocore knows. It is imported only here, because that takes half a second.
     """
     from boto3.session import Session
 
@@ -27,4 +26,4 @@ def suggest_regions(names: Iterable[str]) -> str:
         return ""
     close_names = get_close_matches(unknown_name, regions, 3)
     hint = f"Did you mean {' or '.join(close_names)}?" if close_names else "An example is us-east-1."
-    return f"{unknown_name[:60]!r} is not a region with SageMaker. {hint} "
+    return f"{unknown_name[:60]!r} is not a region with SageMaker. {hint}"

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
+from pipelines.costs.report import fill_table
 from pipelines.costs.usage.columns import DATA_WAIT_COLUMN, RESOURCES
-from pipelines.escaping import escape
 
 HEADINGS = ("jobs", "queue\ns", "CPU\n%", "memory\n%", "disk\n%", "GPU\n%", "GPU memory\n%", "data wait\n%")
 CAPTION = (
@@ -59,14 +59,7 @@ def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) ->
         total: summary of all rows.
     """
     table = Table(title="Use of the instances", caption=CAPTION, caption_justify="left")
-    for name in keys:
-        table.add_column(name.replace("_", " "))
-    for name in HEADINGS:
-        table.add_column(name, justify="right")
-    for group in groups:
-        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group))
-    table.add_section()
-    table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total), style="bold")
+    fill_table(table, HEADINGS, keys, [*groups, total], _format_cells)
     return table
 
 

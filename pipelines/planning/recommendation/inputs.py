@@ -161,6 +161,7 @@ def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:
         rows: all rows of the ledger, oldest first.
 
     Raises:
+        SpecError: the name is not of the form MODEL@VERSION. A retry cannot help.
         DataError: the version's job is not in the ledger, or there is no such version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
