@@ -97,12 +97,14 @@ check: $(STAMP) ## check style, types, layers of imports, sizes of modules and f
 
 # Four workers on two cores: while tests of some wait for a server, others run. tests/README.md says what runs where.
 # After 40 failures the machine or the set-up is broken, and the rest would only wait for limits.
-# 75 is the exit code of failures in a run during which the machine was paused: tests/tools/pauses.py.
+# 75 is the exit code of failures that may come from the machine: tests/tools/second_run.py.
 test: $(STAMP) $(UI_PACKAGES) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
 	@status=0; $(RUN)/pytest -n 4 --dist loadfile --maxfail 40 $(if $(STORE),--store-durations) || status=$$?; \
 	if [ $$status -eq 75 ]; then \
-		echo "The files with failed tests run again, because the machine was paused."; \
-		$(RUN)/pytest -n 2 --dist loadfile @.leeway/failed-test-files; \
+		files=$$(cat .leeway/failed-test-files); \
+		echo "These files run once more, without other tests beside them:" $$files; \
+		$(RUN)/pytest -n 1 --dist loadfile @.leeway/failed-test-files && \
+		echo "Passed only in the second run:" $$files "(tests/README.md says what to do)"; \
 	else exit $$status; fi
 
 test-fast: $(STAMP) ## run the quick tests that need no server: unit tests, contract of the steps, DAGs

@@ -30,9 +30,9 @@ from tests.tools import forking
 from tests.tools.forking.server import get_module
 from tests.tools.groups import end_group
 from tests.tools.machine_use import MachineUsePlugin
-from tests.tools.pauses import PausePlugin
 from tests.tools.saved_homes import SavedHome
 from tests.tools.scheduling import BalancePlugin
+from tests.tools.second_run import SecondRunPlugin
 from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(BalancePlugin(config.getoption("store_durations")))
     config.pluginmanager.register(MachineUsePlugin())
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(PausePlugin())
+        config.pluginmanager.register(SecondRunPlugin())
     os.environ.update(AIRFLOW_HOME=airflow_home.name, AIRFLOW__CORE__LOAD_EXAMPLES="False")
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
