@@ -231,6 +231,7 @@ class EndpointsBackend(ModelsBackend):
                 is_shadow=member == "ShadowProductionVariants",
                 serverless=variant.get("ServerlessConfig"),
                 managed_scaling=variant.get("ManagedInstanceScaling"),
+                volume_gib=variant.get("VolumeSizeInGB", 0),
             )
             for member in ("ProductionVariants", "ShadowProductionVariants")
             for variant in request.get(member, ())

@@ -14,7 +14,6 @@ from moto.core.utils import utcnow
 
 from drydock.cloudwatch.statistics import HistogramDatum
 from drydock.cloudwatch.stored_metrics import StoredMetrics
-from drydock.host.usage import Usage
 from drydock.resources import Owner
 from drydock.store import Store
 
@@ -42,8 +41,11 @@ UNITS = {
     "TotalProcessingTime": "Milliseconds",
     "CPUUtilization": "Percent",
     "MemoryUtilization": "Percent",
+    "DiskUtilization": "Percent",
+    "GPUUtilization": "Percent",
+    "GPUMemoryUtilization": "Percent",
 }
-INSTANCE_METRICS = ("CPUUtilization", "MemoryUtilization")
+INSTANCE_METRICS = tuple(name for name, unit in UNITS.items() if unit == "Percent")
 
 Key = tuple[Owner, str, str, str]
 
@@ -178,9 +180,8 @@ class EndpointMetrics:
         """Record a cold start of a serverless variant that took so many seconds."""
         self._record(owner, endpoint, variant, {"ModelSetupTime": 1e6 * seconds})
 
-    def record_usage(self, owner: Owner, endpoint: str, variant: str, usage: Usage) -> None:
-        """Record the CPU and the memory that one instance of a variant used."""
-        values = {"CPUUtilization": usage.cpu_percent, "MemoryUtilization": usage.memory_percent}
+    def record_usage(self, owner: Owner, endpoint: str, variant: str, values: Mapping[str, float]) -> None:
+        """Record what one instance of a variant used: the values of `INSTANCE_METRICS` that are known."""
         self._record(owner, endpoint, variant, values)
 
     def _record(self, owner: Owner, endpoint: str, variant: str, values: Mapping[str, float]) -> None:

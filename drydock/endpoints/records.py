@@ -36,6 +36,7 @@ class Variant:
         serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
             without requests, ProvisionedConcurrency.
         managed_scaling: ManagedInstanceScaling. Descriptions return it. It has no effect: its Status is not ENABLED.
+        volume_gib: VolumeSizeInGB; 0 without it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Variant:
     is_shadow: bool = False
     serverless: dict[str, Any] | None = None
     managed_scaling: dict[str, Any] | None = None
+    volume_gib: int = 0
 
     @property
     def max_concurrency(self) -> float:

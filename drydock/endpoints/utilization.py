@@ -1,11 +1,13 @@
-"""Record the CPU and memory of the instances of all endpoints as CloudWatch metrics."""
+"""Record what the instances of all endpoints use as CloudWatch metrics: CPU, memory, disk and GPUs."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.metrics import EndpointMetrics
+from drydock.host.host_metrics import SLOW_SAMPLE_S
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +37,18 @@ class UtilizationRecorder:
         self._stop_event.set()
 
     def _run(self) -> None:
+        slow_due_at = 0.0
         while not self._stop_event.wait(SAMPLE_S):
+            is_slow_due = time.monotonic() >= slow_due_at
             for endpoint in self._iterate_endpoints():
                 try:
-                    self._measure(endpoint)
+                    self._measure(endpoint, is_slow_due=is_slow_due)
                 except Exception:  # the other endpoints must be measured
                     log.exception("endpoint %s: internal error", endpoint.name)
+            slow_due_at = time.monotonic() + SLOW_SAMPLE_S if is_slow_due else slow_due_at
 
-    def _measure(self, endpoint: Endpoint) -> None:
+    def _measure(self, endpoint: Endpoint, *, is_slow_due: bool) -> None:
         for fleet in endpoint.list_fleets():
             for instance in fleet.list_instances():
-                if usage := instance.measure_usage():
-                    self._metrics.record_usage(endpoint.owner, endpoint.name, instance.variant.name, usage)
+                if values := instance.measure_usage(has_disk_and_gpus=is_slow_due):
+                    self._metrics.record_usage(endpoint.owner, endpoint.name, instance.variant.name, values)

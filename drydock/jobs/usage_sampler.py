@@ -3,13 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from drydock.cloudwatch.backend import record_host_metrics
-from drydock.host.disk import measure_folder
 from drydock.host.executor import RunningHost
-from drydock.host.gpu import measure_gpus
+from drydock.host.host_metrics import SLOW_SAMPLE_S, HostMeter
 from drydock.host.tree import HostTree
 from drydock.jobs.job import Job
 from drydock.resources import Owner
@@ -22,11 +21,8 @@ SAMPLE_S = 5.0
 EARLY_SAMPLE_S, EARLY_PERIOD_S = 1.0, 60.0
 """Seconds between two samples at the beginning of a run, so that short jobs have data, too; and how long this beginning
 lasts."""
-SLOW_SAMPLE_S = 15.0
-"""Shortest time between two samples of the disk and the GPU, seconds: both take longer."""
 COST_FACTOR = 50
 """Shortest pause, as a multiple of the CPU time of the last sample: samples take at most 2 % of a core."""
-GIB = 2**30
 
 
 class UsageSampler:
@@ -42,10 +38,8 @@ class UsageSampler:
     def __init__(self, job: Job, hosts: Sequence[RunningHost], trees: Sequence[HostTree], settings: Settings) -> None:
         self._job, self._hosts = job, list(zip(hosts, trees, strict=True))
         self._owner = Owner(job.account_id, job.region)
-        # An executor measures in percent of the memory that the host has here: at most that of this machine.
-        instance_mib = job.instance_size.memory_mib
-        self._memory_factor = min(instance_mib, settings.memory_mib) / instance_mib
-        self._volume_bytes = int(job.resources.get("VolumeSizeInGB") or 0) * GIB
+        volume_gib = int(job.resources.get("VolumeSizeInGB") or 0)
+        self._meter = HostMeter(job.instance_size.memory_mib, settings.memory_mib, volume_gib)
         self._slow_due_at, self._has_failed = 0.0, False
         self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"usage of {job.name}", daemon=True)
@@ -75,28 +69,12 @@ class UsageSampler:
     def _sample(self) -> None:
         is_slow_due = time.monotonic() >= self._slow_due_at
         for host, tree in self._hosts:
-            usage = host.measure_usage()
-            if usage is None or self._stop_event.is_set():
+            values = self._meter.measure(host, tree.root, has_disk_and_gpus=is_slow_due)
+            if not values or self._stop_event.is_set():
                 continue
-            values = {
-                "CPUUtilization": usage.cpu_percent,
-                "MemoryUtilization": usage.memory_percent * self._memory_factor,
-                **(self._sample_disk_and_gpus(host, tree) if is_slow_due else {}),
-            }
             record_host_metrics(self._owner, self._job.log_group, self._job.build_metrics_host(tree.host), values)
             if is_slow_due:
                 self._slow_due_at = time.monotonic() + SLOW_SAMPLE_S
-
-    def _sample_disk_and_gpus(self, host: RunningHost, tree: HostTree) -> Mapping[str, float]:
-        """Return the metrics of the disk and the GPUs, as far as they are known."""
-        used_bytes = measure_folder(tree.root) if self._volume_bytes else None
-        gpu = measure_gpus(host.list_process_ids())
-        values = {
-            "DiskUtilization": None if used_bytes is None else 100 * used_bytes / self._volume_bytes,
-            "GPUUtilization": gpu.gpu_percent if gpu else None,
-            "GPUMemoryUtilization": gpu.memory_percent if gpu else None,
-        }
-        return {name: value for name, value in values.items() if value is not None}
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from drydock.endpoints.instances.plan import plan_host
 from drydock.endpoints.records import Variant
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor, RunningHost
+from drydock.host.host_metrics import HostMeter
 from drydock.host.log_source import ProcessLogs
 from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
-from drydock.host.usage import Usage
 from drydock.jobs.failure import list_last_lines, read_log_end
 from drydock.jobs.transform.job import get_model_data_uri
 from drydock.jobs.work import run_transfer
@@ -183,10 +183,17 @@ class Instance:
             return False
         return True
 
-    def measure_usage(self) -> Usage | None:
-        """Return the CPU and memory that its processes used since the last call; None if that is not known yet."""
+    def measure_usage(self, *, has_disk_and_gpus: bool) -> Mapping[str, float]:
+        """Return the CloudWatch metrics of what its processes use, in percent, by name; empty if that is not known yet.
+
+        Args:
+            has_disk_and_gpus: Whether the disk and the GPUs are measured, too. That takes longer.
+        """
         host = self._host
-        return None if host is None or self.pool is None else host.measure_usage()
+        if host is None or self.pool is None:
+            return {}
+        meter = HostMeter(self.variant.size.memory_mib, self._settings.memory_mib, self.variant.volume_gib)
+        return meter.measure(host, self._tree.root, has_disk_and_gpus=has_disk_and_gpus)
 
     def has_ended(self) -> bool:
         """Return whether the process has ended without a call of `stop`, or does not answer any more."""

@@ -1,5 +1,7 @@
-"""Test the CloudWatch metrics of endpoints: percentiles of latency, CPU and memory of the instances."""
+"""Test the CloudWatch metrics of endpoints: percentiles of latency, and what the instances use."""
 
+import math
+import shutil
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,8 +90,12 @@ def test_requests_that_cloudwatch_or_drydock_cannot_evaluate_are_refused_in_one_
     assert cloudwatch.describe_alarms(AlarmNames=["odd"])["MetricAlarms"] == []
 
 
-def test_cpu_and_memory_of_the_instances_are_metrics(endpoints: Any, drydock: Any) -> None:
-    endpoints.create_endpoint("usage")
+def test_cpu_memory_and_disk_of_the_instances_are_metrics(endpoints: Any, drydock: Any) -> None:
+    endpoints.create_model("usage")
+    variants = [endpoints.build_variant("usage", VolumeSizeInGB=1)]
+    endpoints.sagemaker.create_endpoint_config(EndpointConfigName="usage", ProductionVariants=variants)
+    endpoints.sagemaker.create_endpoint(EndpointName="usage", EndpointConfigName="usage")
+    endpoints.wait_for_status("usage", "InService")
     namespace = "/aws/sagemaker/Endpoints"
 
     def read(metric: str) -> float:
@@ -99,11 +105,13 @@ def test_cpu_and_memory_of_the_instances_are_metrics(endpoints: Any, drydock: An
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
             endpoints.invoke("usage")
-        return read("CPUUtilization") > 0 and read("MemoryUtilization") > 0
+        return all(read(metric) > 0 for metric in ("CPUUtilization", "MemoryUtilization", "DiskUtilization"))
 
     drydock.wait_until("the metrics", burn)
     assert 0 < read("CPUUtilization") <= 220
     assert 0 < read("MemoryUtilization") < 10, "a small Python process in 8 GiB"
+    assert 0 < read("DiskUtilization") < 1, "a small model in 1 GiB"
+    assert math.isnan(read("GPUUtilization")) or shutil.which("nvidia-smi")
     assert endpoints.read_statistic("InvocationsPerInstance", "Sum", "usage") == endpoints.read_statistic(
         "Invocations", "Sum", "usage"
     )
