@@ -6,9 +6,10 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from types import MappingProxyType
 
 import psutil
 
@@ -50,7 +51,15 @@ class Load:
         return 1e3 * sorted(self.latencies_s)[min(int(share * len(self.latencies_s)), len(self.latencies_s) - 1)]
 
 
-def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: float) -> Load:
+def send(
+    port: int,
+    pid: int,
+    bodies: Sequence[str],
+    rate: float,
+    duration_s: float,
+    path: str = "/invocations",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Load:
     """Send requests at a fixed rate, whether answers come or not, over `CONNECTIONS` connections that stay open.
 
     Args:
@@ -59,6 +68,8 @@ def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: fl
         bodies: bodies of the requests, sent in turn.
         rate: requests a second.
         duration_s: seconds for which requests are sent.
+        path: path of the requests.
+        headers: headers of the requests, in addition to Content-Type.
     """
     numbers, latencies, failed_numbers = count(), list[float](), list[int]()
     begin, total = time.perf_counter() + 0.1, int(rate * duration_s)
@@ -73,7 +84,7 @@ def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: fl
             due = begin + number / rate
             time.sleep(max(due - time.perf_counter(), 0))
             body = bodies[number % len(bodies)]
-            connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
             response = connection.getresponse()
             response.read()
             latencies.append(time.perf_counter() - due)

@@ -27,15 +27,17 @@ import psutil
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from benchmarks.serving.endpoints import KEYS, create_client, create_config, create_endpoint, create_model
 from benchmarks.serving.load import read_cpu_seconds
 from benchmarks.serving.registered_model import REQUESTED_DAY
 from benchmarks.serving.servers import Drydock, build_environment, run_command, start_drydock, start_registry
 
 RATE, CONNECTIONS = 100, 8
 DURATION_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "600"))
-ENDPOINT, INSTANCES, BUCKET = "flights", 2, "bucket"
-KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
+ENDPOINT, INSTANCES = "flights", 2
 JSON = "application/json"
+BOUND_MS = 100
+"""A common bound of the field for the latency of 99.9 % of the requests, milliseconds."""
 FAULT = "ModelError of the broken canary"
 
 
@@ -103,10 +105,9 @@ def run() -> dict[str, Any]:
 
 def _measure(drydock: Drydock, folder: Path) -> dict[str, Any]:
     url, pid = drydock.url, drydock.pid
-    sagemaker = boto3.client("sagemaker", endpoint_url=url, **KEYS)
-    _create_configs(sagemaker, url, folder / "model.tar.gz")
-    sagemaker.create_endpoint(EndpointName=ENDPOINT, EndpointConfigName="first")
-    _wait(lambda: _describe(sagemaker)["EndpointStatus"] == "InService")
+    sagemaker = create_client(url, "sagemaker")
+    _create_configs(url, folder / "model.tar.gz")
+    create_endpoint(url, ENDPOINT, "first")
     raw_bodies, feature_bodies = _read_bodies(folder / "raw.json"), _read_bodies(folder / "features.json")
     _check_lookups(url, raw_bodies[0])
     ready_features = _measure_quiet_time(drydock, feature_bodies)
@@ -149,7 +150,7 @@ def _read_bodies(file: Path) -> Sequence[str]:
 
 def _check_lookups(url: str, body: str) -> None:
     """Check that the endpoint finds the looked-up features of a raw row."""
-    runtime = boto3.client("sagemaker-runtime", endpoint_url=url, **KEYS)
+    runtime = create_client(url, "sagemaker-runtime")
     answer = json.load(runtime.invoke_endpoint(EndpointName=ENDPOINT, Body=body, ContentType=JSON, Accept=JSON)["Body"])
     if any(set(outcomes) != {"found"} for outcomes in answer["lookups"].values()):
         raise RuntimeError(f"the online store has no values for the row: {answer['lookups']}")
@@ -166,19 +167,12 @@ def _measure_quiet_time(drydock: Drydock, bodies: Sequence[str]) -> dict[str, fl
     return _summarize([answer for answer in traffic.answers if answer[0] >= begin_s], cpu_s)
 
 
-def _create_configs(sagemaker: Any, url: str, archive: Path) -> None:
+def _create_configs(url: str, archive: Path) -> None:
     """Create the model, three configurations of it, and the alarm."""
-    s3 = boto3.client("s3", endpoint_url=url, **KEYS)
-    s3.create_bucket(Bucket=BUCKET)
-    s3.upload_file(str(archive), BUCKET, "model.tar.gz")
-    container = {"Image": "image", "ModelDataUrl": f"s3://{BUCKET}/model.tar.gz"}
-    role = "arn:aws:iam::123456789012:role/bench"
-    sagemaker.create_model(ModelName=ENDPOINT, PrimaryContainer=container, ExecutionRoleArn=role)
-    variant = {"VariantName": "main", "ModelName": ENDPOINT, "InstanceType": "ml.m5.large"}
+    create_model(url, ENDPOINT, archive)
     for name in ("first", "second", "broken"):
-        variants = [{**variant, "InitialInstanceCount": INSTANCES}]
-        sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
-    boto3.client("cloudwatch", endpoint_url=url, **KEYS).put_metric_alarm(
+        create_config(url, name, ENDPOINT, INSTANCES)
+    create_client(url, "cloudwatch").put_metric_alarm(
         AlarmName="errors",
         Namespace="AWS/SageMaker",
         MetricName="Invocation5XXErrors",
@@ -237,7 +231,9 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 
 def _summarize(answers: Sequence[tuple[float, float, str]], cpu_s: float | None = None) -> dict[str, float]:
-    """Return quantiles of the latency of the requests that were scored, milliseconds, and CPU time if it is given."""
+    """Return quantiles of the latency of the scored requests, and how many are within `BOUND_MS`; CPU time if given."""
     latencies = sorted(1e3 * latency for _, latency, kind in answers if kind == "score")
-    summary = {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99)}
+    summary = {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99, 99.9)}
+    within = sum(latency <= BOUND_MS for latency in latencies)
+    summary[f"percent within {BOUND_MS} ms"] = round(100 * within / len(latencies), 3)
     return summary if cpu_s is None else {**summary, "cpu_ms": round(1e3 * cpu_s / len(answers), 2)}

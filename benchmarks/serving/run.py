@@ -1,6 +1,7 @@
-"""Compare `python -m pipelines serve`, with and without lookups, with `mlflow models serve` of the same version.
+"""Compare `python -m pipelines serve` and an endpoint of drydock with `mlflow models serve` of the same version.
 
-A request has one row. A drydock on the same machine answers the lookups.
+A request has one row. Leeway's servers get raw rows, with and without lookups, which a drydock on the same machine
+answers. The endpoint has two instances in that drydock, and gets raw rows with lookups, or computed features.
 
 The rounds of the servers alternate, so that the load of the machine is the same for all of them. MLflow's server
 computes no features: its requests contain them. LEEWAY_BENCH_SECONDS sets the length of a round.
@@ -14,15 +15,17 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.serving.endpoints import AUTHORIZATION, create_config, create_endpoint, create_model
 from benchmarks.serving.load import Load, send
 from benchmarks.serving.registered_model import REQUESTED_DAY
 from benchmarks.serving.servers import (
+    Drydock,
     build_environment,
     find_port,
     run_command,
@@ -49,19 +52,24 @@ COMMANDS = {
     ),
 }
 """For each server: its command, and the file with the bodies of its requests."""
+ENDPOINT, INSTANCES = "flights", 2
+ENDPOINT_FILES = {"endpoint": "features.json", "endpoint with lookups": "raw.json"}
+"""For each kind of requests to the endpoint: the file with their bodies."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, and the bodies of the requests that it gets."""
+    """A running server, and the bodies, the path and the headers of the requests that it gets."""
 
     port: int
     pid: int
     bodies: Sequence[str]
+    path: str = "/invocations"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def send(self, rate: float, duration_s: float) -> Load:
         """Send requests of one row each at this rate, and return the measurements."""
-        return send(self.port, self.pid, self.bodies, rate, duration_s)
+        return send(self.port, self.pid, self.bodies, rate, duration_s, self.path, self.headers)
 
 
 def run() -> dict[str, Any]:
@@ -73,7 +81,8 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as servers:
         folder, environment = Path(name), build_environment(Path(name))
         servers.enter_context(start_registry(folder, environment))
-        run_command(["-m", "benchmarks.serving.registered_model"], environment, folder / "work")
+        for script in ("registered_model", "packaged_model"):
+            run_command(["-m", f"benchmarks.serving.{script}"], environment, folder / "work")
         drydock = servers.enter_context(start_drydock(folder, environment))
         drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
         environment |= drydock.variables
@@ -85,7 +94,22 @@ def run() -> dict[str, Any]:
             process = servers.enter_context(start_server([*command, "--port", str(port)], environment, address))
             seconds[f"{label}: start until /ping answers"] = [time.perf_counter() - begin]
             cases[label] = Server(port, process.pid, bodies)
+        cases |= _create_endpoint_cases(drydock, folder / "work")
         return {"seconds": seconds, "facts": _measure(cases)}
+
+
+def _create_endpoint_cases(drydock: Drydock, folder: Path) -> dict[str, Server]:
+    """Create the endpoint. Return a server for each kind of its requests."""
+    create_model(drydock.url, ENDPOINT, folder / "model.tar.gz")
+    create_config(drydock.url, ENDPOINT, ENDPOINT, INSTANCES)
+    create_endpoint(drydock.url, ENDPOINT, ENDPOINT)
+    port, path = int(drydock.url.rpartition(":")[2]), f"/endpoints/{ENDPOINT}/invocations"
+    return {
+        label: Server(
+            port, drydock.pid, json.loads((folder / file).read_text()), path, {"Authorization": AUTHORIZATION}
+        )
+        for label, file in ENDPOINT_FILES.items()
+    }
 
 
 def _measure(cases: dict[str, Server]) -> dict[str, Any]:
