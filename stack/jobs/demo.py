@@ -24,7 +24,11 @@ class Demo(Job):
         model = self.request.model
         with self.measure_phase("report"):
             training_runs = read_training_runs(session.stack.mlflow_url, model, self.request.as_of)
-            has_endpoint = session.client.get_dag(f"{model}_deploy") is not None
-            hint = build_serving_hint(self.layout, session.stack, model, has_endpoint=has_endpoint)
+            has_endpoint, has_lookups = (
+                session.client.get_dag(f"{model}_{name}") is not None for name in ("deploy", "materialize")
+            )
+            hint = build_serving_hint(
+                self.layout, session.stack, model, has_endpoint=has_endpoint, has_lookups=has_lookups
+            )
         display.open_console().print(build_results_table(training_runs))
         display.open_console().print(hint, soft_wrap=True)

@@ -22,13 +22,18 @@ SERVE = """Score a flight with the champion. This can be pasted into a shell ({p
   {curl}
   kill $server
 """
+MATERIALIZE = """
+An endpoint looks up features that are not in the row, such as the weather. This writes their newest values:
+  export AWS_ENDPOINT_URL={drydock_url} AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
+  {python} -m pipelines materialize --model {model}
+"""
 DEPLOY = """Deploy it to an endpoint of drydock ({page}, "Deploy an endpoint"): in Airflow, unpause the DAG {dag},
 and trigger it. When its run has succeeded, this command calls the endpoint, in the same shell:
   {curl}
 """
 
 
-def build_serving_hint(layout: Layout, stack: Stack, model: str, *, has_endpoint: bool) -> str:
+def build_serving_hint(layout: Layout, stack: Stack, model: str, *, has_endpoint: bool, has_lookups: bool) -> str:
     """Return the commands that start a server and send it a row; empty if no row is published.
 
     Args:
@@ -36,6 +41,7 @@ def build_serving_hint(layout: Layout, stack: Stack, model: str, *, has_endpoint
         stack: the running stack. If it will be stopped, the next one is expected at the preferred ports.
         model: registered model with a champion.
         has_endpoint: whether a DAG deploys the model.
+        has_lookups: whether a DAG writes looked-up features of the model to the online store.
     """
     row = _read_row(layout, stack, model)
     if not row:
@@ -43,17 +49,19 @@ def build_serving_hint(layout: Layout, stack: Stack, model: str, *, has_endpoint
     stays_up = layout.stay_up_file.exists()
     mlflow_url = stack.mlflow_url if stays_up else f"http://127.0.0.1:{PREFERRED_PORTS.mlflow}"
     drydock_url = stack.drydock_url if stays_up else f"http://127.0.0.1:{PREFERRED_PORTS.drydock}"
+    python = ".venv/bin/python" if IS_CHECKOUT else "python"
     hint = SERVE.format(
         page=PAGE,
         program=PROGRAM,
         mlflow_url=mlflow_url,
         row=shlex.quote(row),
-        python=".venv/bin/python" if IS_CHECKOUT else "python",
+        python=python,
         model=model,
         port=PORT,
         curl=format_server_call(PORT),
     )
     if has_endpoint:
+        hint += MATERIALIZE.format(drydock_url=drydock_url, python=python, model=model) if has_lookups else ""
         hint += DEPLOY.format(page=PAGE, dag=f"{model}_deploy", curl=format_endpoint_call(drydock_url, model))
     return hint.rstrip("\n")
 
