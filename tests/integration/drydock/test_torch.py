@@ -36,8 +36,11 @@ def server(tmp_path_factory: pytest.TempPathFactory, start_drydock: Any) -> Iter
         yield drydock
 
 
-def create_job(server: Any, name: str, hosts: int, checkpoints: str = "", **hyperparameters: Any) -> None:
+def create_job(
+    server: Any, name: str, hosts: int, checkpoints: str = "", is_spot: bool = False, **hyperparameters: Any
+) -> None:
     """Create a job that runs the template on some hosts, from its bundle."""
+    limits = {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for path, file in {"train.py": SCRIPT, **locate_bundle(SCRIPT.with_name("bundle.txt"), ROOT)}.items():
@@ -52,6 +55,7 @@ def create_job(server: Any, name: str, hosts: int, checkpoints: str = "", **hype
         ],
         ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": hosts, "VolumeSizeInGB": 1},
         **({"CheckpointConfig": {"S3Uri": f"s3://bucket/{checkpoints}"}} if checkpoints else {}),
+        **({"EnableManagedSpotTraining": True, "StoppingCondition": limits} if is_spot else {}),
     )
     server.client("sagemaker").create_training_job(**request)
 
@@ -90,6 +94,18 @@ def test_a_training_stopped_on_four_hosts_resumes_on_two(
     straight_job.run(hosts=1)
     straight_scores = load(straight_job.first / "model").score(read_channel(server.channels / "validation")[0])
     assert np.abs(scores - straight_scores).max() <= BOUND
+
+
+def test_interrupted_spot_training_of_two_hosts_resumes_on_both(server: Any) -> None:
+    create_job(server, "spot", 2, "checkpoints/spot", True, strategy="fsdp", epochs=12, checkpoint_updates=5)
+    server.wait_until("a checkpoint", lambda: "complete.json" in str(server.list_keys("checkpoints/spot/")))
+    server.send_command("interrupt", job="spot", no_capacity_s=0.5)
+    job = server.wait_for_end("spot")
+    assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
+    phases = [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
+    assert phases.count("Interrupted") == 1 and phases.count("Training") == 2
+    (resumed,) = [line for line in server.read_full_log("spot") if line.startswith("resuming after update ")]
+    assert 0 < int(resumed.split()[3].rstrip(",")) < 240, "the second run of both hosts begins at one checkpoint"
 
 
 def test_a_wrong_hyperparameter_is_one_line(server: Any) -> None:
