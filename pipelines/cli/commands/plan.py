@@ -31,6 +31,13 @@ LikeOption = Annotated[
         metavar="MODEL[@VERSION]|JOB", help="In place of --params: use the size of past trainings of this model or job."
     ),
 ]
+DataSizeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="With --like: size of the training data, such as 3GiB or 500MB (default: that of the newest past job).",
+    ),
+]
 PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
 DeadlineOption = Annotated[str, typer.Option(help="Deadline: 90m, 24h, 3d, or a day or a time in UTC.")]
 BudgetOption = Annotated[str, typer.Option(metavar="USD", help="Highest cost.")]
@@ -60,6 +67,7 @@ def run_command(
     sequence: SequenceOption = None,
     optimizer: OptimizerOption = "",
     like: LikeOption = "",
+    data_size: DataSizeOption = "",
     model: PlannedModelOption = "",
     deadline: DeadlineOption = "",
     budget: BudgetOption = "",
@@ -75,6 +83,8 @@ def run_command(
 
     Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
+    from pipelines.planning.recommendation.data_size import parse_data_size
+
     refuse_empty_options(context)
     _check_targets(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
@@ -83,6 +93,7 @@ def run_command(
         "tokens": _parse_number("--tokens", tokens),
         **{"method": method, "precision": precision, "sequence": sequence, "optimizer": optimizer},
         **{"model": model, "max_instances": max_instances},
+        "data_bytes": parse_data_size("--data-size", data_size),
     }
     options: dict[str, Any] = {name: value for name, value in values.items() if value not in (None, "")}
     regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}
