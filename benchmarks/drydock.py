@@ -28,8 +28,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-GROUP = "/aws/sagemaker/TrainingJobs"
-TIMEOUT_S = 600.0
+GROUP, TIMEOUT_S = "/aws/sagemaker/TrainingJobs", 600.0
 REPETITIONS, SUBMITTED_JOBS, SMALL_JOBS, KILLS = 5, 100, 200, 20
 # Submissions are measured while there is no spot capacity. No job runs then, so only the submission is measured.
 SPOT_LIMITS = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200}
@@ -287,11 +286,7 @@ def _read_name(archive: bytes) -> str:
 
 
 def wait_for(read_value: Callable[[], Any], every_s: float = 0.005) -> Any:
-    """Return the first value that is true.
-
-    Raises:
-        SystemExit: there was none within `TIMEOUT_S`.
-    """
+    """Return the first value that is true. The benchmark ends if there is none within `TIMEOUT_S`."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if value := read_value():

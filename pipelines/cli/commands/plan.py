@@ -13,6 +13,7 @@ from pipelines.cli.options import JsonOption, parse_day, refuse_empty_options, r
 from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
+from pipelines.planning.recommendation.data_size import parse_data_size
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -83,8 +84,6 @@ def run_command(
 
     Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
-    from pipelines.planning.recommendation.data_size import parse_data_size
-
     refuse_empty_options(context)
     _check_targets(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
