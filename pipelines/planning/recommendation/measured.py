@@ -38,7 +38,7 @@ class PastTime:
         median_s: median of the times of the newest ones, seconds.
         jobs: number of jobs from which the time is predicted.
         spread: largest factor between the time of such a job and the predicted one.
-        by_size: how the time depends on the size of the data; None if no job has a size, or if it does not count.
+        by_size: how the time depends on the size of the data; None if no job has a size.
     """
 
     median_s: float
