@@ -19,6 +19,9 @@ from pipelines.errors import SpecError
 MIN_RATIO = 1.25
 """Two jobs say how the time depends on the size only if their sizes differ by this factor. Otherwise the differences of
 their times are mostly chance."""
+GROWTH = 1.25
+"""Power of the size with which the time grows at worst beyond the sizes of the past jobs. It is a guess that leaves
+room for sorting, and for data that does not fit in caches any more."""
 FAR_RATIO = 1.5
 """A size that is outside of those of the past jobs by this factor is named as a risk."""
 UNITS: dict[str, int] = {name: 1_000**power for power, name in enumerate(("B", "KB", "MB", "GB", "TB", "PB"))} | {
@@ -88,15 +91,15 @@ class TimeBySize:
         """Predict the time for an amount of data.
 
         Outside of the sizes of the past jobs, the band reaches from the time at the nearest size, as if all of it were
-        fixed, to a time that grows in proportion to the data. The line lies between both. Without a line, nothing is
-        known about the fixed part: the geometric mean of both ends is off by the same factor at worst, whichever of
-        them is true.
+        fixed, to a time that grows with the power `GROWTH` of the size. The line lies between both. Without a line,
+        nothing is known about the fixed part: the geometric mean of a fixed time and one in proportion to the data is
+        off by the same factor at worst, whichever of them is true.
         """
         nearest = min(max(data_bytes, self.smallest), self.largest)
         nearest_s = self.line.compute_s(nearest) if self.line else self.middle_s
         ratio = data_bytes / nearest
         seconds = self.line.compute_s(data_bytes) if self.line else nearest_s * math.sqrt(ratio)
-        low_s, high_s = sorted((nearest_s, nearest_s * ratio))
+        low_s, high_s = sorted((nearest_s, nearest_s * ratio**GROWTH))
         return SizedTime(seconds, (min(1.0, low_s / seconds), max(1.0, high_s / seconds)), self._describe_risk(ratio))
 
     def describe_sizes(self) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import find_instance
+from pipelines.planning.recommendation.data_size import GROWTH
 from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
 from pipelines.planning.recommendation.past_jobs import select_rows
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
@@ -149,7 +150,7 @@ def test_the_size_of_the_data_decides_the_time() -> None:
     )
     result = estimate(workload, "ml.m5.2xlarge")
     assert isinstance(result, Estimate) and result.basis == "sized"
-    assert (result.low_s, result.high_s) == pytest.approx((460, 920))
+    assert (result.low_s, result.high_s) == pytest.approx((460, 460 * 2**GROWTH))
     scaled = estimate(workload, "ml.m5.large")
     assert isinstance(scaled, Estimate) and scaled.seconds == pytest.approx(860) and scaled.basis == "scaled"
     assert scaled.extrapolation == result.extrapolation and scaled.risk == result.risk != ""
