@@ -32,7 +32,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.costs import jumps
+from benchmarks.costs import jumps, real_trainings
 from benchmarks.decisions import (
     ab,
     alarms,
@@ -86,6 +86,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any] | None]] = {
     "ab": ab.run,
     "decide": decide.run,
     "planner": planner.run,
+    "planner_real": real_trainings.run,
     "profile": profile.run,
     "serving": serving.run,
     "release": release.run,

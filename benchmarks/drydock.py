@@ -28,8 +28,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-GROUP = "/aws/sagemaker/TrainingJobs"
-TIMEOUT_S = 600.0
+GROUP, TIMEOUT_S = "/aws/sagemaker/TrainingJobs", 600.0
 REPETITIONS, SUBMITTED_JOBS, SMALL_JOBS, KILLS = 5, 100, 200, 20
 # Submissions are measured while there is no spot capacity. No job runs then, so only the submission is measured.
 SPOT_LIMITS = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200}
@@ -121,14 +120,15 @@ def _run_server(command: Sequence[str], folder: Path) -> Iterator[Server]:
             [*command, "--port", str(port)], cwd=folder, stdout=log, stderr=log, env=_build_environment()
         )
     try:
-        _wait_for(lambda: _is_reachable(url))
+        wait_for(lambda: _is_reachable(url))
         yield Server(process, url, folder / "run-log")
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _run_drydock(folder: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
+def run_drydock(folder: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
+    """Run a drydock server, with its data in a folder, while the block runs."""
     return _run_server([sys.executable, "-m", "drydock", "--data", str(folder / "data"), *options], folder)
 
 
@@ -151,7 +151,7 @@ def _measure_submission() -> dict[str, list[float]]:
     seconds_by_row: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as drydock_folder, tempfile.TemporaryDirectory() as moto_folder:
         moto_command = [sys.executable, "-m", "moto.server"]
-        with _run_drydock(Path(drydock_folder)) as drydock, _run_server(moto_command, Path(moto_folder)) as peer:
+        with run_drydock(Path(drydock_folder)) as drydock, _run_server(moto_command, Path(moto_folder)) as peer:
             capacity_request = urllib.request.Request(f"{drydock.url}/drydock/capacity", data=b'{"available": false}')
             urllib.request.urlopen(capacity_request).close()
             for number in range(REPETITIONS + 1):
@@ -179,15 +179,15 @@ def _submit_jobs(server: Server, prefix: str, count: int) -> float:
 
 def _measure_latencies() -> dict[str, list[float]]:
     first_line_s, end_s = [], []
-    with tempfile.TemporaryDirectory() as home, _run_drydock(Path(home), *FAST_OPTIONS) as server:
+    with tempfile.TemporaryDirectory() as home, run_drydock(Path(home), *FAST_OPTIONS) as server:
         server.put_source(LOG_SCRIPT)
         sagemaker, logs = server.create_client("sagemaker"), server.create_client("logs")
         for number in range(4 * REPETITIONS):
             start_s = time.time()
             sagemaker.create_training_job(**server.build_request(f"job-{number}"))
-            ended_at = float(_wait_for(partial(_read_first_line, logs, f"job-{number}/")).split()[1])
+            ended_at = float(wait_for(partial(_read_first_line, logs, f"job-{number}/")).split()[1])
             first_line_s.append(time.time() - start_s)
-            job = _wait_for(partial(_find_ended_job, sagemaker, f"job-{number}"), every_s=0.002)
+            job = wait_for(partial(_find_ended_job, sagemaker, f"job-{number}"), every_s=0.002)
             end_s.append(time.time() - ended_at - _compute_upload_s(job))
     return {
         "from the submission to the script's first line in CloudWatch Logs": first_line_s,
@@ -221,14 +221,14 @@ def _measure_concurrent_jobs() -> dict[str, list[float]]:
 
 def _run_concurrent_jobs() -> float:
     names = [f"job-{number:03d}" for number in range(SMALL_JOBS)]
-    with tempfile.TemporaryDirectory() as home, _run_drydock(Path(home), *FAST_OPTIONS) as server:
+    with tempfile.TemporaryDirectory() as home, run_drydock(Path(home), *FAST_OPTIONS) as server:
         server.put_source(LOG_SCRIPT)
         clients = [server.create_client("sagemaker") for _ in range(8)]
         start_s = time.perf_counter()
         with ThreadPoolExecutor(8) as pool:
             requests = [server.build_request(name) for name in names]
             list(pool.map(lambda n: clients[n % 8].create_training_job(**requests[n]), range(SMALL_JOBS)))
-        jobs = [_wait_for(partial(_find_ended_job, clients[0], name)) for name in names]
+        jobs = [wait_for(partial(_find_ended_job, clients[0], name)) for name in names]
         seconds = time.perf_counter() - start_s
         _check({job["TrainingJobStatus"] for job in jobs} == {"Completed"}, "every job is Completed")
         _check(Counter(server.run_log.read_text().split()) == Counter(names), "every job ran once")
@@ -241,17 +241,17 @@ def _measure_kills() -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
         for number in range(KILLS):
-            with _run_drydock(folder, *FAST_OPTIONS) as server:
+            with run_drydock(folder, *FAST_OPTIONS) as server:
                 if not number:
                     server.put_source(COUNT_SCRIPT)
                 timer = threading.Timer(generator.uniform(0.2, 2.0), server.process.kill)
                 timer.start()
                 _work_until_killed(server, generator, names, objects)
                 timer.join()
-        with _run_drydock(folder, *FAST_OPTIONS) as server:
+        with run_drydock(folder, *FAST_OPTIONS) as server:
             sagemaker, s3 = server.create_client("sagemaker"), server.create_client("s3")
             for name in names:
-                job = _wait_for(partial(_find_ended_job, sagemaker, name))
+                job = wait_for(partial(_find_ended_job, sagemaker, name))
                 _check(job["TrainingJobStatus"] == "Completed", f"{name} is Completed ({job.get('FailureReason')})")
                 key = job["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://bench/")
                 model = s3.get_object(Bucket="bench", Key=key)["Body"].read()
@@ -285,7 +285,8 @@ def _read_name(archive: bytes) -> str:
         return member.read().decode() if member else ""
 
 
-def _wait_for(read_value: Callable[[], Any], every_s: float = 0.005) -> Any:
+def wait_for(read_value: Callable[[], Any], every_s: float = 0.005) -> Any:
+    """Return the first value that is true. The benchmark ends if there is none within `TIMEOUT_S`."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if value := read_value():

@@ -16,7 +16,7 @@ from pipelines.system.log import log
 
 JOB_COLUMNS = {
     *("secondary_status", "failure_reason", "created", "started", "ended", "data_wait_share", "instance_choice"),
-    "prediction_basis",
+    *("prediction_basis", "input_bytes"),
     *PREDICTIONS,
 }
 """Columns of the ledger that are fields of a job, besides those of its charge."""

@@ -30,6 +30,10 @@ CHOICE_FIELDS = (
     *("instance_choice", "predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd", "prediction_basis"),
 )
 """Fields of the record of a choice that go into the ledger."""
+INPUT_BYTES_VARIABLE = "LEEWAY_INPUT_BYTES"
+"""Variable of a training job with the bytes of its data, as they were before its start."""
+INPUT_BYTES = re.compile(r"[1-9][0-9]{0,17}")
+"""A number of bytes that the ledger can hold, an integer of 64 bits."""
 DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
 """Line that a training script prints at its end: the share of its time that it waited for data. The line is not read by
 MetricDefinitions, because SageMaker refuses them for some images."""
@@ -70,6 +74,7 @@ def to_training_record(
         "restored": list(restored_checkpoints),
         "failure_reason": job.get("FailureReason", ""),
         "data_wait_share": data_wait_share,
+        "input_bytes": read_input_bytes(job),
         **{name: read_choice(job).get(name) for name in CHOICE_FIELDS},
     }
 
@@ -81,6 +86,12 @@ def read_choice(job: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def read_input_bytes(job: Mapping[str, Any]) -> int | None:
+    """Return the bytes of the data of a described training job; None if they are not known."""
+    text = str(job.get("Environment", {}).get(INPUT_BYTES_VARIABLE) or "")
+    return int(text) if INPUT_BYTES.fullmatch(text) else None
 
 
 def get_kind(job: Mapping[str, Any]) -> str:

@@ -52,6 +52,8 @@ SCHEMA = pa.schema(
         ("queue_s", pa.float64()),
         # Who the job ran for, and its priority. Null or empty if it is not known.
         *((name, _TEXT) for name in PAYER_COLUMNS),
+        # Bytes of the data of a training job. Null if it is not known.
+        ("input_bytes", pa.int64()),
     ]
 )
 

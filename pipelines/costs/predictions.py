@@ -1,4 +1,4 @@
-"""Define what is known about a job before it starts: why its type was chosen, and its predicted time and cost."""
+"""Define what is known about a job before it starts: its data, why its type was chosen, its predicted time and cost."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ PREDICTIONS = ("predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd
 
 
 class Prediction(BaseModel):
-    """The choice of an instance type, with the prediction; all fields are none if the task named the type itself."""
+    """The size of the data, and the choice of an instance type with the prediction.
+
+    The fields of the choice and of the prediction are none if the task named the type itself.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    input_bytes: int | None = Field(None, ge=0, lt=2**63)
+    """Bytes of the objects in the channels of a training job when it was created; none if they are not known."""
     instance_choice: str | None = None
     """Why the instance type was chosen; none if the task named it itself."""
     predicted_s: float | None = Field(None, gt=0, allow_inf_nan=False)

@@ -16,7 +16,7 @@ AMOUNTS = (
 """Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
 REQUIRED_COLUMNS = ("date", "arn", "created", "begin", "end")
 """Columns of both ledgers that must have a value."""
-OPTIONAL_AMOUNTS = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s", "observed_h")
+OPTIONAL_AMOUNTS = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s", "observed_h", "input_bytes")
 """Columns of both ledgers that may be null, and must otherwise be numbers from 0 on."""
 TIME_PAIRS = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""

@@ -48,6 +48,9 @@ class ChooseInstanceSpec(Spec):
     """Task of the training. If there is no model, its past jobs give the size of the training."""
     workload: dict[str, Any] = Field(default_factory=dict)
     """Size of a language model, in place of past jobs: params, tokens; method, precision, sequence, optimizer."""
+    input_bytes: int | None = Field(None, ge=0)
+    """Bytes of the data of the training, by which its time is predicted from past jobs; none: those of the newest past
+    job."""
 
 
 class ChooseInstanceResult(Result):

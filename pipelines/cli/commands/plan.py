@@ -13,6 +13,7 @@ from pipelines.cli.options import JsonOption, parse_day, refuse_empty_options, r
 from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
+from pipelines.planning.recommendation.data_size import parse_data_size
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ LikeOption = Annotated[
     str,
     typer.Option(
         metavar="MODEL[@VERSION]|JOB", help="In place of --params: use the size of past trainings of this model or job."
+    ),
+]
+DataSizeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="With --like: size of the training data, such as 3GiB or 500MB (default: that of the newest past job).",
     ),
 ]
 PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
@@ -60,6 +68,7 @@ def run_command(
     sequence: SequenceOption = None,
     optimizer: OptimizerOption = "",
     like: LikeOption = "",
+    data_size: DataSizeOption = "",
     model: PlannedModelOption = "",
     deadline: DeadlineOption = "",
     budget: BudgetOption = "",
@@ -83,6 +92,7 @@ def run_command(
         "tokens": _parse_number("--tokens", tokens),
         **{"method": method, "precision": precision, "sequence": sequence, "optimizer": optimizer},
         **{"model": model, "max_instances": max_instances},
+        "data_bytes": parse_data_size("--data-size", data_size),
     }
     options: dict[str, Any] = {name: value for name, value in values.items() if value not in (None, "")}
     regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}

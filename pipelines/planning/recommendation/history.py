@@ -29,8 +29,8 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     """List the past trainings with their predictions, oldest first.
 
     A job that was planned has its prediction in the ledger. For any other job, the prediction is computed from the
-    earlier jobs of its model. The first job of a model has no prediction. Rows with missing values, and trials of a
-    tuning, are left out.
+    earlier jobs of its model, and from the size of its own data if that is known. The first job of a model has no
+    prediction. Rows with missing values, and trials of a tuning, are left out.
 
     Args:
         rows: rows of the ledger, oldest first.
@@ -67,7 +67,8 @@ def _predict(row: Row, earlier_jobs: Sequence[Row]) -> tuple[float | None, float
     instance = find_type(row)
     if not earlier_jobs or instance is None:
         return None, None, "measured"
-    estimate = measure(earlier_jobs, get_model_or_task(row)).estimate(Machines(instance, int(row["instance_count"])))
+    workload = measure(earlier_jobs, get_model_or_task(row), read_figure(row, "input_bytes"))
+    estimate = workload.estimate(Machines(instance, int(row["instance_count"])))
     if not isinstance(estimate, Estimate):
         return None, None, "measured"
     share = 1 - _find_saving(earlier_jobs) if row["spot"] else 1.0

@@ -13,7 +13,7 @@ from pipelines.instances.catalogue import Instance, list_instances
 from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
-from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
 from pipelines.planning.recommendation.past_jobs import (
     Row,
     list_jobs_with_gaps,
@@ -38,6 +38,7 @@ class PlanInputs:
 
     Attributes:
         like: MODEL, MODEL@VERSION or a job. Past jobs give the size of a training; empty if `parameters` are given.
+        data_bytes: bytes of the data of the training; None: those of the newest past job. Only with `like`.
         parameters: number of parameters of a language model; None if `like` is given.
         tokens: tokens of its training.
         method: full or lora.
@@ -53,6 +54,7 @@ class PlanInputs:
 
     regions: Sequence[str]
     like: str = ""
+    data_bytes: float | None = None
     parameters: float | None = None
     tokens: float | None = None
     method: Method = "full"
@@ -136,8 +138,9 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
                 raise SpecError(
                     f"{option} has no effect beside --like.", "Past jobs already give the size of the training."
                 )
-        until = f" until {inputs.as_of}" if inputs.as_of else ""
-        return measure(find_rows(inputs.like, rows), f"{inputs.like}{until}")
+        return _measure_past_jobs(inputs, rows)
+    if inputs.data_bytes is not None:
+        raise SpecError("--data-size has no effect without --like.", "--tokens gives the size of the training.")
     if inputs.tokens is None or inputs.parameters is None:
         raise SpecError("--tokens is missing.", "Give the tokens of all epochs together, such as --tokens 1e9.")
     max_count = inputs.max_instances or COUNTS[-1]
@@ -151,6 +154,18 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
         counts=tuple(2**power for power in range(max_count.bit_length()) if 2**power <= max_count),
         model=inputs.model,
     )
+
+
+def _measure_past_jobs(inputs: PlanInputs, rows: Sequence[Row]) -> MeasuredWorkload:
+    until = f" until {inputs.as_of}" if inputs.as_of else ""
+    workload = measure(find_rows(inputs.like, rows), f"{inputs.like}{until}", inputs.data_bytes)
+    if inputs.data_bytes is not None and not workload.has_size:
+        raise SpecError(
+            f"--data-size has no effect: the ledger has no past job of {inputs.like}{until} on {workload.base.name} "
+            "whose data has a known size (input_bytes).",
+            "Leave it out, or train once with this version of Leeway.",
+        )
+    return workload
 
 
 def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:

@@ -1,16 +1,15 @@
-"""Estimate a training on other instances from past jobs in the ledger: their times, and what they used."""
+"""Estimate a training from past jobs in the ledger: their times, the size of their data, and what they used."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import Instance
+from pipelines.planning.recommendation.data_size import SizedJob, TimeBySize, fit_times, format_bytes
 from pipelines.planning.recommendation.past_jobs import (
     Row,
     compute_work_s,
@@ -20,47 +19,58 @@ from pipelines.planning.recommendation.past_jobs import (
     is_usable,
     read_figure,
 )
+from pipelines.planning.recommendation.past_use import PastUse, summarize_use
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines, format_machines
 
 MAX_JOBS = 5
-"""Number of past jobs, the newest ones, from which a workload is measured."""
-BUSY_SHARE = 0.8
-"""If at least this share of the vCPUs or GPUs was busy, more or faster ones are assumed to make the training faster."""
-MEMORY_SHARE = 0.8
-"""Share of the memory that past peaks may reach, as in the advice about smaller types."""
+"""Number of past jobs, the newest ones, whose median time and whose use count."""
+MAX_SIZED_JOBS = 12
+"""Number of past jobs, the newest ones, from which the time is predicted by the size of the data: a year of months."""
 SPREAD = 1.25
 """Factor between the most likely time and both ends of its band, for a type whose speed was not measured."""
 
 
 @dataclass(frozen=True)
+class PastTime:
+    """The time of the past jobs on some machines.
+
+    Attributes:
+        median_s: median of the times of the newest ones, seconds.
+        jobs: number of jobs from which the time is predicted.
+        spread: largest factor between the time of such a job and the predicted one.
+        by_size: how the time depends on the size of the data; None if no job has a size.
+    """
+
+    median_s: float
+    jobs: int
+    spread: float
+    by_size: TimeBySize | None = None
+
+
+@dataclass(frozen=True)
 class MeasuredWorkload:
-    """A training as past jobs measured it. What they did not measure is None.
+    """A training as past jobs measured it.
 
     Attributes:
         model: name of the model.
-        base: instance type of the past jobs.
+        use: instance type of the past jobs, and what they used of it.
         count: number of instances of the past jobs.
-        seconds: median of their training times without the work that interruptions undid, seconds.
-        jobs: number of the past jobs.
-        busy_vcpus: mean number of busy vCPUs of an instance.
-        memory_gib: highest memory of an instance.
-        busy_gpus: mean number of busy GPUs of an instance.
-        gpu_memory_gib: highest memory of a GPU: the mean of the GPUs of an instance.
-        spread: largest factor between the median time and that of a past job.
-        known_s: median times on other machines on which the model was trained: type and number to seconds.
+        times: type and number of the machines on which the model was trained, to the times there.
+        data_bytes: bytes of the data of the planned training; None if the time is predicted without a size.
+        is_size_of_newest: whether these are the bytes of the newest past job, because no others were given.
     """
 
     model: str
-    base: Instance
+    use: PastUse
     count: int
-    seconds: float
-    jobs: int
-    busy_vcpus: float | None = None
-    memory_gib: float | None = None
-    busy_gpus: float | None = None
-    gpu_memory_gib: float | None = None
-    spread: float = 1.0
-    known_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    times: Mapping[tuple[str, int], PastTime]
+    data_bytes: float | None = None
+    is_size_of_newest: bool = False
+
+    @property
+    def base(self) -> Instance:
+        """Instance type of the past jobs."""
+        return self.use.base
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -72,129 +82,84 @@ class MeasuredWorkload:
         """Whether past jobs ran on AWS's own accelerators."""
         return bool(self.base.device and self.base.device.is_neuron)
 
+    @property
+    def seconds(self) -> float:
+        """Predicted time on the machines of the past jobs, seconds."""
+        return self._estimate_from(self._past_time).seconds
+
+    @property
+    def jobs(self) -> int:
+        """Number of the past jobs on these machines."""
+        return self._past_time.jobs
+
+    @property
+    def spread(self) -> float:
+        """Largest factor between the time of a past job on these machines and the predicted one."""
+        return self._past_time.spread
+
+    @property
+    def has_size(self) -> bool:
+        """Whether the time on these machines is predicted by the size of the data."""
+        return self.data_bytes is not None and self._past_time.by_size is not None
+
     def describe(self) -> str:
-        """Return a sentence that describes the workload."""
-        use = [
-            f"{self.busy_vcpus:.1f} busy vCPUs" if self.busy_vcpus is not None else "use of vCPUs not known",
-            f"{self.memory_gib:.1f} GiB of memory" if self.memory_gib is not None else "use of memory not known",
-        ]
-        machines = format_machines(self.base.name, self.count)
-        return f"{self.model}: {self.jobs} past job(s) of {self.seconds:,.0f} s on {machines}, {', '.join(use)}"
+        """Return a sentence that describes the workload, with the size of the data that was used for it."""
+        machines, by_size = format_machines(self.base.name, self.count), self._past_time.by_size
+        if self.data_bytes is None or by_size is None:
+            text = f"{self.jobs} past job(s) of {self.seconds:,.0f} s on {machines}"
+        else:
+            size = f"{format_bytes(self.data_bytes)} of data{', as the newest had' if self.is_size_of_newest else ''}"
+            past_jobs = f"{self.jobs} past job(s) with {by_size.describe_sizes()} on {machines}"
+            text = f"{self.seconds:,.0f} s for {size}, from {past_jobs}"
+        return f"{self.model}: {text}, {self.use.describe()}"
 
     def estimate(self, machines: Machines) -> Estimate | Infeasibility:
         """Return how long the training takes on the machines, or why it cannot run there."""
-        infeasibility = self._check(machines.instance)
+        infeasibility = self.use.find_infeasibility(machines.instance)
         if infeasibility:
             return infeasibility
-        known_s = self.known_s.get((machines.instance.name, machines.count))
-        if known_s is not None:
-            return Estimate(known_s, known_s / self.spread, known_s * self.spread, "measured")
-        factor, low, high = self._scale(machines.instance)
-        spread = self.spread * SPREAD
+        past_time = self.times.get((machines.instance.name, machines.count))
+        if past_time:
+            return self._estimate_from(past_time)
+        base, (factor, low, high) = self._estimate_from(self._past_time), self.use.scale(machines.instance)
         return Estimate(
-            self.seconds * factor,
-            self.seconds * low / spread,
-            self.seconds * high * spread,
+            base.seconds * factor,
+            base.low_s * low / SPREAD,
+            base.high_s * high * SPREAD,
             "scaled",
             scaled_from=self.base.name,
+            extrapolation=base.extrapolation,
+            risk=base.risk,
         )
 
-    def _check(self, instance: Instance) -> Infeasibility | None:
-        if instance.name == self.base.name:
-            return None
-        if not instance.is_known:
-            return Infeasibility("unknown", "its size is not known")
-        if instance.architecture != self.base.architecture:
-            return Infeasibility(
-                "architecture", f"it is {instance.architecture}, and past jobs ran on {self.base.architecture}"
-            )
-        if self.base.device is None and instance.device:
-            return Infeasibility("accelerator", f"it has a {instance.accelerator}, and past jobs used none")
-        if self.base.device and not instance.device:
-            return Infeasibility("accelerator", f"it has no GPU, and past jobs ran on {self.base.accelerator}")
-        return self._check_devices(instance) or self._check_memory(instance)
+    @property
+    def _past_time(self) -> PastTime:
+        return self.times[self.base.name, self.count]
 
-    def _check_devices(self, instance: Instance) -> Infeasibility | None:
-        if self.base.device is None or instance.device is None:
-            return None
-        if instance.device.is_neuron != self.base.device.is_neuron:
-            return Infeasibility(
-                "accelerator", f"programs for {self.base.accelerator} do not run on {instance.accelerator}"
-            )
-        if instance.device.flops is None or self.base.device.flops is None:
-            return Infeasibility("unknown", f"the peak of its {instance.accelerator} is not known")
-        if (instance.accelerators or 0) < (self.base.accelerators or 0):
-            return Infeasibility("accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.base.name}")
-        return None
-
-    def _check_memory(self, instance: Instance) -> Infeasibility | None:
-        for needed, total, base_total, text in (
-            (self.memory_gib, instance.memory_gib, self.base.memory_gib, "memory"),
-            # A script may hold the whole model on each GPU, so the memory of several GPUs does not add up.
-            (
-                self.gpu_memory_gib,
-                instance.accelerator_memory_gib,
-                self.base.accelerator_memory_gib,
-                "memory of each GPU",
-            ),
-        ):
-            if total is None or base_total is None:
-                continue
-            if needed is None and total < base_total:
-                return Infeasibility(
-                    "memory", f"it has less {text} than {self.base.name}, and what past jobs used is not known"
-                )
-            if needed is not None and total < base_total and needed > MEMORY_SHARE * total:
-                return Infeasibility(
-                    "memory",
-                    f"past jobs used {needed:.1f} GiB of {text}, and {MEMORY_SHARE:.0%} of its {total:.0f} GiB are "
-                    f"{MEMORY_SHARE * total:.1f}: would fit with {needed / MEMORY_SHARE:.0f} GiB or more",
-                )
-        return None
-
-    def _scale(self, instance: Instance) -> tuple[float, float, float]:
-        """Return the factor of the time on another type, and the ends of its band.
-
-        Fewer vCPUs make the training longer as far as they are fewer than the busy ones. More vCPUs make it shorter
-        only if most vCPUs were busy. If their use is not known, the longer time is the most likely one.
-        """
-        if self.base.device and instance.device:
-            return self._scale_by_peak(self.base.device.flops, instance.device.flops, self._get_gpu_share())
-        if not self.base.vcpus or not instance.vcpus:
-            return 1.0, 1.0, 1.0
-        ratio = self.base.vcpus / instance.vcpus
-        if self.busy_vcpus is None:
-            return (1.0, min(ratio, 1.0), 1.0) if ratio <= 1 else (ratio, 1.0, ratio)
-        if ratio >= 1:
-            factor = max(1.0, self.busy_vcpus / instance.vcpus)
-            return factor, 1.0, ratio
-        share = self.busy_vcpus / self.base.vcpus
-        return (1.0, 1.0, 1.0) if share < BUSY_SHARE else (math.sqrt(ratio), ratio, 1.0)
-
-    def _scale_by_peak(
-        self, base: float | None, other: float | None, share: float | None
-    ) -> tuple[float, float, float]:
-        """Scale the time by the peaks of the GPUs. A faster GPU makes it shorter only if the GPUs are known to be busy.
-
-        Otherwise only the lower end of the band is shorter.
-        """
-        ratio = base / other if base and other else 1.0
-        if ratio > 1:
-            return ratio, 1.0, ratio
-        if share is not None and share >= BUSY_SHARE:
-            return math.sqrt(ratio), ratio, 1.0
-        return 1.0, ratio, 1.0
-
-    def _get_gpu_share(self) -> float | None:
-        return None if self.busy_gpus is None else self.busy_gpus / (self.base.accelerators or 1)
+    def _estimate_from(self, past_time: PastTime) -> Estimate:
+        """Return the estimate on machines on which the model was trained: by the size of the data if it is known."""
+        if self.data_bytes is None or past_time.by_size is None:
+            seconds = past_time.median_s
+            return Estimate(seconds, seconds / self.spread, seconds * self.spread, "measured")
+        time = past_time.by_size.predict(self.data_bytes)
+        low, high = time.extrapolation
+        return Estimate(
+            time.seconds,
+            time.seconds * low / self.spread,
+            time.seconds * high * self.spread,
+            "sized",
+            extrapolation=time.extrapolation,
+            risk=time.risk,
+        )
 
 
-def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
+def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> MeasuredWorkload:
     """Measure a workload from the newest jobs on the same machines as the newest usable one.
 
     Args:
         rows: rows of the ledger of one model or job, oldest first.
         name: name of the model or of the job, for errors.
+        data_bytes: bytes of the data of the planned training; None: those of the newest job whose size is known.
 
     Raises:
         DataError: no row is a completed training with a time and a known instance type. A retry cannot help.
@@ -208,39 +173,28 @@ def measure(rows: Sequence[Row], name: str) -> MeasuredWorkload:
     newest_row = usable_rows[-1]
     instance = find_type(newest_row)
     assert instance
-    machine = (newest_row["instance_type"], newest_row["instance_count"])
-    jobs = [row for row in usable_rows if (row["instance_type"], row["instance_count"]) == machine][-MAX_JOBS:]
-    times = [compute_work_s(row) for row in jobs]
-    median_s = median(times)
+    by_machines: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in usable_rows:
+        by_machines[row["instance_type"], int(row["instance_count"])].append(row)
+    sizes = [size for row in usable_rows if (size := read_figure(row, "input_bytes"))]
+    count = int(newest_row["instance_count"])
     return MeasuredWorkload(
         model=get_model_or_task(newest_row),
-        base=instance,
-        count=int(newest_row["instance_count"]),
-        seconds=median_s,
-        jobs=len(jobs),
-        busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
-        memory_gib=_summarize(jobs, "memory_peak", (instance.memory_gib or 0) / 100, max),
-        busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
-        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(instance), max),
-        spread=max(max(seconds / median_s, median_s / seconds) for seconds in times),
-        known_s=_measure_machines(usable_rows),
+        use=summarize_use(by_machines[instance.name, count][-MAX_JOBS:], instance),
+        count=count,
+        times={machines: _measure_time(jobs) for machines, jobs in by_machines.items()},
+        data_bytes=data_bytes or (sizes[-1] if sizes else None),
+        is_size_of_newest=not data_bytes and bool(sizes),
     )
 
 
-def _measure_machines(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
-    """Return the median time of the newest jobs on each type and number of instances."""
-    times: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for row in rows:
-        times[row["instance_type"], int(row["instance_count"])].append(compute_work_s(row))
-    return {machine: median(seconds[-MAX_JOBS:]) for machine, seconds in times.items()}
-
-
-def _get_memory_of_percent(instance: Instance) -> float:
-    """Return the GiB of each GPU for one percent of CloudWatch's GPUMemoryUtilization, which adds up the GPUs."""
-    return (instance.accelerator_memory_gib or 0) / (instance.accelerators or 1) / 100
-
-
-def _summarize(jobs: Sequence[Row], column: str, factor: float, summarize: Any) -> float | None:
-    """Return a figure of the jobs' use; None if one of them does not have it."""
-    values = [read_figure(row, column) for row in jobs]
-    return None if None in values else float(summarize(values)) * factor
+def _measure_time(jobs: Sequence[Row]) -> PastTime:
+    """Return the time of past jobs on the same machines. If some have a size, those without one do not count."""
+    times = [compute_work_s(row) for row in jobs][-MAX_JOBS:]
+    median_s = median(times)
+    sized_jobs = [SizedJob(size, compute_work_s(row)) for row in jobs if (size := read_figure(row, "input_bytes"))]
+    if not sized_jobs:
+        spread = max(max(seconds / median_s, median_s / seconds) for seconds in times)
+        return PastTime(median_s, len(times), spread)
+    by_size = fit_times(sized_jobs[-MAX_SIZED_JOBS:], MAX_JOBS)
+    return PastTime(median_s, by_size.jobs, by_size.spread, by_size)

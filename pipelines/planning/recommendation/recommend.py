@@ -200,19 +200,20 @@ def build_options(
 
 def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, float]:
     """Return the corrected time, and the ends of its band: from the scatter of past jobs, if there are enough."""
-    seconds = estimate.seconds * correction.factor
-    low_s = seconds * correction.low if correction.low else estimate.low_s * correction.factor
-    high_s = seconds * correction.high if correction.high else estimate.high_s * correction.factor
+    seconds, (low, high) = estimate.seconds * correction.factor, estimate.extrapolation
+    low_s = seconds * correction.low * low if correction.low else estimate.low_s * correction.factor
+    high_s = seconds * correction.high * high if correction.high else estimate.high_s * correction.factor
     return seconds, min(low_s, seconds), max(high_s, seconds)
 
 
 def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str, ...]:
-    """Return the risk that the time is only estimated; empty if past jobs measured it."""
+    """Return the risks that the time is only estimated; empty if past jobs with as much data measured it."""
+    texts = [estimate.risk]
     if estimate.scaled_from:
-        return (f"no past job on this type: the time is scaled from {estimate.scaled_from}",)
+        texts.append(f"no past job on this type: the time is scaled from {estimate.scaled_from}")
     if estimate.basis == "formula" and not correction.jobs:
-        return ("no past job of this model on this family: the time is an estimate",)
-    return ()
+        texts.append("no past job of this model on this family: the time is an estimate")
+    return tuple(filter(None, texts))
 
 
 def _build_spot_option(option: Option, quote: Quote) -> Option | None:

@@ -7,9 +7,9 @@ from typing import Literal, Protocol, get_args
 
 from pipelines.instances.catalogue import Instance
 
-Basis = Literal["formula", "measured", "scaled"]
-"""What a prediction comes from: a formula, past jobs on the same machines, or past jobs on other machines. The
-error of a past prediction corrects only predictions that have the same basis."""
+Basis = Literal["formula", "measured", "sized", "scaled"]
+"""What a prediction comes from: a formula, past jobs on the same machines without or with the size of their data, or
+past jobs on other machines. The error of a past prediction corrects only predictions that have the same basis."""
 BASES: tuple[Basis, ...] = get_args(Basis)
 ExclusionKind = Literal[
     "memory",
@@ -57,6 +57,9 @@ class Estimate:
         basis: what the time comes from.
         setup: how the workload runs, such as its sharding and batch size.
         scaled_from: instance type of the past jobs from which the time was scaled; empty if it was not scaled.
+        extrapolation: factors by which both ends of the band are further away, because no past job had as much data;
+            the errors of past jobs say nothing about that.
+        risk: what makes the time uncertain; empty if nothing is known.
     """
 
     seconds: float
@@ -65,6 +68,8 @@ class Estimate:
     basis: Basis = "formula"
     setup: str = ""
     scaled_from: str = ""
+    extrapolation: tuple[float, float] = (1.0, 1.0)
+    risk: str = ""
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         image_uri: training image of your own (templated); instead of a framework.
         instance_type: instance type, such as ml.m5.large (templated). With "auto", it is chosen among instance_types:
             the cheapest that ends before the deadline and within max_run_s and max_wait_s, and whose highest possible
-            cost is within budget_usd, by past jobs in the ledger or by `workload`. A retry that finds a job of this
-            task uses the instance type of that job.
+            cost is within budget_usd, by past jobs in the ledger and the size of its channels, or by `workload`. A
+            retry that finds a job of this task uses the instance type of that job.
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
             instance_type. With instance_type="auto", the types that are allowed, or patterns such as ml.m5.*; the
             first one that may start is used if nothing is known about the training.

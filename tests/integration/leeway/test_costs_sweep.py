@@ -56,6 +56,7 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
     assert (row["team"], row["user"], row["environment"], row["priority"]) == ("blue", "ada", "", "high")
     assert row["data_wait_share"] == 0.25
+    assert row["input_bytes"] == (project / "features/train/rows").stat().st_size
     assert not {charge.name for charge in charge_uncharged_jobs(since)} & set(charged_jobs), "no job is charged twice"
 
 

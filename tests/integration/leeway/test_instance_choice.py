@@ -61,6 +61,25 @@ def test_the_cheapest_type_before_the_deadline_is_chosen(
     assert "instance type: ml.m5.xlarge: the cheapest of 3" in capsys.readouterr().out
 
 
+def test_the_size_of_the_channels_decides_the_type(
+    drydock, project, make_spot_task, context, start, finish, add_rows, tmp_path
+):
+    """Past jobs took 10 s for each byte. With its 60 bytes, the job would take 17.5 minutes on ml.m5.xlarge."""
+    use = {"cpu_mean": 700, "memory_peak": 5}
+    add_rows(*(make_row(n, training_s=10 * size, input_bytes=size, **use) for n, size in enumerate((100, 200, 400))))
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "rows").write_text("x" * 60)
+    fields = AUTO | {"channels": {"train": str(tmp_path / "rows")}, "deadline": "15m"}
+    deferral = start(make_spot_task(**fields), context)
+    name, choice = read_choice(drydock, deferral)
+    assert name == "ml.m5.2xlarge" and choice["prediction_basis"] == "sized"
+    assert choice["uncorrected_s"] == pytest.approx(600)
+    assert drydock.describe_job(deferral.trigger.wait.job_name)["Environment"]["LEEWAY_INPUT_BYTES"] == "60"
+    result = finish(make_spot_task(**fields), deferral)
+    row = Ledger.open(Lake.open()).read_rows()[-1]
+    assert (row["name"], row["input_bytes"], row["prediction_basis"]) == (result["training_job"], 60, "sized")
+
+
 def test_a_tight_deadline_needs_a_larger_type(drydock, project, make_spot_task, context, start, add_rows):
     add_rows()
     assert read_choice(drydock, start(make_spot_task(**AUTO | {"deadline": "61m"}), context))[0] == "ml.m5.2xlarge"

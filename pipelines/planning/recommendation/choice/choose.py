@@ -82,7 +82,7 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
     """
     if not training.workload:
         label = f"model {training.model}" if training.model else f"task {training.dag_id}.{training.task_id}"
-        return measure([row for row in rows if _is_own(training, row)], label)
+        return measure([row for row in rows if _is_own(training, row)], label, training.input_bytes)
     unknown_keys = sorted(training.workload.keys() - WORKLOAD_KEYS.keys())
     if unknown_keys:
         raise SpecError(f"workload: unknown key {unknown_keys[0]}.", f"Known keys: {', '.join(WORKLOAD_KEYS)}.")

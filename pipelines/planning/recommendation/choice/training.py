@@ -23,6 +23,7 @@ class Training(Protocol):
     dag_id: str
     task_id: str
     workload: dict[str, Any]
+    input_bytes: int | None
 
 
 @dataclass(frozen=True)

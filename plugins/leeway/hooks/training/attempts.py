@@ -27,6 +27,7 @@ from leeway.hooks.sagemaker.request_checks import merge_config
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.failures import make_training_error
+from leeway.hooks.training.input_data import build_size_variables
 from leeway.hooks.training.inputs import INPUTS, has_same_inputs
 from pipelines.costs.job_records import (
     find_data_wait_share,
@@ -114,8 +115,9 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_next_name(attempts), self.template.build_request(machine)
-        # The environment does not count as an input, so that a try with another trace finds this job, too.
-        request["Environment"] = build_job_environment(name) | request.get("Environment", {})
+        # The environment does not count as an input, so that a try with another trace or size finds this job, too.
+        variables = build_size_variables(self.wait_template.connection, request, self.log)
+        request["Environment"] = build_job_environment(name) | variables | request.get("Environment", {})
         return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)
 
     def _log_end(self, job: Job, next_machine: Machine) -> None:

@@ -13,7 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.description import get_job_name, is_live
 from leeway.hooks.training.fields import TrainingFields
+from leeway.hooks.training.input_data import measure_input_bytes
 from pipelines.costs.job_records import CHOICE_FIELDS, CHOICE_VARIABLE, LONGEST_TRAINING_S, read_choice
+from pipelines.costs.usage.input_data import list_channels
 
 if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
@@ -112,9 +114,16 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed_types: Sequen
             "dag_id": task.identity["dag_id"],
             "task_id": task.identity["task_id"],
             "workload": dict(workload),
+            "input_bytes": measure_input_bytes(task.connection, _list_channels(fields), task.log),
         },
     )
     return {"instance_types": result["instance_types"], **{name: result[name] for name in CHOICE_FIELDS}}
+
+
+def _list_channels(fields: TrainingFields) -> Mapping[str, str] | None:
+    """Return the channels that the job will have; `config` may replace those of the operator."""
+    config = fields.config or {}
+    return list_channels(config) if "InputDataConfig" in config else fields.channels
 
 
 def _format_choice(choice: Mapping[str, Any]) -> str:

@@ -135,8 +135,8 @@ def test_use_of_the_instances_is_stored_and_what_is_not_known_is_null(home: Path
 
 
 def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Path) -> None:
-    """Earlier versions stored no use of the instances, no waits for data, no restores, and nobody who pays."""
-    new_names = (*COLUMNS, DATA_WAIT_COLUMN, *RESTORE_COLUMNS, *PAYER_COLUMNS)
+    """Earlier versions stored no use of the instances, no waits for data, no restores, nobody who pays, and no size."""
+    new_names = (*COLUMNS, DATA_WAIT_COLUMN, *RESTORE_COLUMNS, *PAYER_COLUMNS, "input_bytes")
     old_schema = pa.schema([column for column in SCHEMA if column.name not in new_names])
     charge.run(make_spec(make_job("j-1")))
     (row,) = Ledger.open().read_rows()
@@ -148,11 +148,14 @@ def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Pat
     )
     row |= dict.fromkeys(new_names)
     assert Ledger.open().read_rows() == [row], "before the first new row"
-    charge.run(make_spec(make_job("j-2", usage={"cpu": {"peak": 5.0, "mean": 1.0}}, data_wait_share=0.25)))
+    charge.run(
+        make_spec(make_job("j-2", usage={"cpu": {"peak": 5.0, "mean": 1.0}}, data_wait_share=0.25, input_bytes=2**40))
+    )
     rows = Ledger.open().read_rows()
     assert rows[0] == row
     assert [item["cpu_peak"] for item in rows] == [None, 5.0]
     assert [item["data_wait_share"] for item in rows] == [None, 0.25]
+    assert [item["input_bytes"] for item in rows] == [None, 2**40]
 
 
 def test_row_says_for_whom_a_job_ran_and_how_often_it_resumed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

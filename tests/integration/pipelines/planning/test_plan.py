@@ -77,6 +77,32 @@ def test_past_jobs_of_a_model(add_rows: Callable[..., None]) -> None:
     assert "Accuracy: 5 past job(s)" in run("--like", "flights", "--allow", "ml.m5.*").stdout
 
 
+def test_the_size_of_the_data(add_rows: Callable[..., None]) -> None:
+    gib = 2**30
+    add_rows(*(make_row(n, training_s=600 + 300 * n, input_bytes=n * gib) for n in (1, 2, 4, 3)))
+    arguments = ("--like", "flights", "--allow", "ml.m5.2xlarge")
+    record = json.loads(run(*arguments, "--json").stdout)
+    assert record["workload"].startswith(
+        "flights: 1,800 s for 4 GiB of data, as the newest had, from 4 past job(s) with"
+    )
+    record = json.loads(run(*arguments, "--data-size", "2560 MiB", "--json").stdout)
+    assert record["workload"].startswith("flights: 1,350 s for 2.5 GiB of data, from 4 past job(s) with 1 GiB to 4 GiB")
+    (option,) = record["options"]
+    assert option["basis"] == "sized" and option["uncorrected_s"] == pytest.approx(1_350)
+    assert record["accuracy"]["jobs"] == 3
+    output = run(*arguments, "--data-size", "40GiB").stdout
+    assert "risk: past jobs had 1 GiB to 4 GiB of data: the time is extrapolated" in output.replace("\n", " ")
+    far = json.loads(run(*arguments, "--data-size", "40GiB", "--json").stdout)["options"][0]
+    assert far["high_s"] / far["low_s"] > 5 * option["high_s"] / option["low_s"], "no past job had so much data"
+
+
+def test_a_size_without_sizes_in_the_ledger_is_refused(add_rows: Callable[..., None]) -> None:
+    add_rows(*(make_row(n) for n in range(3)))
+    with pytest.raises(SpecError, match="--data-size has no effect: the ledger has no past job of flights"):
+        run("--like", "flights", "--data-size", "3GiB")
+    assert "past job(s) of 3,600 s" in run("--like", "flights", "--allow", "ml.m5.2xlarge").stdout
+
+
 def test_left_out_has_a_line_only_if_something_was(add_rows: Callable[..., None]) -> None:
     spot = {"spot": True, "saving": 0.7, "first_capacity_s": 60.0, "cpu_mean": 150, "memory_peak": 5}
     add_rows(*(make_row(n, training_s=3_000 + n, **spot) for n in range(6)))
@@ -120,6 +146,10 @@ def test_a_version_of_the_registry(add_rows: Callable[..., None], with_mlflow: s
         (("--params", "nan", "--tokens", "1e9"), SpecError, "params must be a positive number"),
         (("--like", "flights", "--method", "lora"), SpecError, "--method has no effect beside --like"),
         (("--like", "flights", "--max-instances", "2"), SpecError, "--max-instances has no effect beside --like"),
+        ((*SIZE, "--data-size", "3GiB"), SpecError, "--data-size has no effect without --like"),
+        (("--like", "flights", "--data-size", "3"), SpecError, "--data-size '3' is not an amount of data"),
+        (("--like", "flights", "--data-size", "0GiB"), SpecError, "--data-size must be from 1 B to 1024 PiB"),
+        (("--like", "flights", "--data-size", ""), SpecError, "--data-size is empty"),
         (("--like", "flights"), DataError, "the ledger has no completed training of flights"),
         (("--like", "@3"), SpecError, "is not of the form MODEL@VERSION"),
         ((*SIZE, "--max-instances", "0"), SpecError, "must be from 1 to 64"),

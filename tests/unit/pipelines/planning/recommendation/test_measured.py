@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import find_instance
+from pipelines.planning.recommendation.data_size import GROWTH
 from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
 from pipelines.planning.recommendation.past_jobs import select_rows
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
@@ -126,3 +127,56 @@ def test_rows_are_found_by_model_or_by_job() -> None:
     assert [row["name"] for row in select_rows(rows, "flights")] == ["job-1", "job-3"]
     assert [row["name"] for row in select_rows(rows, "job-2")] == ["job-2"]
     assert select_rows(rows, "nix") == []
+
+
+GIB = 2**30
+
+
+def make_sized_rows(*sizes: float, **fields: Any) -> list[dict[str, Any]]:
+    """Return jobs that take 60 s, and 100 s for each GiB of their data."""
+    return [
+        make_row(n, training_s=round(60 + 100 * gib), input_bytes=round(gib * GIB), **fields)
+        for n, gib in enumerate(sizes)
+    ]
+
+
+def test_the_size_of_the_data_decides_the_time() -> None:
+    rows = make_sized_rows(1, 2, 4, 3, cpu_mean=150, memory_peak=5)
+    workload = measure(rows, "flights", 8 * GIB)
+    assert workload.seconds == pytest.approx(860) and workload.has_size and workload.jobs == 4
+    assert workload.describe() == (
+        "flights: 860 s for 8 GiB of data, from 4 past job(s) with 1 GiB to 4 GiB on ml.m5.2xlarge, 1.5 busy vCPUs, "
+        "1.6 GiB of memory"
+    )
+    result = estimate(workload, "ml.m5.2xlarge")
+    assert isinstance(result, Estimate) and result.basis == "sized"
+    assert (result.low_s, result.high_s) == pytest.approx((460, 460 * 2**GROWTH))
+    scaled = estimate(workload, "ml.m5.large")
+    assert isinstance(scaled, Estimate) and scaled.seconds == pytest.approx(860) and scaled.basis == "scaled"
+    assert scaled.extrapolation == result.extrapolation and scaled.risk == result.risk != ""
+
+
+def test_without_a_size_that_of_the_newest_job_counts() -> None:
+    rows = make_sized_rows(1, 2, 4, 3)
+    workload = measure(rows, "flights")
+    assert workload.seconds == pytest.approx(360)
+    assert "360 s for 3 GiB of data, as the newest had, from 4 past job(s)" in workload.describe()
+    unknown = [*rows, make_row(9, training_s=360)]
+    assert measure(unknown, "flights").data_bytes == 3 * GIB, "the newest one whose size is known"
+
+
+def test_without_sizes_in_the_ledger_nothing_changes() -> None:
+    rows = [make_row(n, training_s=1_000 + n) for n in range(7)]
+    workload, planned = measure(rows, "flights"), measure(rows, "flights", 8 * GIB)
+    assert workload.describe() == planned.describe() and "data" not in workload.describe()
+    assert estimate(workload, "ml.m5.2xlarge") == estimate(planned, "ml.m5.2xlarge")
+    assert estimate(workload, "ml.m5.large") == estimate(planned, "ml.m5.large")
+    assert workload.seconds == 1_004 and not planned.has_size
+
+
+def test_each_machine_has_its_own_line() -> None:
+    other = make_sized_rows(1, 2, instance_type="ml.m5.4xlarge")
+    slow = [{**row, "training_s": 2 * row["training_s"]} for row in other]
+    workload = measure([*slow, *make_sized_rows(1, 2, 4)], "flights", 8 * GIB)
+    assert get_seconds(workload, "ml.m5.4xlarge") == pytest.approx(2 * 860)
+    assert get_seconds(workload, "ml.m5.2xlarge") == pytest.approx(860)

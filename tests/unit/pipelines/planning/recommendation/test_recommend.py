@@ -10,6 +10,7 @@ from pipelines.costs.charges import Price
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import list_instances
 from pipelines.planning.recommendation.correction import Observation
+from pipelines.planning.recommendation.data_size import GROWTH
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.measured import measure
@@ -231,6 +232,22 @@ def test_past_jobs_correct_the_time_and_the_cost() -> None:
     assert corrected.cost_usd == pytest.approx(plain.cost_usd * 2**0.8)
     assert (corrected.uncorrected_s, corrected.uncorrected_usd) == (plain.seconds, plain.cost_usd)
     assert corrected.high_s < plain.high_s / plain.seconds * corrected.seconds, "the jobs agree, so the band is narrow"
+
+
+def test_the_errors_of_past_jobs_do_not_make_the_band_of_a_larger_size_narrow() -> None:
+    rows = [make_row(n, training_s=100 * n, input_bytes=n * 2**30) for n in (1, 2, 4)]
+    past_jobs = [Observation("flights", "m5", 100, 100 * ratio, basis="sized") for ratio in (0.99, 1, 1.01)]
+    quotes, instances = {"ml.m5.2xlarge": make_quote(0.461)}, list_instances("training", ["ml.m5.2xlarge"])
+    bands = []
+    for gib in (3, 40):
+        workload = measure(rows, "flights", gib * 2**30)
+        request = Request(workload, instances, {"us-east-1": quotes}, observations=past_jobs)
+        (option,) = recommend(request).options
+        bands.append((option.low_s / option.seconds, option.high_s / option.seconds))
+        assert option.seconds == pytest.approx(100 * gib) and option.basis == "sized"
+    (low, high), (far_low, far_high) = bands
+    assert 0.95 < low < 1 < high < 1.05, "the scatter of the past jobs"
+    assert (far_low, far_high) == pytest.approx((low / 10, high * 10**GROWTH / 10))
 
 
 def test_a_formula_is_not_corrected_by_jobs_that_were_predicted_from_past_jobs() -> None:

@@ -1,0 +1,161 @@
+"""Find out from what past jobs used of their instances whether the training runs on another type, and how fast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from pipelines.instances.catalogue import Instance
+from pipelines.planning.recommendation.past_jobs import Row, read_figure
+from pipelines.planning.recommendation.workloads import Infeasibility
+
+BUSY_SHARE = 0.8
+"""If at least this share of the vCPUs or GPUs was busy, more or faster ones are assumed to make the training faster."""
+MEMORY_SHARE = 0.8
+"""Share of the memory that past peaks may reach, as in the advice about smaller types."""
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """What past jobs used of their instances. What they did not measure is None.
+
+    Attributes:
+        base: instance type of the past jobs.
+        busy_vcpus: mean number of busy vCPUs of an instance.
+        memory_gib: highest memory of an instance.
+        busy_gpus: mean number of busy GPUs of an instance.
+        gpu_memory_gib: highest memory of a GPU: the mean of the GPUs of an instance.
+    """
+
+    base: Instance
+    busy_vcpus: float | None = None
+    memory_gib: float | None = None
+    busy_gpus: float | None = None
+    gpu_memory_gib: float | None = None
+
+    def describe(self) -> str:
+        """Return the use of vCPUs and memory in words."""
+        vcpus = f"{self.busy_vcpus:.1f} busy vCPUs" if self.busy_vcpus is not None else "use of vCPUs not known"
+        memory = f"{self.memory_gib:.1f} GiB of memory" if self.memory_gib is not None else "use of memory not known"
+        return f"{vcpus}, {memory}"
+
+    def find_infeasibility(self, instance: Instance) -> Infeasibility | None:
+        """Return why the training cannot run on a type; None if it can."""
+        if instance.name == self.base.name:
+            return None
+        if not instance.is_known:
+            return Infeasibility("unknown", "its size is not known")
+        if instance.architecture != self.base.architecture:
+            return Infeasibility(
+                "architecture", f"it is {instance.architecture}, and past jobs ran on {self.base.architecture}"
+            )
+        if self.base.device is None and instance.device:
+            return Infeasibility("accelerator", f"it has a {instance.accelerator}, and past jobs used none")
+        if self.base.device and not instance.device:
+            return Infeasibility("accelerator", f"it has no GPU, and past jobs ran on {self.base.accelerator}")
+        return self._check_devices(instance) or self._check_memory(instance)
+
+    def scale(self, instance: Instance) -> tuple[float, float, float]:
+        """Return the factor of the time on another type, and the ends of its band.
+
+        Fewer vCPUs make the training longer as far as they are fewer than the busy ones. More vCPUs make it shorter
+        only if most vCPUs were busy. If their use is not known, the longer time is the most likely one.
+        """
+        if self.base.device and instance.device:
+            return self._scale_by_peak(self.base.device.flops, instance.device.flops, self._get_gpu_share())
+        if not self.base.vcpus or not instance.vcpus:
+            return 1.0, 1.0, 1.0
+        ratio = self.base.vcpus / instance.vcpus
+        if self.busy_vcpus is None:
+            return (1.0, min(ratio, 1.0), 1.0) if ratio <= 1 else (ratio, 1.0, ratio)
+        if ratio >= 1:
+            factor = max(1.0, self.busy_vcpus / instance.vcpus)
+            return factor, 1.0, ratio
+        share = self.busy_vcpus / self.base.vcpus
+        return (1.0, 1.0, 1.0) if share < BUSY_SHARE else (math.sqrt(ratio), ratio, 1.0)
+
+    def _check_devices(self, instance: Instance) -> Infeasibility | None:
+        if self.base.device is None or instance.device is None:
+            return None
+        if instance.device.is_neuron != self.base.device.is_neuron:
+            return Infeasibility(
+                "accelerator", f"programs for {self.base.accelerator} do not run on {instance.accelerator}"
+            )
+        if instance.device.flops is None or self.base.device.flops is None:
+            return Infeasibility("unknown", f"the peak of its {instance.accelerator} is not known")
+        if (instance.accelerators or 0) < (self.base.accelerators or 0):
+            return Infeasibility("accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.base.name}")
+        return None
+
+    def _check_memory(self, instance: Instance) -> Infeasibility | None:
+        for needed, total, base_total, text in (
+            (self.memory_gib, instance.memory_gib, self.base.memory_gib, "memory"),
+            # A script may hold the whole model on each GPU, so the memory of several GPUs does not add up.
+            (
+                self.gpu_memory_gib,
+                instance.accelerator_memory_gib,
+                self.base.accelerator_memory_gib,
+                "memory of each GPU",
+            ),
+        ):
+            if total is None or base_total is None:
+                continue
+            if needed is None and total < base_total:
+                return Infeasibility(
+                    "memory", f"it has less {text} than {self.base.name}, and what past jobs used is not known"
+                )
+            if needed is not None and total < base_total and needed > MEMORY_SHARE * total:
+                return Infeasibility(
+                    "memory",
+                    f"past jobs used {needed:.1f} GiB of {text}, and {MEMORY_SHARE:.0%} of its {total:.0f} GiB are "
+                    f"{MEMORY_SHARE * total:.1f}: would fit with {needed / MEMORY_SHARE:.0f} GiB or more",
+                )
+        return None
+
+    def _scale_by_peak(
+        self, base: float | None, other: float | None, share: float | None
+    ) -> tuple[float, float, float]:
+        """Scale the time by the peaks of the GPUs. A faster GPU makes it shorter only if the GPUs are known to be busy.
+
+        Otherwise only the lower end of the band is shorter.
+        """
+        ratio = base / other if base and other else 1.0
+        if ratio > 1:
+            return ratio, 1.0, ratio
+        if share is not None and share >= BUSY_SHARE:
+            return math.sqrt(ratio), ratio, 1.0
+        return 1.0, ratio, 1.0
+
+    def _get_gpu_share(self) -> float | None:
+        return None if self.busy_gpus is None else self.busy_gpus / (self.base.accelerators or 1)
+
+
+def summarize_use(jobs: Sequence[Row], base: Instance) -> PastUse:
+    """Return what past jobs on a type used of their instances.
+
+    Args:
+        jobs: rows of the jobs in the ledger.
+        base: their instance type.
+    """
+    return PastUse(
+        base,
+        busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
+        memory_gib=_summarize(jobs, "memory_peak", (base.memory_gib or 0) / 100, max),
+        busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
+        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(base), max),
+    )
+
+
+def _get_memory_of_percent(instance: Instance) -> float:
+    """Return the GiB of each GPU for one percent of CloudWatch's GPUMemoryUtilization, which adds up the GPUs."""
+    return (instance.accelerator_memory_gib or 0) / (instance.accelerators or 1) / 100
+
+
+def _summarize(
+    jobs: Sequence[Row], column: str, factor: float, summarize: Callable[[list[float]], float]
+) -> float | None:
+    """Return a figure of the jobs' use; None if one of them does not have it."""
+    values = [value for row in jobs if (value := read_figure(row, column)) is not None]
+    return float(summarize(values)) * factor if len(values) == len(jobs) else None
