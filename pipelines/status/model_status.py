@@ -104,6 +104,7 @@ def read_status(
     state, history = Journal.open(lake).read_state(model), LoopJournal.open(lake).read_state(model)
     drift = read_drift(lake, model, state.champion)
     health, reason = _judge_health(state, history, drift)
+    project = find_paying_project(project="", model=model)
     last_training = max(history.trainings.values(), key=lambda training: training.at, default=None)
     return ModelStatus(
         model=model,
@@ -119,7 +120,7 @@ def read_status(
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served_versions.items())},
         month_usd=_sum_cost_usd(lake, model),
-        project_month_usd=read_spending(find_paying_project("", model), get_current_month(), (), lake).spent_usd,
+        project_month_usd=read_spending(project, get_current_month(), (), lake).spent_usd,
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
     )
 
