@@ -280,4 +280,4 @@ def _choose_features(
 def _is_reserved(name: str, task: Task, *, is_key: bool) -> bool:
     lower_name = name.lower()
     is_prediction_column = is_key and lower_name in PREDICTION_COLUMNS
-    return is_score_column(lower_name, has_several_scores=task != "binary") or is_prediction_column
+    return is_score_column(lower_name, is_binary=task == "binary") or is_prediction_column
