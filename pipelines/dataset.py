@@ -96,7 +96,7 @@ class Dataset:
             raise SpecError(f"the key of {self.name} lacks date or hour.", "Partitions by hour need both in key=.")
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
-        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_frame=self.task != "binary")]
+        reserved_columns = [name for name in columns if is_score_column(name.lower(), is_binary=self.task == "binary")]
         reserved_columns += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
         if reserved_columns:
             message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."

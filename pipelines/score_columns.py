@@ -30,14 +30,14 @@ PREDICTION_COLUMNS = frozenset(
 not use these names."""
 
 
-def is_score_column(name: str, *, has_frame: bool) -> bool:
+def is_score_column(name: str, *, is_binary: bool) -> bool:
     """Return whether the files and tables of scores use this name, so that no key, feature or label may have it.
 
     Args:
         name: name of a column, in lower case.
-        has_frame: whether the model may return a frame, with a column for each class or quantile.
+        is_binary: whether the task is binary. Other models may return a column of scores for each class or quantile.
     """
-    return name == SCORE or (has_frame and (name in {PREDICTED, SCORES, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
+    return name == SCORE or (not is_binary and (name in {PREDICTED, SCORES, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
 
 
 def name_score_columns(classes: Sequence[str]) -> list[str]:

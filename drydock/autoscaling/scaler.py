@@ -147,8 +147,10 @@ class Scaler:
         if config.get("DisableScaleIn") and not is_scale_out:
             return False
         steps = policy.step_scaling_policy_configuration or {}
-        member = "ScaleOutCooldown" if is_scale_out else "ScaleInCooldown"
-        cooldown_s = steps.get("Cooldown", DEFAULT_COOLDOWN_S) if steps else config.get(member, DEFAULT_COOLDOWN_S)
+        cooldown_key = "ScaleOutCooldown" if is_scale_out else "ScaleInCooldown"
+        cooldown_s = (
+            steps.get("Cooldown", DEFAULT_COOLDOWN_S) if steps else config.get(cooldown_key, DEFAULT_COOLDOWN_S)
+        )
         return bool(time.monotonic() - self._changed_at.get(target.resource_id, -math.inf) >= cooldown_s)
 
     def _change(

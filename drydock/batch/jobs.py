@@ -1,4 +1,4 @@
-"""Define the stored record of a service job."""
+"""Define the stored record of a service job: a job of a queue of AWS Batch that SageMaker runs as a training job."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -42,9 +42,9 @@ class Attempt:
         scheduled_ms: When it got its instances, in milliseconds since 1970, as the following times.
         started_ms: When its first instance began to download; None before.
         stopped_ms: When it ended; None before.
-        reason: statusReason.
+        reason: statusReason of the attempt.
         stop_cause: Why it is stopped; None if nothing stops it.
-        stop_reason: Why it is stopped, as a text: the client's, or drydock's for a timeout or a preemption.
+        stop_reason: Text of the reason: the one that the client gave or, for a timeout or a preemption, drydock's.
     """
 
     training_job: str
@@ -59,7 +59,7 @@ class Attempt:
 
     @classmethod
     def load(cls, content: dict[str, Any] | None) -> "Attempt | None":
-        """Return the attempt of parsed JSON; None for None."""
+        """Return the attempt from its JSON content; None if there is no attempt."""
         if content is None:
             return None
         cause = content["stop_cause"]
@@ -68,7 +68,7 @@ class Attempt:
 
 @dataclass
 class ServiceJob(StoredRecord):
-    """A service job. Times are in milliseconds since 1970.
+    """A service job of AWS Batch. Times are in milliseconds since 1970.
 
     Attributes:
         id: The job's id.

@@ -194,7 +194,7 @@ def charge_ended_jobs(
 ) -> None:
     """Charge the ended jobs that no task charged, because their task was marked by hand or did not run again."""
     from pipelines.costs.charges import format_usd
-    from pipelines.costs.sweep import charge_uncharged_jobs
+    from pipelines.costs.uncharged_jobs import charge_uncharged_jobs
 
     charges = charge_uncharged_jobs(dt.datetime.now(dt.UTC) - dt.timedelta(days=days))
     if as_json:

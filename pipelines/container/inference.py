@@ -35,9 +35,10 @@ from pipelines.container.serving.tables import JSON, LINES, BadRequest, Table, p
 NAMES_FILE = "registered_version.json"
 """File in code/ with the names of the registered model and version, which `pack_model` writes."""
 KEY = "key"
-"""Entry of the package's metadata with the columns that name a row. A row by column name may have them, too."""
+"""Entry of the package's metadata with the columns of the key. Rows of features with column names may have these
+columns, too; they are not read."""
 
-NO_RAW_ROWS = "; this version was registered without what computes features from raw rows: register a new one"
+NO_RAW_ROWS = "; this version was registered without compiled features, so it cannot score raw rows: register a new one"
 
 
 @dataclass(frozen=True)
@@ -156,12 +157,12 @@ def _score_values(rows: Sequence[Sequence[Any]], model: PackagedModel) -> Predic
         raise
 
 
-def _score_raw_rows(table: Table, model: PackagedModel, names: Sequence[str]) -> Prediction:
+def _score_raw_rows(table: Table, model: PackagedModel, feature_names: Sequence[str]) -> Prediction:
     row_features = model.row_features
     with model.lock:
         rows = row_features.compute(table)
     lookup_result = row_features.look_up(rows)
-    prediction = Prediction(model.score_table(row_features.join(rows, lookup_result, names)), model.names)
+    prediction = Prediction(model.score_table(row_features.join(rows, lookup_result, feature_names)), model.names)
     if lookup_result is None:
         return prediction
     values = {name: column.to_pylist() for name, column in lookup_result.columns.items()}

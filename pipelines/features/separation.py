@@ -21,7 +21,7 @@ def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
 
     Args:
         table: expression on one unbound table.
-        number: column with another value in each row, which all steps of the expression keep.
+        number: column with a different value in each row. All steps of the expression keep it.
 
     Returns:
         The expression; None if it has an operation for which this cannot be guaranteed.
@@ -32,10 +32,12 @@ def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
     if node.find(UNKNOWN_VALUES) or not all(number in relation.schema for relation in node.find(ops.Relation)):
         return None
     new_node = node.replace(lambda node, values: _separate(node, values, number))
+    # A reduction or an analytic function outside a window reads all rows, so the result is unknown.
     windows = new_node.find(ops.WindowFunction)
-    functions = {window.func for window in windows}
+    functions_in_windows = {window.func for window in windows}
     has_number = all(any(_is_field(column, number) for column in window.group_by) for window in windows)
-    is_known = has_number and all(function in functions for function in new_node.find((ops.Reduction, ops.Analytic)))
+    functions = new_node.find((ops.Reduction, ops.Analytic))
+    is_known = has_number and all(function in functions_in_windows for function in functions)
     return new_node.to_expr() if is_known else None
 
 

@@ -220,6 +220,7 @@ def commit_new_files(
     """
     new_files.is_commit_begun = True
     with CachingTransaction(table) as transaction:
+        # pyiceberg must not retry: it would append the rows to those that another writer committed meanwhile.
         if table.properties.get(RETRIES_PROPERTY) != "0":
             transaction.set_properties({RETRIES_PROPERTY: "0"})
         apply(transaction)
@@ -234,11 +235,11 @@ def commit_new_files(
 
 def remove_unused_files(table: Table, new_files: NewFiles) -> None:
     """Remove the files, unless a commit has added them to the table."""
-    if not new_files.is_committed and not (new_files.is_commit_begun and _may_refer_to(table, new_files.paths)):
+    if not new_files.is_committed and not (new_files.is_commit_begun and _may_use_files(table, new_files.paths)):
         _remove_files(table, new_files.paths)
 
 
-def _may_refer_to(table: Table, paths: Sequence[str]) -> bool:
+def _may_use_files(table: Table, paths: Sequence[str]) -> bool:
     """Return whether the table refers to one of the files; True if the table cannot be read.
 
     An error does not prove that a commit failed: the connection may break after the database has committed. In doubt

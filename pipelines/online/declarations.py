@@ -67,7 +67,7 @@ def _check_lookup(dataset: Dataset, lookup: Lookup) -> None:
         ),
         (looked_up_key, f"has the key {', '.join(looked_up_key)}, which is a looked-up feature"),
         (lookup.max_age < dt.timedelta(0), "has a negative max_age"),
-        (wrong_defaults, f"has a default of another kind for {', '.join(wrong_defaults)}"),
+        (wrong_defaults, f"has a default that does not fit the kind of {', '.join(wrong_defaults)}"),
     )
     for is_wrong, problem in problems:
         if is_wrong:

@@ -131,7 +131,7 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
         raise DataError(f"{request.time}, the column of --time, does not hold dates or times.", hint)
     if not times:
         message = f"no column of {sample.origin} holds dates or times, but Leeway needs the day of each row."
-        hint = "Add a column with the time of each row. If there is one, give it and its format: --time, --time-format."
+        hint = "Add a column with the time of each row. If there is one, name it and its format: --time, --time-format."
         raise DataError(message, hint)
     candidates = [name for name in times if not columns[name].missing_count] or times
     if all(_find_days(columns[name]).equals(_find_days(columns[candidates[0]])) for name in candidates):
@@ -200,7 +200,7 @@ def _find_key(
         for group in itertools.combinations(candidates, size):
             if _is_unique([day_codes, *(codes[name] for name in group)]):
                 return list(group)
-    reason = "no columns identify a row within its day: several rows are equal in all columns that could."
+    reason = "no columns identify a row within its day: several rows are equal in all columns that a key could have."
     return ask("key", reason, candidates).split(",")
 
 
@@ -280,4 +280,4 @@ def _choose_features(
 def _is_reserved(name: str, task: Task, *, is_key: bool) -> bool:
     lower_name = name.lower()
     is_prediction_column = is_key and lower_name in PREDICTION_COLUMNS
-    return is_score_column(lower_name, has_frame=task != "binary") or is_prediction_column
+    return is_score_column(lower_name, is_binary=task == "binary") or is_prediction_column

@@ -78,7 +78,7 @@ def build_summary(data: PassData, model: str) -> ModelSummary:
         performance=_measure_performance(data, model, dataset, state, history),
         drift=decision,
         last_training=_find_last_training(history),
-        project=find_paying_project("", model),
+        project=find_paying_project(project="", model=model),
     )
 
 

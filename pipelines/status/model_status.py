@@ -119,7 +119,7 @@ def read_status(
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served_versions.items())},
         month_usd=_sum_cost_usd(lake, model),
-        project_month_usd=read_spending(find_paying_project("", model), get_current_month(), (), lake).spent_usd,
+        project_month_usd=_sum_project_usd(lake, model),
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
     )
 
@@ -154,6 +154,11 @@ def find_publication_time(lake: Lake, dataset: Dataset) -> dt.datetime | None:
     table = find_table(lake.catalog, dataset.table)
     snapshot = table.current_snapshot() if table else None
     return dt.datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, dt.UTC) if snapshot else None
+
+
+def _sum_project_usd(lake: Lake, model: str) -> float:
+    project = find_paying_project(project="", model=model)
+    return read_spending(project, get_current_month(), (), lake).spent_usd
 
 
 def _sum_cost_usd(lake: Lake, model: str) -> float:

@@ -1,4 +1,4 @@
-"""Write into the ledger what jobs cost: seconds, USD, savings by spot, training lost to interruptions.
+"""Write into the ledger what jobs cost: seconds, USD, savings by spot, and training that interruptions lost.
 
 Idempotent: a job is charged once, and its row stays as it is.
 """
@@ -17,7 +17,7 @@ from pipelines.costs.charges import Charge, Job, sum_charges
 class ChargeSpec(Spec):
     """The jobs of one training, and who pays for them."""
 
-    model_field: ClassVar[str] = ""  # a job may train a model that has no parameters here
+    model_field: ClassVar[str] = ""  # the model of a job need not have a params.yaml in this project
 
     jobs: list[Job] = Field(min_length=1)
     """Ended jobs, oldest first: name, ARN, status, instances, times and transitions as SageMaker describes them."""

@@ -1,7 +1,7 @@
 """Create one MLflow run for a SageMaker tuning job, and make it the parent of the runs of the trials.
 
-The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning. For a trial
-without a run, such as one that failed before its script started, a run is created.
+The trials create their runs themselves, since they are ordinary training jobs. They do not know the tuning that they
+belong to. For a trial without a run, such as one that failed before its script started, a run is created.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TrainedTrial(Parameters):
     reason: str = ""
     """Why it failed."""
     rounds: dict[int, float] = Field(default_factory=dict)
-    """Maps each number of rounds, from 1, to the objective after them; empty: not known."""
+    """Maps each number of rounds, from 1, to the objective after that many rounds; empty: not known."""
 
     @property
     def explanation(self) -> str:
@@ -108,7 +108,7 @@ def _nest_runs(client: Any, tuning: str, trials: Sequence[TrainedTrial], params:
 
 
 def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
-    """Map the training job of each trial that has a run to this run."""
+    """Return the run of each trial, by the name of its training job. A trial without a run is left out."""
     from pipelines.system.mlflow_server import JOB_TAG
 
     experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]
@@ -121,7 +121,7 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
 
 
 def _create_run(client: Any, experiment_id: str, trial: TrainedTrial) -> Any:
-    """Create the run of a trial that has none, with its searched hyperparameters; another call finds it by its tag."""
+    """Create the run of a trial that has none, with its searched hyperparameters. A later call finds it by its tag."""
     from pipelines.system.mlflow_server import JOB_TAG
 
     run = client.create_run(experiment_id, run_name=trial.name, tags={JOB_TAG: trial.name})

@@ -1,4 +1,7 @@
-"""Create and stop the training jobs of service jobs, in the same way as the requests of clients do."""
+"""Create and stop the training jobs of AWS Batch's service jobs, in the same way as the requests of clients do.
+
+A service job is a job of a queue of AWS Batch that SageMaker runs as a training job.
+"""
 
 from typing import Any
 
@@ -27,7 +30,7 @@ class ServiceTrainingJobs:
 
     def start(self, owner: Owner, request: dict[str, Any]) -> None:
         """Create a training job and add it to the queue. The errors are those of the request CreateTrainingJob."""
-        self._training_jobs.start(owner, validate_request("CreateTrainingJob", request), None)
+        self._training_jobs.start(owner, validate_request("CreateTrainingJob", request), tuning=None)
 
     def stop(self, job: TrainingJob) -> None:
         """Stop a training job. A job that has ended is not changed."""

@@ -86,6 +86,7 @@ def _check_signature(environ: dict[str, Any], service: str) -> ErrorResponse | N
 
 
 def _has_service(service: str) -> bool:
+    """Return whether moto has the service that a request was signed for."""
     name = SIGNING_ALIASES.get(service.lower(), service.lower())
     url = f"http://{name}.us-east-1.amazonaws.com"
     return name in _MULTI_HOST_SERVICES or any(pattern.match(url) for _, pattern in backend_url_patterns)

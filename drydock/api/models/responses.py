@@ -9,7 +9,7 @@ from moto.sagemaker.models import Model
 
 from drydock.api import listing
 from drydock.api.models.backend import ModelsBackend
-from drydock.api.reading_response import ReadingResponse
+from drydock.api.request_reader import RequestReader
 
 MODEL_OPERATIONS = ("CreateModel", "ListModels")
 
@@ -42,7 +42,7 @@ class ListedModel:
         return {"ModelName": self.name, "ModelArn": self.model.arn, "CreationTime": self.created_at}
 
 
-class ModelResponse(ReadingResponse):
+class ModelResponse(RequestReader):
     """Answers requests for models; moto answers DescribeModel and DeleteModel."""
 
     def create_model(self) -> ActionResult:

@@ -11,7 +11,7 @@ from drydock.resources import Owner
 
 
 class BackendTrainingJobs:
-    """Creates, finds and stops training jobs, by the SageMaker backends that `api.sagemaker.install` gives moto.
+    """Creates, finds and stops training jobs, through the SageMaker backends that `api.sagemaker.install` gives moto.
 
     Args:
         queue: The queue of jobs.

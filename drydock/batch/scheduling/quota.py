@@ -1,6 +1,9 @@
-"""Quota shares: each has instances of its own, may lend and borrow idle ones, and preemption restores what it lent.
+"""Plan the jobs of a queue of AWS Batch with quota shares.
 
-AWS documents the strategies and when it preempts. It calls the choice of the jobs to preempt a heuristic of its own.
+Each share has instances of its own, and may lend its idle ones and borrow those of others. If a share needs the
+instances that it lent, jobs of other shares are preempted.
+
+AWS documents the strategies and when it preempts, but calls the choice of the jobs to preempt a heuristic of its own.
 drydock chooses among the jobs of shares above their limit. Jobs that are not larger than what their share has borrowed
 go first, then those of the lowest priority, then those that started last, because the least work is lost.
 """
@@ -166,7 +169,7 @@ class QuotaPlanner:
     def _preempt_in_share(self, job: QueueJob) -> None:
         """Preempt jobs of lower priority in the share of a job, if that gives the job its instances."""
         instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
-        # `missing` includes what the share has borrowed: another share may borrow it as soon as it is free.
+        # Instances that the share has borrowed must be freed, too: another share may borrow them once they are free.
         missing = job.instances - (limit - self._used_instances[job.share, instance_type])
         missing -= self._count_stopping(instance_type, job.share)
         victims = sorted(

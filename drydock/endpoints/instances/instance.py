@@ -29,7 +29,7 @@ from drydock.transfer.objects import ObjectStore
 from drydock.transfer.stable_read import open_regular_file
 
 START_TIMEOUT_S = 600.0
-"""Seconds that a model may take to load: the largest default of SageMaker."""
+"""Seconds that a model may take to load: the largest of SageMaker's default timeouts."""
 STOP_GRACE_S = 5.0
 TRACEBACK_WAIT_S = 1.0
 """Seconds for which a process that did not answer in time may still write the stacks of its threads to the log."""

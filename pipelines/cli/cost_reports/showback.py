@@ -1,4 +1,7 @@
-"""The part of `python -m pipelines costs report` that says who pays: table, CSV file, and HTML page."""
+"""Report who pays for the costs, for `python -m pipelines costs report`: table, CSV file, and HTML page.
+
+A commitment is what a team has promised AWS to pay in each hour (a savings plan), as params.yaml states it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def read_allocated_rows() -> tuple[Rows, Rows]:
 
 
 def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
-    """Read all rows as `read_allocated_rows`, with what the stated commitments cover, and the use of the commitments.
+    """Read all rows as `read_allocated_rows`, and add to each the cost that the stated commitments cover.
+
+    Returns:
+        The rows of jobs, those of endpoints, and the use of the commitments; None if params.yaml states none.
 
     Raises:
         SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
@@ -50,6 +56,7 @@ def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
     all_rows = [row for part in read_allocated_rows() for row in part]
     check_rows(all_rows)
     rows, coverage = add_reserved_costs(all_rows, load_policy().commitments, dt.datetime.now(dt.UTC))
+    # Only rows of endpoints have the column `begin`.
     return [row for row in rows if "begin" not in row], [row for row in rows if "begin" in row], coverage
 
 
@@ -69,7 +76,8 @@ def build_showback(
         keys: grouping keys.
         all_rows: all rows of both ledgers.
         coverage: the use of the stated commitments; None if none is stated.
-        month: month of the anomalies and of the commitments, YYYY-MM; empty: the last weeks, and all months.
+        month: month, YYYY-MM, whose anomalies and use of commitments are reported; empty: the anomalies of the last
+            weeks, and the use in all months.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.
@@ -89,7 +97,7 @@ def build_showback(
 
 
 def print_showback(showback: Showback) -> None:
-    """Print the table of the groups, what of the commitments was not used, and a line for each anomaly."""
+    """Print the table of the groups, the unused part of the commitments, and a line for each anomaly."""
     from pipelines.costs.showback.summary import build_showback_table
 
     make_console().print(build_showback_table(showback))
@@ -121,10 +129,10 @@ def write_files(showback: Showback, csv_file: str, html_file: str, all_rows: Row
     if html_file:
         from pipelines.costs.daily.days import sum_days_by_project
         from pipelines.costs.showback import page
-        from pipelines.costs.showback.summary import find_last_day
+        from pipelines.costs.showback.summary import find_last_whole_day
 
         title = ", ".join(["Costs", *filter(None, (project, month))])
-        last = find_last_day(dt.datetime.now(dt.UTC), month)
+        last = find_last_whole_day(dt.datetime.now(dt.UTC), month)
         daily_costs = sum_days_by_project(select_rows(all_rows, "", project), last)
         page.write_showback_page(Path(html_file), title, showback, daily_costs, month or "the last four weeks")
         log.info("page written to %s", html_file)

@@ -1,4 +1,4 @@
-"""Turn the rows of a request into features: check the rows, compute features, and look up the other features."""
+"""Turn the rows of a request into features: check the rows, compute features, and look up those of the online store."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class CheckedRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the rows. Only requests with the same columns can be merged."""
-        return (*self.values, *(["begin"] if self.partition_starts else []))
+        """The columns of the rows, with `partition_starts` if known. Only requests with equal columns can be merged."""
+        return (*self.values, *(["partition_starts"] if self.partition_starts else []))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ComputedRows:
     partition_starts: Sequence[dt.datetime] = ()
     """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Columns of the rows' key, as far as all rows have them."""
+    """Maps each column of the key to its values, one for each row. Columns that not all rows have are left out."""
 
     def slice(self, begin: int, count: int) -> ComputedRows:
         """Return `count` of the rows, from the position `begin`."""
@@ -63,7 +63,7 @@ class RowFeatures:
         compiled: how rows become features.
         connection: a connection that `feature_query.connect` opened, and that only this object uses.
         lookups: looks up features; None if all are computed from the rows.
-        has_keys: whether key and partition of the rows are returned, as far as the rows have them.
+        has_keys: whether the results have the key and the partition of the rows too, if the rows have their columns.
 
     Raises:
         duckdb.Error: DuckDB cannot run the compiled SQL. A retry cannot help.
@@ -145,7 +145,7 @@ class RowFeatures:
         return self._add_key(rows, self._query.compute_separately(values, rows.count))
 
     def look_up(self, rows: ComputedRows) -> LookupResult | None:
-        """Look up the other features. Several threads may call this at a time."""
+        """Look up the features that are not computed from the rows. Several threads may call this at a time."""
         return self.lookups.look_up(rows.table, rows.partition_starts) if self.lookups else None
 
     def join(self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]) -> pa.Table:
@@ -203,7 +203,8 @@ class RowFeatures:
             if day is None or hour is None or not 0 <= hour <= 23:
                 if not self._needs_partition:
                     return []
-                raise BadRequest(f"row {number}, column {self._partition_columns[-1]}: it names no partition")
+                names = " or ".join(self._partition_columns)
+                raise BadRequest(f"row {number}: {names} is missing or not valid, so the partition is not known")
             starts.append(dt.datetime.combine(day, dt.time(hour), dt.UTC))
         return starts
 

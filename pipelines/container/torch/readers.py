@@ -81,7 +81,7 @@ def read_in_workers(
         collate_fn=_return_batch,
         worker_init_fn=_ignore_signals,
         multiprocessing_context=start_method,
-        # With a generator of its own, a loop does not change the numbers that the training draws.
+        # With a generator of its own, the loader does not change the random numbers of the training.
         generator=torch.Generator().manual_seed(seed),
     )
     try:

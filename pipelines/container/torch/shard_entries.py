@@ -116,7 +116,7 @@ def encode_entry(key: str, name: str, value: Any) -> bytes:
     if not isinstance(content, bytes):
         raise DataError(
             f"the entry {name} of the sample {key} is of type {type(value).__name__}, not bytes.",
-            f"Give bytes, or name it with one of the endings {', '.join(ENCODERS)}.",
+            f"Write bytes, or end the entry's name with one of {', '.join(ENCODERS)}.",
         )
     return content
 

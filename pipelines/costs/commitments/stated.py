@@ -11,7 +11,7 @@ from pipelines.costs.price_sources.price_tables import PlanTerm
 from pipelines.parameters import Parameters
 
 TERM_DAYS: dict[PlanTerm, int] = {"1y": 365, "3y": 3 * 365}
-"""Term of a savings plan to its days: 31,536,000 or 94,608,000 seconds (AWS, DescribeSavingsPlansOfferings)."""
+"""Maps the term of a savings plan to days: 31,536,000 or 94,608,000 seconds (AWS, DescribeSavingsPlansOfferings)."""
 
 
 class StatedCommitment(Parameters):
@@ -22,12 +22,12 @@ class StatedCommitment(Parameters):
     term: PlanTerm
     """Term of the plan: 1y or 3y."""
     begin: Annotated[dt.date, Field(ge=dt.date(2000, 1, 1), lt=dt.date(3000, 1, 1))]
-    """First day on which it pays for use, UTC."""
+    """First day of the term, UTC: from then on, the plan pays for use."""
     discount: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Null: that of each instance type in the tables of
-    prices."""
+    """Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Null: each instance type has the
+    discount that the tables of prices name."""
 
     @property
     def end(self) -> dt.date:
-        """The first day after its term, UTC."""
+        """The first day after the term, UTC."""
         return self.begin + dt.timedelta(TERM_DAYS[self.term])

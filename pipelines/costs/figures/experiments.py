@@ -1,4 +1,4 @@
-"""Measure experiments: what one costs, how many a person makes in a week, and how long a result takes.
+"""Measure experiments: what one costs, how many a person makes in a week, and the time from request to result.
 
 An experiment is a DAG run with training jobs. All of its attempts and trials belong to it. A training job that no DAG
 run started is an experiment of its own.
@@ -45,15 +45,15 @@ def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
 def measure_result_time(evidence: Evidence) -> Measurement:
     """Measure the median time from the request of an experiment's first job to the end of its last one, seconds."""
     times = [
-        (max(row["ended"] for row in rows) - min(map(_find_request, rows))).total_seconds()
+        (max(row["ended"] for row in rows) - min(map(_compute_request_time, rows))).total_seconds()
         for rows in list_completed_experiments(evidence)
         if all(row["ended"] for row in rows)
     ]
     return Measurement(median(times), len(times)) if times else Measurement(None, 0, NO_EXPERIMENT)
 
 
-def _find_request(row: Row) -> dt.datetime:
-    """Return when a job was requested: a job of a queue is created only after its wait there."""
+def _compute_request_time(row: Row) -> dt.datetime:
+    """Return when a job was requested. SageMaker creates a job of a queue only after the wait in the queue."""
     created: dt.datetime = row["created"]
     return created - dt.timedelta(seconds=row.get("queue_s") or 0.0)
 

@@ -15,7 +15,7 @@ from pipelines.costs.figures.measurement import (
 from pipelines.instances.catalogue import find_size
 
 WAIT_SHARE = 0.95
-"""Share of the jobs that must not wait longer than the wait that is reported."""
+"""The reported wait is this percentile, as a share: 95 % of the jobs do not wait longer."""
 HIGH_PRIORITY = "high"
 NO_JOB = "no job ended in this time"
 
@@ -45,7 +45,7 @@ def measure_restored_checkpoints(evidence: Evidence) -> Measurement:
     restored_count = sum(not row["cold_starts"] for row in known_rows)
     reason = "no job was interrupted"
     if interrupted_rows:
-        reason = f"none of the {len(interrupted_rows)} interrupted jobs reported a start of its script afterwards"
+        reason = f"none of the {len(interrupted_rows)} interrupted jobs reported that its script started again"
     return measure_share(restored_count, len(known_rows), len(known_rows), reason)
 
 
@@ -77,7 +77,11 @@ def measure_gpu_use(evidence: Evidence) -> Measurement:
             # CloudWatch adds up the GPUs of an instance: 100 percent is one of them.
             used_gpu_hours += row["gpu_mean"] / 100 / count * hours
     has_gpus = any(count for _, count in counts)
-    reason = "CloudWatch had no use of the GPUs" if has_gpus else "no job ran on an instance type with known GPUs"
+    reason = (
+        "CloudWatch has no data on the use of the GPUs"
+        if has_gpus
+        else "no job ran on an instance type with known GPUs"
+    )
     return measure_share(used_gpu_hours, gpu_hours, jobs, reason)
 
 
@@ -87,5 +91,5 @@ def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:
 
 
 def _is_stopped_on_request(row: Row) -> bool:
-    # A job that reached MaxRuntime or MaxWaitTime is Stopped, too, and counts as one without success.
+    # SageMaker also stops a job that reached MaxRuntime or MaxWaitTime. Such a job counts as not successful.
     return row["status"] == "Stopped" and row["secondary_status"] in ("Stopped", "", None)

@@ -30,7 +30,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the key figures are computed from.
+    """The rows of the ledger from which the key figures (KPIs) are computed.
 
     Attributes:
         rows: rows of the ledger of jobs.
@@ -52,7 +52,7 @@ def measure_share(part: float, total: float, jobs: int, reason: str) -> Measurem
 
 
 def find_percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least a share of the values do not exceed (nearest rank)."""
+    """Return a percentile by the nearest-rank method: with `share` 0.95, 95 % of the values are at or below it."""
     return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
 
 

@@ -20,7 +20,7 @@ class Targets(Spec):
     max_queue_wait_s: Amount | None = 1_800.0
     """Longest wait of a job for its first instances, seconds; 95 % of the jobs must wait less."""
     max_priority_queue_wait_s: Amount | None = 300.0
-    """The same for jobs of high priority, seconds."""
+    """Longest wait of a job of high priority for its first instances, seconds; 95 % of these jobs must wait less."""
     min_spot_share: Share | None = 0.5
     """Smallest share of the instance hours of trainings that ran on spot, 0 to 1."""
     min_spot_saving: Share | None = None

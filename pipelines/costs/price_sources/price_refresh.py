@@ -41,7 +41,7 @@ def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
 
     Args:
         regions: AWS regions.
-        days: days of the spot price history whose median counts.
+        days: number of days of the spot price history from which the median price is computed.
         today: date of the table.
 
     Raises:
@@ -58,8 +58,9 @@ def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
 def write_prices(table: PriceTable, path: Path | None = None) -> Path:
     """Write a complete table or nothing, and return its path. Idempotent.
 
-    A file of the same day keeps what the table does not have: other regions, and prices of serverless endpoints. A file
-    of another day is replaced. What a killed process left in the project's folder is removed.
+    If the file is of the table's day, its prices that the table does not have are kept: those of other regions and of
+    serverless endpoints. A file of another day is replaced. Files that a killed process left in the project's folder
+    are removed.
 
     Args:
         table: table of prices.

@@ -85,7 +85,7 @@ def summarize(rows: Sequence[Row], keys: Sequence[str], commitment_use: Commitme
     return Showback(keys, sorted(groups, key=lambda group: -group["cost_usd"]), total, {}, commitment_use)
 
 
-def find_last_day(now: dt.datetime, month: str = "") -> dt.date:
+def find_last_whole_day(now: dt.datetime, month: str = "") -> dt.date:
     """Return the last whole day before a moment, in UTC; with a month (YYYY-MM), no later than its last day."""
     yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
     return min(yesterday, get_month_bounds(month)[1].date() - dt.timedelta(days=1)) if month else yesterday
@@ -99,7 +99,7 @@ def find_anomalies(rows: Iterable[Row], now: dt.datetime, month: str = "") -> di
         now: the current moment.
         month: month, YYYY-MM; empty: the last days.
     """
-    last = find_last_day(now, month)
+    last = find_last_whole_day(now, month)
     count = max((last - get_month_bounds(month)[0].date()).days + 1, 0) if month else ANOMALY_DAYS
     judged_days = {
         project: [day for day in judge_days(costs, count) if day.is_anomaly]

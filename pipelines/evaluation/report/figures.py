@@ -1,4 +1,4 @@
-"""Draw the pictures of the report. Equal contents give byte-identical files."""
+"""Draw the pictures of the evaluation report. Equal contents give byte-identical files."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Content:
 
 def draw_figures(folder: Path, content: Content) -> list[Path]:
     """Draw the pictures to `folder`; return their paths, in the order of the page."""
-    first_drawings: dict[Task, dict[str, Callable[[Content], Any]]] = {
+    drawings_by_task: dict[Task, dict[str, Callable[[Content], Any]]] = {
         "binary": {"curves": _draw_curves},
         "multiclass": {"classes": _draw_classes, "class_reliability": _draw_class_reliability},
         "regression": {"predictions": _draw_predictions},
     }
     drawings: dict[str, Callable[[Content], Any]] = {
-        **first_drawings[content.holdout.task],
+        **drawings_by_task[content.holdout.task],
         **({"quantiles": _draw_quantiles} if content.shares_below else {}),
         **({"metrics": _draw_own_metrics} if content.own_metrics else {}),
         "reliability": _draw_reliability,
@@ -159,6 +159,7 @@ def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: 
 
 
 def _draw_parts(content: Content) -> Any:
+    """Draw a metric for each part of the holdout, a slice or a week, and beside them the errors of the candidate."""
     figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     name = choose_part_metric(content.holdout, content.holdout.candidate_score).name
     slice_metric = name if content.holdout.champion_score is None else f"{name} minus the champion's"

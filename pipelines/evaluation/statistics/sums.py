@@ -1,4 +1,7 @@
-"""Define metrics of weighted rows that can also be computed, with the same result, from weights of groups of rows."""
+"""Define metrics of weighted rows that can also be computed, with the same result, from weights of groups of rows.
+
+All rows of a group then have the same weight, such as 0 if the group is left out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from pipelines.evaluation.statistics.inputs import Array
 RowValues = tuple[Array | slice, Array]
 """The rows over which a sum is taken, and the value of each of these rows."""
 WeightedMetric = Callable[[Array], Array]
-"""Takes weights of rows, shape (draws, rows); returns the metric of each draw, shape (draws,)."""
+"""Takes weights of rows, shape (draws, rows), and returns the metric of each draw, shape (draws,). A draw is a vector
+of weights: a resample of the bootstrap, or all rows without a group."""
 MetricMaker = Callable[[Array, Array], WeightedMetric]
 """Takes labels of shape (rows,), and scores; returns the metric as a function of weights."""
 ALL_ROWS = slice(None)

@@ -49,7 +49,7 @@ class _UncertainError(Exception):
 
 @dataclass(frozen=True)
 class _Commit:
-    """A snapshot that is in no readable metadata file, as its manifest list describes it."""
+    """A snapshot that no readable metadata file has, as its manifest list describes it."""
 
     snapshot_id: int
     parent_id: int | None
@@ -113,14 +113,14 @@ def attach_later_commits(base: Table) -> str:
 
 def _has_later_commits(base: Table) -> bool:
     modification_times = storage.list_files(base.io, f"{base.location()}/metadata")
-    for name in _list_unknown_lists(base, modification_times):
-        with suppress(_UncertainError):  # an incomplete list of a killed writer
-            if _read_commit(base, name, modification_times[name]).parent_id == _get_last_id(base):
+    for location in _list_unknown_manifest_lists(base, modification_times):
+        with suppress(_UncertainError):  # a killed writer left an incomplete list
+            if _read_commit(base, location, modification_times[location]).parent_id == _get_current_snapshot_id(base):
                 return True
     return False
 
 
-def _get_last_id(table: Table) -> int | None:
+def _get_current_snapshot_id(table: Table) -> int | None:
     snapshot = table.current_snapshot()
     return snapshot.snapshot_id if snapshot else None
 
@@ -135,10 +135,11 @@ def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
 
 def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
     """Return the metadata of `base` with the snapshots that follow it, and the operation of each."""
-    metadata, last_id, operations = base.metadata, _get_last_id(base), list[Operation]()
+    metadata, last_id, operations = base.metadata, _get_current_snapshot_id(base), list[Operation]()
     modification_times = storage.list_files(base.io, base.location())
     commits = [
-        _read_commit(base, name, modification_times[name]) for name in _list_unknown_lists(base, modification_times)
+        _read_commit(base, location, modification_times[location])
+        for location in _list_unknown_manifest_lists(base, modification_times)
     ]
     while children := [commit for commit in commits if commit.parent_id == last_id]:
         if len(children) > 1:
@@ -148,7 +149,7 @@ def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
         metadata = update_table_metadata(metadata, (AddSnapshotUpdate(snapshot=snapshot), reference))
         last_id = snapshot.snapshot_id
         operations.append(snapshot.summary.operation)
-    _require_no_other_rows(
+    _require_no_unknown_files(
         Table(base.name(), metadata, base.metadata_location, base.io, base.catalog), base, modification_times
     )
     return metadata, operations
@@ -170,11 +171,13 @@ def _require_commit_count(base: Table, operations: Sequence[Operation], commits:
         raise _UncertainError(f"{commits} commits are lost, but there are {len(operations)} snapshots")
 
 
-def _list_unknown_lists(base: Table, modification_times: Mapping[str, dt.datetime]) -> list[str]:
+def _list_unknown_manifest_lists(base: Table, modification_times: Mapping[str, dt.datetime]) -> list[str]:
     """Return the locations of the manifest lists that no snapshot of `base` refers to."""
     known_lists = {snapshot.manifest_list for snapshot in base.snapshots()}
     return [
-        name for name in modification_times if name.rpartition("/")[2].startswith("snap-") and name not in known_lists
+        location
+        for location in modification_times
+        if location.rpartition("/")[2].startswith("snap-") and location not in known_lists
     ]
 
 
@@ -261,8 +264,8 @@ def _require_same_columns(base: Table, manifest: str) -> None:
         raise _UncertainError("the commit changed the table's columns")
 
 
-def _require_no_other_rows(table: Table, base: Table, modification_times: dict[str, dt.datetime]) -> None:
-    """Raise an error if there is a data file that the metadata do not refer to, and that a lost commit may have added.
+def _require_no_unknown_files(table: Table, base: Table, modification_times: dict[str, dt.datetime]) -> None:
+    """Raise an error if a lost commit may have added a data file that the metadata of `table` do not refer to.
 
     If snapshots of the table have expired, their data files remain although nothing refers to them. A commit writes its
     files after it has read the version before it. So only files that are newer than `base` can belong to a lost commit.

@@ -52,8 +52,8 @@ class NullDistribution:
         trace_of_square, trace_of_cube = (
             np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
         )
-        # Without negative eigenvalues, the first number is at most the second, the number of eigenvalues. But
-        # estimated eigenvalues may be negative.
+        # If no eigenvalue is negative, the degrees of freedom are at most as many as the eigenvalues. An estimated
+        # eigenvalue may be negative, so they are limited to this number.
         degrees_of_freedom = np.minimum(
             trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
         )

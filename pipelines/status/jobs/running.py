@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipelines.costs.job_records import KINDS, get_instance_fields
-from pipelines.costs.sweep import DAG_TAG
+from pipelines.costs.uncharged_jobs import DAG_TAG
 from pipelines.costs.usage.job_metrics import read_usage
 from pipelines.errors import SpecError
 from pipelines.serving.endpoint_resources import read_tags

@@ -127,7 +127,10 @@ class ShadowOperator(DeployOperator):
         return super().wait_in_worker(wait)
 
     def _run_job(self, context: Context, event: Mapping[str, Any] | None, inputs: Mapping[str, Any] | None) -> Any:
-        """Return the judgement; fail or skip the task as it says. The judgement is the task's XCom in each case."""
+        """Return the judgement. If its outcome is `failed` or `skipped`, fail or skip the task.
+
+        The judgement is the task's XCom in each case.
+        """
         result = super()._run_job(context, event, inputs)
         outcome, reason = result["outcome"], result["reason"][:MAX_REASON_CHARS]
         if outcome not in ("failed", "skipped"):

@@ -19,7 +19,7 @@ from leeway.hooks.transform.job_requests import TransformJobs, build_model_reque
 from leeway.operators.batch_score import BatchScoreOperator
 
 from pipelines.costs.ledger import Ledger
-from pipelines.costs.sweep import charge_uncharged_jobs
+from pipelines.costs.uncharged_jobs import charge_uncharged_jobs
 from pipelines.dataset import load_dataset
 from tests.tools import forking
 from tests.tools.killed_worker import kill_worker

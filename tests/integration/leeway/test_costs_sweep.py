@@ -31,7 +31,7 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     finish: Any,
     until: Any,
 ) -> None:
-    from pipelines.costs.sweep import charge_uncharged_jobs
+    from pipelines.costs.uncharged_jobs import charge_uncharged_jobs
 
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
     script = (project / "train.py").read_text()

@@ -16,7 +16,7 @@ from leeway.hooks.processing.inputs import ARCHIVE
 from leeway.operators.spark_preprocess import SparkPreprocessOperator
 
 from pipelines.costs.ledger import Ledger
-from pipelines.costs.sweep import charge_uncharged_jobs
+from pipelines.costs.uncharged_jobs import charge_uncharged_jobs
 from tests.tools import forking
 from tests.tools.airflow_project import link_code
 from tests.tools.killed_worker import kill_worker

@@ -60,7 +60,9 @@ class Shadow:
     champion: str
     """Version that the endpoint serves."""
     policy: Mapping[str, Any]
+    """Section `serving` of the parameters."""
     model_request: Mapping[str, Any]
+    """Request of CreateModel for the version."""
     capture_uri: str
     """s3:// prefix of captured requests, if the endpoint captures none."""
     tags: Tags
@@ -82,7 +84,7 @@ class ShadowRun:
         inputs: inputs that determine the shadow.
         costs: checks the budget.
         step_hook: runs steps.
-        wait_template: a wait for the endpoint, without a configuration.
+        wait_template: a wait for the endpoint, from which the wait for each change is made.
         log: log of the task.
     """
 
@@ -132,7 +134,7 @@ class ShadowRun:
         return self._begin(request, own_tag)
 
     def _check_event(self, event: Event | None, endpoint: Endpoint | None) -> None:
-        """Raise an error if the wait ended without a known state, or if the endpoint was deleted or has failed."""
+        """Raise an error if the endpoint's state is not known after the wait, or if it was deleted or has failed."""
         name = self.client.name
         if event and event["cause"] not in ("ended", "over", "changed", "refused"):
             raise AirflowException(f"the state of endpoint {name} is not known: {event['message']}")

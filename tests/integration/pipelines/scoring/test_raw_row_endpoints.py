@@ -177,7 +177,7 @@ def check_old_version(invoke: Callable[[Rows], dict[str, Any]], ready: Rows, row
     message = refuse(invoke, rows)
     assert message.startswith("row 1 lacks the columns weekday, departs_minute, ")
     assert message.endswith(
-        "this version was registered without what computes features from raw rows: register a new one"
+        "this version was registered without compiled features, so it cannot score raw rows: register a new one"
     )
 
 

@@ -150,7 +150,7 @@ def test_a_version_that_was_registered_without_compiled_features_takes_features_
     assert answer(old, ready) == answer(computed, ready)
     for content, content_type in ((rows[:5], JSON), (ready, f"{JSON}; rows=raw")):
         with pytest.raises(
-            BadRequest, match="registered without what computes features from raw rows: register a new one"
+            BadRequest, match="registered without compiled features, so it cannot score raw rows: register a new one"
         ):
             answer(old, content, content_type)
 

@@ -25,9 +25,9 @@ from pipelines.online.declarations import name_group, require_lookups
         ({"features": {"speed": 1}}, "has speed, which features= of the dataset does not name"),
         ({"key": ("date", "weather_temp")}, "has the key weather_temp, which is a looked-up feature"),
         ({"max_age": dt.timedelta(-1)}, "has a negative max_age"),
-        ({"features": {"departures_hour": "many"}}, "has a default of another kind for departures_hour"),
-        ({"features": {"carrier": 1}}, "has a default of another kind for carrier"),
-        ({"features": {"departures_hour": True}}, "has a default of another kind for departures_hour"),
+        ({"features": {"departures_hour": "many"}}, "has a default that does not fit the kind of departures_hour"),
+        ({"features": {"carrier": 1}}, "has a default that does not fit the kind of carrier"),
+        ({"features": {"departures_hour": True}}, "has a default that does not fit the kind of departures_hour"),
     ],
 )
 def test_a_wrong_lookup_is_refused(changes: dict[str, Any], message: str) -> None:

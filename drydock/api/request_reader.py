@@ -9,7 +9,7 @@ from moto.sagemaker.responses import SageMakerResponse
 from drydock.api.validation import validate_request
 
 
-class ReadingResponse(SageMakerResponse):
+class RequestReader(SageMakerResponse):
     """moto's handler of SageMaker's requests, with a method that reads and validates the raw JSON of a request."""
 
     def read_request(self, operation: str) -> dict[str, Any]:
