@@ -164,7 +164,7 @@ class DrydockBackend(NotebooksBackend):
 
     def _save_tags(self, resource: Any, tags: list[dict[str, str]]) -> None:
         """Set the tags of a resource, and store it."""
-        if isinstance(resource, Job | Endpoint):
+        if isinstance(resource, Job):
             resource.record.tags = tags
             resource.save()
             return
@@ -172,7 +172,7 @@ class DrydockBackend(NotebooksBackend):
             resource.tags = tags
             self.save_workspace(resource)
             return
-        if isinstance(resource, TuningJob):
+        if isinstance(resource, TuningJob | Endpoint):
             resource.set_tags(tags)
             return
         resource.tags = tags

@@ -78,6 +78,12 @@ class Endpoint(EndpointDescription):
             self.record.modified = get_now()
             self._resources.write(self.owner, self.record.name, self.record.dump())
 
+    def set_tags(self, tags: list[dict[str, str]]) -> None:
+        """Replace the tags. LastModifiedTime stays: tags are no part of the endpoint's description."""
+        with self._lock:
+            self.record.tags = tags
+            self._resources.write(self.owner, self.record.name, self.record.dump())
+
     def create(self) -> None:
         """Start the instances of a new endpoint in the background. The status becomes InService or Failed."""
         self._run_in_background(self._create)

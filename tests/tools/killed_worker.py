@@ -25,15 +25,17 @@ path, _, attribute = name.rpartition(".")
 owner = attrgetter(path)(owner) if path else owner
 function = getattr(owner, attribute)
 
-async def call_and_die(*arguments):
-    if {is_called}:
-        await function(*arguments)
+def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(owner, attribute, call_and_die)
+async def call_and_die(*arguments):
+    await function(*arguments)
+    die()
+
+setattr(owner, attribute, call_and_die if {is_called} else die)
 with DAG({dag!r}):
     task = {operator}(task_id={task!r}, deferrable=False, **{fields!r})
-task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
+task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1, max_tries=2)}})
 """
 TRAINING_FIELDS = (
     *("entry_point", "bundle", "channels", "hyperparameters", "image_uri", "max_run_s", "max_wait_s"),
@@ -43,13 +45,13 @@ TRAINING_FIELDS = (
 
 
 def kill_worker(task: Any, names: Collection[str], function: str, *, is_called: bool = True) -> None:
-    """Run a copy of an operator in a process that kills itself when it awaits a coroutine function.
+    """Run a copy of an operator in a process that kills itself when it calls a function.
 
     Args:
         task: the operator. The copy is not deferrable.
         names: names of the arguments that the copy gets. Their values must be equal to what `repr` shows.
-        function: the coroutine function, as `MODULE:NAME`, or `MODULE:CLASS.NAME` for a method.
-        is_called: whether the process calls the function before it kills itself.
+        function: the function, as `MODULE:NAME`, or `MODULE:CLASS.NAME` for a method.
+        is_called: whether the process runs the function, which must be a coroutine function, before it kills itself.
     """
     module, _, name = function.partition(":")
     code = CODE.format(

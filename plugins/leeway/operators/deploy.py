@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerEndpointOperator
+from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.endpoint.task import DeployFields, DeployTask
 from leeway.hooks.endpoint.wait import DeploymentWait
@@ -94,6 +95,12 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
         self.image_uri, self.role_arn, self.bucket, self.prefix = image_uri, role_arn, bucket, prefix
         self.project, self.check_interval_s, self.python, self.env = project, check_interval_s, python, env
         self.actor_variables = ACTOR_VARIABLES
+
+    def _make_job_task(self, context: Context) -> DeployTask:
+        job_task = super()._make_job_task(context)
+        assert isinstance(job_task, DeployTask), "job_task_class is one"
+        job_task.max_tries = context["ti"].max_tries
+        return job_task
 
     def build_step_variables(self) -> Mapping[str, str]:
         """Return the variables that say who acts, for the events in the model's history."""

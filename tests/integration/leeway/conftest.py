@@ -283,7 +283,7 @@ def make_spot_task(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[.
 @pytest.fixture
 def context() -> dict[str, Any]:
     """Return the part of a task's context that the operator reads."""
-    return {"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}
+    return {"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1, max_tries=2)}
 
 
 def start_task(task: Any, context: dict[str, Any]) -> Any:

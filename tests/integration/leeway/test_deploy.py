@@ -2,7 +2,9 @@
 
 import asyncio
 import datetime as dt
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.usefixtures("ended_endpoints")
 ROOT = Path(__file__).parents[3]
 AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0, "error_count": 3}
 CANARY = {**AT_ONCE, "traffic": "canary", "step_percent": 50}
+NAMES = ("model", "version", "endpoint", "serving", "image_uri", "python")
+"""Arguments of a DeployOperator that a killed worker gets."""
 
 
 @pytest.fixture
@@ -63,6 +67,12 @@ def deploy(make_task, context, finish):
             return finish(make_task(**fields), deferral)
 
     return run
+
+
+@pytest.fixture
+def cleared(context):
+    """Return the context of the next try after a person has cleared the task. A retry has the same max_tries."""
+    return {"ti": SimpleNamespace(**{**vars(context["ti"]), "try_number": 2, "max_tries": 3})}
 
 
 def begin(task, context):
@@ -186,7 +196,7 @@ def test_instances_do_not_become_serverless(drydock, project, deploy, endpoint):
     assert list_resources(drydock, endpoint)["configs"] == [first["config"]]
 
 
-def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, project, deploy, endpoint):
+def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, project, deploy, endpoint, cleared):
     first = deploy()
     (project / "versions/2").write_text("broken")
     with Requests(drydock, endpoint) as requests, pytest.raises(AirflowFailException) as error:
@@ -202,7 +212,7 @@ def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, proj
     assert (str(event.kind), event.version, event.evidence["alarms"]) == ("deployment_failed", "2", [alarm])
     assert "Threshold Crossed" in event.why
     with pytest.raises(AirflowException, match="is in the state ALARM already") as error:
-        deploy(version="2", serving=CANARY)
+        deploy(cleared, version="2", serving=CANARY)
     assert type(error.value) is AirflowException, "a retry can help once the alarm is OK"
 
 
@@ -224,9 +234,8 @@ def test_retry_of_a_killed_worker_attaches_to_the_deployment(
 ):
     deploy()
     fields = {"version": "2", "serving": {**CANARY, "wait_s": 15}}  # a slow machine needs some seconds until `begin`
-    names = ("model", "version", "endpoint", "serving", "image_uri", "python")
     tag = "leeway.hooks.endpoint.wait_for_endpoint:_EndpointMonitor._tag"
-    kill_worker(make_task(**fields), names, tag, is_called=False)
+    kill_worker(make_task(**fields), NAMES, tag, is_called=False)
     pending = describe(drydock, endpoint)["PendingDeploymentSummary"]["EndpointConfigName"]
     deferral = begin(make_task(**fields), context)
     assert (deferral.trigger.wait.verb, deferral.trigger.wait.config_name) == ("", pending), "no second update"
@@ -234,18 +243,102 @@ def test_retry_of_a_killed_worker_attaches_to_the_deployment(
     assert (result["config"], result["changed"], invoke(drydock, endpoint)) == (pending, True, "2")
 
 
-def test_rollback_while_no_task_waited_is_reported_once_and_then_deployed_again(
-    drydock, project, make_task, deploy, context, endpoint, until
+def test_rollback_while_no_task_waited_is_reported_by_each_retry_and_deployed_again_after_a_clear(
+    drydock, project, make_task, deploy, context, cleared, endpoint, until
 ):
     deploy()
     fields = {"version": "2", "serving": {**CANARY, "wait_s": 600}}
     begin_and_lose(make_task(**fields), context)
     set_alarm(drydock, endpoint, "ALARM")
     until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
+    for state in ("ALARM", "OK"):  # Airflow may not have got the error of the first of these tries
+        set_alarm(drydock, endpoint, state)
+        with pytest.raises(AirflowFailException, match=f"rolled back by alarm leeway-{endpoint}-errors"):
+            make_task(**fields).execute(context)
+    assert [str(event.kind) for event in list_events(endpoint)] == ["deployed", "deployment_failed"]
+    assert begin(make_task(**fields), cleared).trigger.wait.verb == "update", "a person has cleared the task"
+    next_run = {"ti": SimpleNamespace(**{**vars(context["ti"]), "run_id": "next"})}
+    assert begin(make_task(**fields), next_run).trigger.wait.verb == "update"
+
+
+def test_restarted_triggerer_does_not_release_a_rolled_back_version_again(
+    drydock, project, make_task, deploy, context, resume, endpoint, until
+):
+    first = deploy()
+    fields = {"version": "2", "serving": {**CANARY, "wait_s": 600}}
+    deferral = begin(make_task(**fields), context)
+    check_once(deferral)
+    set_alarm(drydock, endpoint, "ALARM")
+    until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
+    set_alarm(drydock, endpoint, "OK")
+    modified_at = describe(drydock, endpoint)["LastModifiedTime"]
+    assert not check_once(deferral), "nothing is in progress"
+    assert describe(drydock, endpoint)["LastModifiedTime"] == modified_at
+    with pytest.raises(AirflowFailException, match=f"rolled back by alarm leeway-{endpoint}-errors"):
+        resume(make_task(**fields), deferral)
+    assert describe(drydock, endpoint)["EndpointConfigName"] == first["config"]
+    assert [str(event.kind) for event in list_events(endpoint)] == ["deployed", "deployment_failed"]
+
+
+def test_restarted_triggerer_does_not_release_a_deployed_version_again(
+    drydock, project, make_task, deploy, context, finish, endpoint, until
+):
+    deploy()
+    fields = {"version": "2", "serving": {**CANARY, "wait_s": 1}}
+    deferral = begin(make_task(**fields), context)
+    check_once(deferral)
+    until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
+    modified_at = describe(drydock, endpoint)["LastModifiedTime"]
+    result = finish(make_task(**fields), deferral)
+    assert (result["version"], result["changed"], invoke(drydock, endpoint)) == ("2", True, "2")
+    assert describe(drydock, endpoint)["LastModifiedTime"] == modified_at, "no second canary"
+
+
+def check_once(deferral):
+    """Build the stored trigger, as a triggerer that starts does, let it check the endpoint once, and lose it."""
+    _, fields = deferral.trigger.serialize()
+    trigger = type(deferral.trigger)(**json.loads(json.dumps(fields)))
+    return asyncio.run(_EndpointMonitor(trigger.wait, trigger.log).check())
+
+
+KILLED = {
+    "before the request": ("leeway.hooks.endpoint.wait_for_endpoint:_EndpointMonitor._begin", False),
+    "after the request": ("leeway.hooks.endpoint.wait_for_endpoint:_EndpointMonitor._tag", True),
+}
+
+
+@pytest.mark.parametrize("moment", KILLED)
+def test_retry_of_a_worker_that_was_killed_at_the_request_knows_whether_the_update_began(
+    moment, drydock, project, make_task, deploy, context, endpoint, until
+):
+    deploy()
+    fields = {"version": "2", "serving": {**CANARY, "wait_s": 600}}
+    function, has_begun = KILLED[moment]
+    kill_worker(make_task(**fields), NAMES, function, is_called=False)
+    assert (describe(drydock, endpoint)["EndpointStatus"] == "Updating") == has_begun
+    if not has_begun:
+        assert begin(make_task(**fields), context).trigger.wait.verb == "update"
+        return
+    set_alarm(drydock, endpoint, "ALARM")
+    until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
+    set_alarm(drydock, endpoint, "OK")
     with pytest.raises(AirflowFailException, match=f"rolled back by alarm leeway-{endpoint}-errors"):
         make_task(**fields).execute(context)
-    set_alarm(drydock, endpoint, "OK")
-    assert begin(make_task(**fields), context).trigger.wait.verb == "update", "a person has cleared the task"
+
+
+@pytest.mark.parametrize("function", ["_discard", "_record"])
+def test_retry_of_a_worker_that_was_killed_while_it_reports_a_failure_reports_the_same(
+    function, drydock, project, make_task, deploy, context, endpoint
+):
+    first = deploy()
+    (project / "versions/2").write_text("crash")
+    module = "leeway.hooks.endpoint.deployment:Deployment"
+    kill_worker(make_task(version="2"), NAMES, f"{module}.{function}", is_called=False)
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match=r"serves what it served before: .*the weights are missing"):
+            make_task(version="2").execute(context)
+    assert list_resources(drydock, endpoint)["configs"] == [first["config"]]
+    assert [str(event.kind) for event in list_events(endpoint)] == ["deployed", "deployment_failed"]
 
 
 def set_alarm(drydock, endpoint, state):

@@ -46,7 +46,7 @@ def run_task(operator, run_id="run", **fields):
             task_id="task", image_uri="image", deferrable=False, check_interval_s=1, serving=AT_ONCE,
             env={"LEEWAY_RUN": run_id}, **fields,
         )  # fmt: skip
-    return task.execute({"ti": SimpleNamespace(run_id=run_id, map_index=-1, try_number=1)})
+    return task.execute({"ti": SimpleNamespace(run_id=run_id, map_index=-1, try_number=1, max_tries=2)})
 
 
 def invoke(drydock, endpoint, body=b"1", content_type="text/csv"):

@@ -56,7 +56,7 @@ def deploy(write_serving_project, drydock, tmp_path):
                 task_id="task", model="boats", version=version, endpoint=ENDPOINT, serving=AT_ONCE, image_uri="image",
                 deferrable=False, check_interval_s=1, python=str(tmp_path / "python"),
             )  # fmt: skip
-        return task.execute({"ti": SimpleNamespace(run_id=f"v{version}", map_index=-1, try_number=1)})
+        return task.execute({"ti": SimpleNamespace(run_id=f"v{version}", map_index=-1, try_number=1, max_tries=2)})
 
     return run
 

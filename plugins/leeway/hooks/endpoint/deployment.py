@@ -1,7 +1,7 @@
 """Decide what a try of a task does next, from SageMaker's description of its endpoint.
 
 Only SageMaker stores the state of a deployment. The name of a configuration is derived from its content, and a tag of
-the endpoint names the deployment that a task began.
+the endpoint (`deployment_tag`) names the deployment that a task began, and whether it failed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.endpoint import failures
 from leeway.hooks.endpoint.client import EndpointClient
+from leeway.hooks.endpoint.deployment_tag import (
+    DEPLOYMENT_TAG,
+    get_deployment_name,
+    get_modification,
+    has_begun,
+    record_failure,
+)
 from leeway.hooks.endpoint.requests import (
     build_alarm_requests,
     build_deployment_tag,
@@ -22,13 +29,7 @@ from leeway.hooks.endpoint.requests import (
     build_update,
     is_serverless,
 )
-from leeway.hooks.endpoint.wait import (
-    CHANGING_STATES,
-    DEPLOYMENT_TAG,
-    DeploymentEvent,
-    DeploymentWait,
-    get_pending_config,
-)
+from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
 from leeway.hooks.sagemaker.costs import Costs, describe_machine
 from leeway.hooks.step.hook import Logger, StepHook
 
@@ -51,6 +52,8 @@ class Release:
     is_rollback: bool
     """Whether the endpoint served the version before its present one. Neither the budget nor raised alarms prevent a
     rollback."""
+    max_tries: int = 0
+    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
 
     @property
     def config_name(self) -> str:
@@ -110,10 +113,11 @@ class Deployment:
         tags = self.client.read_own_tags(endpoint)
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._attach(endpoint)
-        has_own_tag = tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        name, tag = self.release.deployment_tag, tags.get(DEPLOYMENT_TAG, "")
         if endpoint["EndpointStatus"] == "InService" and endpoint["EndpointConfigName"] == self.release.config_name:
             return self._finish(endpoint, tags)
-        if has_own_tag or (event and event["config_name"] == self.release.config_name):
+        is_own_event = event and event["config_name"] == self.release.config_name
+        if is_own_event or has_begun(tag, name, self.release.max_tries, endpoint):
             raise self._handle_failure(endpoint)
         if endpoint["EndpointStatus"] == "Failed":
             self.log.info("endpoint %s is Failed: deleting it, then creating it again", self.client.name)
@@ -161,7 +165,8 @@ class Deployment:
             **build_update(self.client.name, self.release.policy),
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
-        return replace(self._wait_for_own_deployment(), verb="update", request=request)
+        modification = get_modification(endpoint)
+        return replace(self._wait_for_own_deployment(), verb="update", request=request, modification=modification)
 
     def _prepare(self) -> None:
         """Check the budget, then create the model, the configuration and the alarms, unless they exist."""
@@ -203,7 +208,8 @@ class Deployment:
 
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
         """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
-        release, is_changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        release = self.release
+        is_changed = get_deployment_name(tags.get(DEPLOYMENT_TAG, "")) == release.deployment_tag
         # The limits of alarms are not part of the configuration, so they may have changed although the configuration
         # has not.
         self._put_alarms()
@@ -226,7 +232,11 @@ class Deployment:
         }
 
     def _handle_failure(self, endpoint: Endpoint) -> AirflowException:
-        """Record the failed deployment, delete what it created, and return the task's error."""
+        """Record the failed deployment, delete what it created, and return the task's error. Idempotent.
+
+        The endpoint's tag changes last. If the task is killed before, or before Airflow has stored its error, the retry
+        finds the tag, and reports the same failure.
+        """
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
         causes = failures.find_causing_alarms(reason, alarms, self.client.list_raised_alarms())
@@ -235,13 +245,14 @@ class Deployment:
             self.log.warning("endpoint %s: %s", name, line)
         self._record("deployment_failed", reason_text, causes)
         is_serving = endpoint["EndpointStatus"] == "InService"
-        if is_serving:
-            self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self._discard(endpoint if is_serving else None)
         endpoint_state = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
         version = f"version {release.version} of {release.model}"
         text = f"{version} was not deployed to endpoint {name}, and {endpoint_state}: {reason_text}"
-        return failures.make_deployment_error(text, reason)
+        error = failures.make_deployment_error(text, reason)
+        if is_serving:
+            record_failure(self.client, endpoint, release.deployment_tag, release.max_tries, error)
+        return error
 
     def _discard(self, endpoint: Endpoint | None) -> None:
         """Delete the release's configuration and model; all of the endpoint's resources, if no endpoint serves."""

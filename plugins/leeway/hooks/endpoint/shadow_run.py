@@ -24,6 +24,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.endpoint import failures
 from leeway.hooks.endpoint.client import EndpointClient
 from leeway.hooks.endpoint.deployment import Endpoint
+from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, get_modification, has_begun, record_failure
 from leeway.hooks.endpoint.requests import Tags, build_deployment_tag
 from leeway.hooks.endpoint.shadow_requests import (
     BASE_TAG,
@@ -34,13 +35,7 @@ from leeway.hooks.endpoint.shadow_requests import (
     build_variant_name,
 )
 from leeway.hooks.endpoint.shadow_wait import ShadowEvent, ShadowWait
-from leeway.hooks.endpoint.wait import (
-    CHANGING_STATES,
-    DEPLOYMENT_TAG,
-    DeploymentEvent,
-    DeploymentWait,
-    get_pending_config,
-)
+from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
 from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.step.hook import Logger, StepHook
@@ -68,6 +63,8 @@ class Shadow:
     tags: Tags
     task: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
+    max_tries: int = 0
+    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
 
     @property
     def variant(self) -> str:
@@ -128,10 +125,10 @@ class ShadowRun:
             return self._continue(endpoint, base_name, record or self._record_begin(endpoint), event)
         if record:
             return self._judge(endpoint, request, record)
-        has_begun = tags.get(DEPLOYMENT_TAG) == own_tag or (event and event["config_name"] == config_name)
-        if has_begun:
-            raise self._handle_failed_start(endpoint, request)
-        return self._begin(request, own_tag)
+        is_own_event = event and event["config_name"] == config_name
+        if is_own_event or has_begun(tags.get(DEPLOYMENT_TAG, ""), own_tag, self.shadow.max_tries, endpoint):
+            raise self._handle_failed_start(endpoint, request, own_tag)
+        return self._begin(endpoint, request, own_tag)
 
     def _check_event(self, event: Event | None, endpoint: Endpoint | None) -> None:
         """Raise an error if the endpoint's state is not known after the wait, or if it was deleted or has failed."""
@@ -172,12 +169,15 @@ class ShadowRun:
         own_tag = build_deployment_tag(config_name, self.shadow.task)
         return replace(self.wait_template, config_name=config_name, tag=own_tag)
 
-    def _begin(self, request: Mapping[str, Any], own_tag: str) -> DeploymentWait:
+    def _begin(self, endpoint: Endpoint, request: Mapping[str, Any], own_tag: str) -> DeploymentWait:
         self._require_budget(request["ShadowProductionVariants"][0])
         self.client.create_model_and_config(self.shadow.model_request, request)
-        config_name = request["EndpointConfigName"]
-        update = build_update_request(self.client.name, config_name)
-        return replace(self.wait_template, config_name=config_name, verb="update", request=update, tag=own_tag)
+        return self._build_update_wait(endpoint, request["EndpointConfigName"], own_tag)
+
+    def _build_update_wait(self, endpoint: Endpoint, config_name: str, tag: str) -> DeploymentWait:
+        """Return the wait that begins to change the endpoint to a configuration, unless it is modified before."""
+        wait = replace(self.wait_template, config_name=config_name, tag=tag, modification=get_modification(endpoint))
+        return replace(wait, verb="update", request=build_update_request(self.client.name, config_name))
 
     def _require_budget(self, variant: Mapping[str, Any]) -> None:
         """Check that the project's budget of the month allows the instances of the shadow variant."""
@@ -220,8 +220,7 @@ class ShadowRun:
             ended_record = replace(record, until=_get_now().isoformat())
             self.client.set_tags(endpoint, {SHADOW_TAG: ended_record.format()})
         self.log.info("endpoint %s: removing %s", self.client.name, self.shadow.variant)
-        update = build_update_request(self.client.name, base_name)
-        return replace(self.wait_template, config_name=base_name, verb="update", request=update, tag="")
+        return self._build_update_wait(endpoint, base_name, "")
 
     def _build_shadow_wait(self, config_name: str, base_name: str, record: ShadowRecord) -> ShadowWait:
         template, policy = self.wait_template, self.shadow.policy
@@ -260,21 +259,25 @@ class ShadowRun:
             self.client.remove_tag(endpoint, SHADOW_TAG)
         return result
 
-    def _handle_failed_start(self, endpoint: Endpoint, request: Mapping[str, Any]) -> AirflowException:
-        """Record that the version did not start, delete its configuration and model, and return the task's error."""
+    def _handle_failed_start(self, endpoint: Endpoint, request: Mapping[str, Any], own_tag: str) -> AirflowException:
+        """Record that the version did not start, delete its configuration and model, and return the task's error.
+
+        The endpoint's tag changes last, so that the retry of a killed task reports the same failure. Idempotent.
+        """
         shadow, reason = self.shadow, failures.format_reason(endpoint)
         lines = self.client.read_log_end(shadow.variant)
         for line in lines:
             self.log.warning("endpoint %s: %s", self.client.name, line)
         log_end = f" The end of its log: {' | '.join(lines[-LOG_LINES:])}" if lines else ""
         self._record("failed", request["EndpointConfigName"], reason)
-        self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self._discard(request)
         text = (
             f"version {shadow.version} of {shadow.model} did not start as a shadow on endpoint {self.client.name}, "
             f"which serves what it served before: {reason}"
         )
-        return failures.make_deployment_error(text + log_end[: failures.MAX_REASON_CHARS], reason)
+        error = failures.make_deployment_error(text + log_end[: failures.MAX_REASON_CHARS], reason)
+        record_failure(self.client, endpoint, own_tag, shadow.max_tries, error)
+        return error
 
     def _discard(self, request: Mapping[str, Any]) -> None:
         self.client.delete_config_and_model(request["EndpointConfigName"], self.shadow.model_request["ModelName"])

@@ -112,4 +112,5 @@ class ShadowTask(DeployTask):
             capture_uri=self._build_capture_uri(inputs["champion"]),
             tags=release.tags,
             task=self.identity,
+            max_tries=self.max_tries,
         )

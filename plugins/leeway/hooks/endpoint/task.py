@@ -45,6 +45,8 @@ class DeployTask(AwsTask):
     """One task that deploys a registered version to an endpoint."""
 
     fields: DeployFields
+    max_tries = 0
+    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
 
     def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Deployment:
         """Choose and upload the version, unless this try has done so; see `AwsTask.prepare_operation`."""
@@ -155,6 +157,7 @@ class DeployTask(AwsTask):
             tags=tags,
             task=self.identity,
             is_rollback=inputs["is_rollback"],
+            max_tries=self.max_tries,
         )
 
     def _build_capture_uri(self, version: str) -> str:

@@ -13,8 +13,6 @@ from leeway.hooks.sagemaker.connection import AwsWait
 
 CHANGING_STATES = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
 """States of an endpoint that is being changed."""
-DEPLOYMENT_TAG = "leeway:deployment"
-"""Key of the endpoint's tag that names the deployment in progress: its configuration, and the task that began it."""
 
 
 class DeploymentEvent(TypedDict):
@@ -42,6 +40,8 @@ class DeploymentWait(AwsWait):
         verb: operation that begins the deployment; empty if it is in progress already.
         request: parameters of this operation; None without an operation.
         tag: value of `DEPLOYMENT_TAG` once the deployment is in progress; empty: the tag is not set.
+        modification: `get_modification` of the endpoint that the task decided to update. If the endpoint was modified
+            since then, the update does not begin, because it has begun already, or the task has to decide again.
     """
 
     endpoint: str
@@ -51,6 +51,7 @@ class DeploymentWait(AwsWait):
     verb: Literal["create", "update", ""] = ""
     request: dict[str, Any] | None = None
     tag: str = ""
+    modification: str = ""
 
     def build_event(
         self, cause: Literal["ended", "deadline", "no_answer", "error", "refused"], message: str = ""

@@ -1,6 +1,7 @@
 """Begin a deployment and wait until it ends. The triggerer and workers use the same code.
 
-A deployment cannot be cancelled: if the task is cleared or killed, it continues, and the next try waits for it.
+A deployment cannot be cancelled: if the task is cleared or killed, it continues, and the next try waits for it. If the
+triggerer restarts, it runs the same stored wait again. So the endpoint shows whether the deployment has begun already.
 """
 
 from __future__ import annotations
@@ -10,13 +11,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.endpoint.wait import (
-    CHANGING_STATES,
-    DEPLOYMENT_TAG,
-    DeploymentEvent,
-    DeploymentWait,
-    get_pending_config,
-)
+from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, build_announcement, get_modification
+from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_permanent, is_transient
 from leeway.hooks.step.hook import Logger
 
@@ -25,7 +21,7 @@ CONFLICT_TEXTS = ("already existing", "Cannot update", "in-progress")
 
 
 async def start_and_wait_for_endpoint(wait: DeploymentWait, log: Logger) -> DeploymentEvent:
-    """Begin the deployment unless it is in progress, wait for its end, and return how the wait ended.
+    """Begin the deployment unless it has begun, wait for its end, and return how the wait ended. Idempotent.
 
     While SageMaker throttles requests or does not answer, they are retried for at most `max_duration_s` seconds.
     """
@@ -61,7 +57,7 @@ class _EndpointMonitor:
     def build_end_event(self) -> DeploymentEvent:
         """Return the event of the end.
 
-        If another process changed the endpoint first, `config_name` is empty: it is not known what was deployed.
+        If another process changed the endpoint first, `config_name` is empty: the task has to decide again.
         """
         event = self.wait.build_event("ended")
         return {**event, "config_name": ""} if self._has_conflict else event
@@ -70,7 +66,7 @@ class _EndpointMonitor:
         """Begin the deployment unless it has begun. Return whether the endpoint is being changed."""
         async with self.wait.open_client() as sagemaker:
             if not self._has_begun:
-                await self._begin(sagemaker)
+                await self._begin_once(sagemaker)
                 self._has_begun = True
             endpoint = await self._describe(sagemaker)
             if endpoint is None:
@@ -81,11 +77,45 @@ class _EndpointMonitor:
             self._log_status(endpoint["EndpointStatus"])
             return endpoint["EndpointStatus"] in CHANGING_STATES
 
-    async def _begin(self, sagemaker: Any) -> None:
+    async def _begin_once(self, sagemaker: Any) -> None:
+        """Begin the deployment, unless the endpoint was changed since the task decided to deploy.
+
+        SageMaker itself refuses to create an endpoint that exists, and to update one that does not.
+        """
+        endpoint = await self._describe(sagemaker) if self.wait.verb == "update" else None
+        if endpoint is None:
+            return await self._begin(sagemaker, "")
+        wait, tag = self.wait, await self._read_tag(sagemaker, endpoint)
+        has_own_tag = bool(wait.tag) and tag == wait.tag
+        if get_modification(endpoint) == wait.modification and not has_own_tag:
+            return await self._announce(sagemaker, endpoint)
+        is_announced = bool(wait.tag) and tag == build_announcement(wait.tag, wait.modification)
+        has_own_config = wait.config_name in (get_pending_config(endpoint), endpoint["EndpointConfigName"])
+        is_own = has_own_tag or is_announced or has_own_config
+        self._has_conflict = not is_own
+        self.log.info(
+            "endpoint %s: %s, so no update begins", wait.endpoint,
+            "this deployment has begun already" if is_own else "it was changed since this task decided",
+        )  # fmt: skip
+
+    async def _announce(self, sagemaker: Any, endpoint: dict[str, Any]) -> None:
+        """Name the deployment in the endpoint's tag, then begin it: if this process is killed, the tag shows both."""
+        arn = endpoint["EndpointArn"]
+        if self.wait.tag:
+            tag = {"Key": DEPLOYMENT_TAG, "Value": build_announcement(self.wait.tag, self.wait.modification)}
+            await sagemaker.add_tags(ResourceArn=arn, Tags=[tag])
+        await self._begin(sagemaker, arn if self.wait.tag else "")
+
+    async def _begin(self, sagemaker: Any, announced_arn: str) -> None:
+        """Send the request. If SageMaker refuses it, remove the tag of the endpoint that announces the deployment."""
         wait = self.wait
         try:
             await getattr(sagemaker, f"{wait.verb}_endpoint")(**(wait.request or {}))
         except ClientError as error:
+            if is_transient(error):
+                raise
+            if announced_arn:
+                await sagemaker.delete_tags(ResourceArn=announced_arn, TagKeys=[DEPLOYMENT_TAG])
             if not any(text in str(error) for text in CONFLICT_TEXTS):
                 raise
             self._has_conflict = True
@@ -98,6 +128,11 @@ class _EndpointMonitor:
         if self.wait.config_name in (get_pending_config(endpoint), endpoint["EndpointConfigName"]):
             tags = [{"Key": DEPLOYMENT_TAG, "Value": self.wait.tag}]
             await sagemaker.add_tags(ResourceArn=endpoint["EndpointArn"], Tags=tags)
+
+    async def _read_tag(self, sagemaker: Any, endpoint: dict[str, Any]) -> str:
+        """Return the value of the endpoint's tag `DEPLOYMENT_TAG`; empty if it has none. A resource has <= 50 tags."""
+        response = await sagemaker.list_tags(ResourceArn=endpoint["EndpointArn"], MaxResults=100)
+        return next((str(tag["Value"]) for tag in response["Tags"] if tag["Key"] == DEPLOYMENT_TAG), "")
 
     async def _describe(self, sagemaker: Any) -> dict[str, Any] | None:
         try:

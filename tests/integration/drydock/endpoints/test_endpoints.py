@@ -37,6 +37,10 @@ def test_endpoint_serves_its_model_and_disappears(endpoints: Any, drydock: Any) 
     ]
     endpoints.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "owner", "Value": "me"}])
     assert endpoints.sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "owner", "Value": "me"}]
+    endpoints.sagemaker.delete_tags(ResourceArn=arn, TagKeys=["owner"])
+    assert endpoints.sagemaker.list_tags(ResourceArn=arn)["Tags"] == []
+    modified_at = endpoints.describe("life")["LastModifiedTime"]
+    assert modified_at == description["LastModifiedTime"], "tags are no change of the endpoint"
     lines = ["loading life-main", "serving the model"]
     drydock.wait_until("its log", lambda: drydock.read_full_log("main", "/aws/sagemaker/Endpoints/life") == lines)
     endpoints.sagemaker.delete_endpoint(EndpointName="life")

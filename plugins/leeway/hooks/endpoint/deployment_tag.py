@@ -1,0 +1,94 @@
+"""Build and read the values of the endpoint's tag that names a deployment: announced, begun, or failed.
+
+The tag outlives workers and triggerers. So a later process finds in it how far a deployment came:
+
+- `NAME@TIME`: it is about to begin, on an endpoint that was modified last at TIME;
+- `NAME`: it has begun;
+- `NAME=failed/N`: it has failed, and the task whose `max_tries` is N has recorded that.
+
+NAME is the value of `requests.build_deployment_tag`: the configuration, and a digest of the task.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from leeway.hooks.endpoint.client import EndpointClient
+
+DEPLOYMENT_TAG = "leeway:deployment"
+"""Key of the endpoint's tag that names a deployment, and says how far it came."""
+
+
+def get_modification(endpoint: Mapping[str, Any]) -> str:
+    """Return when an endpoint was modified last, ISO format, UTC. The beginning and the end of an update modify it.
+
+    Args:
+        endpoint: SageMaker's description of the endpoint.
+    """
+    modified_at: dt.datetime = endpoint["LastModifiedTime"]
+    return modified_at.astimezone(dt.UTC).isoformat()
+
+
+def build_announcement(name: str, modification: str) -> str:
+    """Return the value that announces a deployment.
+
+    Args:
+        name: name of the deployment.
+        modification: `get_modification` of the endpoint before the deployment.
+    """
+    return f"{name}@{modification}"
+
+
+def build_failure(name: str, max_tries: int) -> str:
+    """Return the value that says that a deployment has failed.
+
+    Args:
+        name: name of the deployment.
+        max_tries: Airflow's `max_tries` of the task. It differs after the task was cleared, and not after a retry.
+    """
+    return f"{name}=failed/{max_tries}"
+
+
+def get_deployment_name(value: str) -> str:
+    """Return the name of the deployment in a value of the tag; empty for an empty value."""
+    return value.partition("=")[0].partition("@")[0]
+
+
+def has_begun(value: str, name: str, max_tries: int, endpoint: Mapping[str, Any]) -> bool:
+    """Return whether the tag says that a deployment has begun, since the task was cleared if it had failed before.
+
+    An announced deployment has begun if the endpoint was modified since the announcement. If something else modified
+    it in that moment, and the process was killed in the same moment, this is wrong: a failure is reported, and nothing
+    is deployed.
+
+    Args:
+        value: value of the tag; empty if the endpoint has none.
+        name: name of the deployment.
+        max_tries: Airflow's `max_tries` of the task.
+        endpoint: SageMaker's description of the endpoint.
+    """
+    if value.startswith(f"{name}@"):
+        return value != build_announcement(name, get_modification(endpoint))
+    return value in (name, build_failure(name, max_tries))
+
+
+def record_failure(
+    client: EndpointClient, endpoint: Mapping[str, Any], name: str, max_tries: int, error: AirflowException
+) -> None:
+    """Write into the tag that a deployment has failed, or remove the tag if a retry may deploy again. Idempotent.
+
+    Args:
+        client: calls AWS for the endpoint.
+        endpoint: SageMaker's description of the endpoint.
+        name: name of the deployment.
+        max_tries: Airflow's `max_tries` of the task.
+        error: the task's error. After an AirflowFailException, retries of the task report the failure again.
+    """
+    if isinstance(error, AirflowFailException):
+        client.set_tags(endpoint, {DEPLOYMENT_TAG: build_failure(name, max_tries)})
+    else:
+        client.remove_tag(endpoint, DEPLOYMENT_TAG)
