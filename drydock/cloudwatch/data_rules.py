@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.cloudwatch.exceptions import CloudWatchException, InvalidParameterValue, ValidationError
 
 MAX_VALUE = 2.0**360
 """Largest absolute value that CloudWatch stores."""
+MAX_AGE, MAX_LEAD = timedelta(weeks=2), timedelta(hours=2)
+"""How far the time of a datum may be in the past, and in the future (botocore's description of PutMetricData)."""
 
 
 class MissingParameter(CloudWatchException):
@@ -36,6 +39,26 @@ def check_data(metric_data: Sequence[Mapping[str, Any]]) -> None:
             if not abs(value) <= MAX_VALUE:  # NaN is not less than anything
                 text = "NaN" if math.isnan(value) else f"{value:g}"
                 raise InvalidParameterValue(f"The value {text} for parameter {path}.{member} is invalid.")
+
+
+def check_times(metric_data: Sequence[Mapping[str, Any]], now: datetime) -> None:
+    """Check that the times of the member MetricData of PutMetricData are not too old, and not too far in the future.
+
+    Args:
+        metric_data: MetricData. A Timestamp without an offset is UTC; a datum without a Timestamp is of now.
+        now: The present time, UTC without an offset.
+
+    Raises:
+        InvalidParameterValue: A time is outside of the limits of CloudWatch. A retry cannot help.
+    """
+    for number, datum in enumerate(metric_data, 1):
+        time = datum.get("Timestamp") or now
+        age = now - (time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time)
+        if not -MAX_LEAD <= age <= MAX_AGE:
+            rule = "within the past two weeks" if age > MAX_AGE else "no more than two hours in the future"
+            raise InvalidParameterValue(
+                f"The parameter MetricData.member.{number}.Timestamp must specify a time {rule}."
+            )
 
 
 def _iterate_values(datum: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

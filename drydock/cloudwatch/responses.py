@@ -3,8 +3,9 @@
 from moto.cloudwatch.exceptions import ValidationError
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
 
-from drydock.cloudwatch.data_rules import check_queries
+from drydock.cloudwatch.data_rules import check_queries, check_times
 from drydock.shapes import describe_problems, load_operation
 
 
@@ -19,6 +20,7 @@ class CheckedResponse(CloudWatchResponse):
     def put_metric_data(self) -> ActionResult:
         """Answer PutMetricData."""
         self._check_shape("PutMetricData")
+        check_times(self._get_param("MetricData") or [], utcnow())
         return super().put_metric_data()
 
     def get_metric_data(self) -> ActionResult:

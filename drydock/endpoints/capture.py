@@ -25,7 +25,6 @@ FLUSH_S = 2.0
 """Seconds for which captured lines wait in memory. If the server is killed, these lines are lost."""
 MAX_WAITING_CHARS = 64 << 20
 """Most characters that wait in memory. While S3 does not answer, or is too slow, further lines are lost."""
-JSON_TYPES, CSV_TYPES = ("application/json",), ("text/csv",)
 
 
 class Target(NamedTuple):
@@ -69,6 +68,7 @@ class DataCapture:
         config: Mapping[str, Any] | None,
         request: Invocation,
         response: ModelResponse,
+        requested_at: datetime,
     ) -> None:
         """Capture an invocation, if its configuration says so.
 
@@ -79,12 +79,13 @@ class DataCapture:
             config: DataCaptureConfig; None without one.
             request: The request.
             response: The model's response.
+            requested_at: When the request came, UTC.
         """
         if not config or not config.get("EnableCapture"):
             return
         if random.random() * 100 >= config["InitialSamplingPercentage"]:  # noqa: S311  no secret
             return
-        line = json.dumps(build_event(config, request, response, datetime.now(UTC)))
+        line = json.dumps(build_event(config, request, response, requested_at))
         self._add(Target(owner, config["DestinationS3Uri"], endpoint, variant), [line])
 
     def _add(self, target: Target, lines: Sequence[str]) -> None:
@@ -121,7 +122,7 @@ class DataCapture:
 
 
 def build_event(
-    config: Mapping[str, Any], request: Invocation, response: ModelResponse, moment: datetime
+    config: Mapping[str, Any], request: Invocation, response: ModelResponse, requested_at: datetime
 ) -> dict[str, Any]:
     """Build the captured line of an invocation, in the form that SageMaker writes.
 
@@ -129,7 +130,7 @@ def build_event(
         config: DataCaptureConfig.
         request: The request.
         response: The model's response.
-        moment: When the request came.
+        requested_at: When the request came, UTC.
     """
     modes = {option["CaptureMode"] for option in config["CaptureOptions"]}
     capture: dict[str, Any] = {}
@@ -138,7 +139,7 @@ def build_event(
         capture["endpointInput"] = _build_part(config, "INPUT", content_type, request.body)
     if modes & {"Output", "InputAndOutput"}:
         capture["endpointOutput"] = _build_part(config, "OUTPUT", response.content_type, response.body)
-    metadata: dict[str, Any] = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
+    metadata: dict[str, Any] = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{requested_at:%Y-%m-%dT%H:%M:%SZ}"}
     if inference_id := request.headers.get("X-Amzn-SageMaker-Inference-Id"):
         metadata["inferenceId"] = inference_id
     if attributes := request.headers.get("X-Amzn-SageMaker-Custom-Attributes"):
@@ -147,12 +148,17 @@ def build_event(
 
 
 def _build_part(config: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:
+    """Return a request or an answer as captured.
+
+    A body is stored as text if CaptureContentTypeHeader names its content type, and as base64 otherwise (botocore's
+    description of this member).
+    """
     header = config.get("CaptureContentTypeHeader", {})
     media_type = content_type.partition(";")[0].strip()
     encoding = "BASE64"
-    if media_type in (*JSON_TYPES, *header.get("JsonContentTypes", ())):
+    if media_type in header.get("JsonContentTypes", ()):
         encoding = "JSON"
-    elif media_type in (*CSV_TYPES, *header.get("CsvContentTypes", ())):
+    elif media_type in header.get("CsvContentTypes", ()):
         encoding = "CSV"
     try:
         data = body.decode() if encoding != "BASE64" else base64.b64encode(body).decode()

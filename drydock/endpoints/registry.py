@@ -3,6 +3,7 @@
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from drydock.endpoints.asynchronous.processor import AsyncInvocations
 from drydock.endpoints.capture import DataCapture
@@ -70,7 +71,15 @@ class Endpoints:
     def record(
         self, endpoint: Endpoint, fleet: Fleet, request: Invocation, result: InvocationResult, duration_s: float
     ) -> None:
-        """Count an invocation that took so many seconds, and capture it if the endpoint's configuration says so."""
+        """Count an invocation that has just ended, and capture it if the endpoint's configuration says so.
+
+        Args:
+            endpoint: The endpoint.
+            fleet: The instances that answered.
+            request: The request.
+            result: Its answer.
+            duration_s: Seconds from the request to the answer.
+        """
         owner, name, variant = endpoint.owner, endpoint.name, result.variant
         self.metrics.record_invocation(
             owner,
@@ -81,7 +90,8 @@ class Endpoints:
             overhead_s=duration_s - result.model_latency_s,
             instances=result.instances,
         )
-        self.capture.record(owner, name, variant, fleet.plan.capture, request, result.response)
+        requested_at = datetime.now(UTC) - timedelta(seconds=duration_s)
+        self.capture.record(owner, name, variant, fleet.plan.capture, request, result.response, requested_at)
 
     def iterate(self) -> Iterator[Endpoint]:
         """Yield the endpoints of all accounts and regions."""

@@ -29,6 +29,7 @@ if find_spec("pipelines") is None:  # an image may install this file alone in an
 
 from pipelines.container.serving.compiled_features import read_compiled_features
 from pipelines.container.serving.feature_values import check_float32_range, list_named_values, list_unnamed_values
+from pipelines.container.serving.media_types import choose_type
 from pipelines.container.serving.request_ids import INFERENCE_ID, choose_id
 from pipelines.container.serving.tables import JSON, LINES, BadRequest, Table, parse_lines, parse_table
 
@@ -74,6 +75,13 @@ class Prediction(NamedTuple):
     """Milliseconds from the parsed rows to the scores. It is in the answer, because captured requests have no times."""
 
 
+class Answer(NamedTuple):
+    """The answer to a request. SageMaker's inference toolkit (1.5.5 and 1.10.1) reads it as a pair."""
+
+    body: str
+    content_type: str
+
+
 def model_fn(model_dir: str) -> PackagedModel:
     """Load the packaged model from a folder.
 
@@ -115,7 +123,8 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
     Raises:
         BadRequest: the content type is not supported, or the body is not of that type or too large.
     """
-    return parse_lines(body) if content_type == LINES else parse_table(body, content_type, LINES)
+    is_lines = content_type.partition(";")[0].strip().lower() == LINES
+    return parse_lines(body) if is_lines else parse_table(body, content_type, LINES)
 
 
 def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> Prediction:
@@ -169,32 +178,44 @@ def _score_raw_rows(table: Table, model: PackagedModel, feature_names: Sequence[
     return prediction._replace(lookups=lookup_result.count(), looked_up=values)
 
 
-def output_fn(prediction: Prediction, accept: str, context: Any = None) -> str:
-    """Format the scores without loss of precision.
+def output_fn(prediction: Prediction, accept: str, context: Any = None) -> Answer:
+    """Format the scores without loss of precision, in the content type that the request prefers.
 
-    `LINES` has a score on each line, or a list on each line for a multiclass model. `JSON` is an object whose `scores`
+    `LINES` has a score on each line, or a list on each line for a multiclass model. If features of raw rows were looked
+    up, each line is an object with this `score` and the row's values in `looked_up`. `JSON` is an object whose `scores`
     are a list of numbers, or of objects by class or quantile. It also has the model, the version, the id of the
     request, what was looked up, and the time that the scores took.
 
     Args:
         prediction: what `predict_fn` returned.
-        accept: content type of the answer.
+        accept: header Accept of the request. SageMaker's inference toolkit replaces only an empty one and `*/*`.
         context: the context of the request. Version 1.10.1 of SageMaker's inference toolkit passes one, and version
             1.5.5 does not.
 
     Raises:
         BadRequest: the request accepts neither `LINES` nor `JSON`.
     """
-    scores = prediction.scores
-    if accept == JSON:
-        optional_values = {name: getattr(prediction, name) for name in ("lookups", "looked_up", "latency_ms")}
-        content = {**prediction.names, "request_id": _find_id(context), "scores": list_scores(scores)}
-        return json.dumps(content | {name: value for name, value in optional_values.items() if value is not None})
-    if accept != LINES:
-        raise BadRequest(f"content type {accept} is not supported: accept {LINES} or {JSON}", 406)
-    if isinstance(scores, pd.DataFrame):
-        return "\n".join(json.dumps([float(score) for score in row]) for row in scores.to_numpy())
-    return "\n".join(json.dumps(float(score)) for score in scores)
+    content_type = choose_type(accept, JSON, LINES)
+    body = _format_json(prediction, context) if content_type == JSON else _format_lines(prediction)
+    return Answer(body, content_type)
+
+
+def _format_json(prediction: Prediction, context: Any) -> str:
+    optional_values = {name: getattr(prediction, name) for name in ("lookups", "looked_up", "latency_ms")}
+    content = {**prediction.names, "request_id": _find_id(context), "scores": list_scores(prediction.scores)}
+    return json.dumps(content | {name: value for name, value in optional_values.items() if value is not None})
+
+
+def _format_lines(prediction: Prediction) -> str:
+    scores, looked_up = prediction.scores, prediction.looked_up
+    is_frame = isinstance(scores, pd.DataFrame)
+    lines: list[Any] = [list(map(float, row)) for row in scores.to_numpy()] if is_frame else list(map(float, scores))
+    if looked_up is not None:
+        lines = [
+            {"score": score, "looked_up": {name: values[number] for name, values in looked_up.items()}}
+            for number, score in enumerate(lines)
+        ]
+    return "\n".join(map(json.dumps, lines))
 
 
 def _find_id(context: Any) -> str:

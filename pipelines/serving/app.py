@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipelines.container.serving.feature_query import FeatureError
+from pipelines.container.serving.media_types import choose_type
 from pipelines.container.serving.request_ids import INFERENCE_ID, choose_id
 from pipelines.container.serving.tables import JSON, MAX_BYTES, BadRequest
 from pipelines.errors import MAX_CHARS, LeewayError
@@ -71,7 +72,7 @@ class RouteHandlers:
             self._pending_count -= 1
 
     async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
-        _check_accept(request.headers.get("accept", ""))
+        choose_type(request.headers.get("accept", ""), JSON)
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
         model, scores = self._model, await self._queue.score(Request(body, content_type))
         names = {"model": model.name, "version": model.version, "request_id": request_id}
@@ -92,12 +93,6 @@ def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
         return getattr(error, "message", str(error)), 500
     log.error("request %s failed", request_id, exc_info=error)
     return f"the model failed: {type(error).__name__}", 500
-
-
-def _check_accept(accept: str) -> None:
-    media_types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    if accept and not {JSON, "application/*", "*/*"} & set(media_types):
-        raise BadRequest(f"content type {accept[:100]} is not supported: accept {JSON}", 406)
 
 
 async def _read_body(request: HttpRequest) -> bytes:

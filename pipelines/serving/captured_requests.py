@@ -131,13 +131,17 @@ def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
 
 
 def _parse_answer(body: bytes, content_type: str) -> tuple[list[Any], Mapping[str, list[Any]], float | None]:
-    """Return the scores, the looked-up features and the latency of an answer: JSON, or lines with only a score each."""
+    """Return the scores, the looked-up features and the latency of an answer: JSON, or lines, which have no latency."""
     if content_type.partition(";")[0].strip() == "application/json":
         answer = _parse_json(body)
         looked_up = {name: list(values) for name, values in answer.get("looked_up", {}).items()}
         latency_ms = answer.get("latency_ms")
         return list(answer["scores"]), looked_up, None if latency_ms is None else float(latency_ms)
-    return [_parse_json(line) for line in body.splitlines()], {}, None
+    lines = [_parse_json(line) for line in body.splitlines()]
+    if not lines or not isinstance(lines[0], dict) or not isinstance(lines[0].get("looked_up"), dict):
+        return lines, {}, None
+    looked_up = {name: [line["looked_up"][name] for line in lines] for name in lines[0]["looked_up"]}
+    return [line["score"] for line in lines], looked_up, None
 
 
 def _parse_json(text: bytes) -> Any:

@@ -127,8 +127,22 @@ class AsyncInvocations:
             self._threads.submit(self._process, key, endpoint, request)
 
     def _process(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
-        begin_s, failure = time.time(), ""
+        """Answer a request and count it, and free its place. If counting fails, the next server answers it again."""
         try:
+            self._answer_and_count(key, endpoint, request)
+        except Exception:
+            log.exception("asynchronous request %s: internal error", request.inference_id)
+        finally:
+            with self._lock:
+                self._running_counts[key] -= 1
+
+    def _answer_and_count(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
+        begin_s, is_expired, failure = time.time(), request.is_expired, ""
+        try:
+            if is_expired:
+                raise JobFailed(
+                    f"ClientError: the request waited for more than {request.ttl_s:g} seconds in the queue."
+                )
             self._answer(key.owner, endpoint, request)
         except (InvocationError, JobFailed) as error:
             failure = str(error)
@@ -141,21 +155,17 @@ class AsyncInvocations:
             self._write_failure(key.owner, request, failure)
         waited_s, total_s = begin_s - request.submitted_at, time.time() - request.submitted_at
         self._metrics.record_async_result(
-            *key, waited_s=waited_s, total_s=total_s, is_failed=bool(failure), is_expired=request.is_expired
+            *key, waited_s=waited_s, total_s=total_s, is_failed=bool(failure), is_expired=is_expired
         )
         self._stored_requests.delete(key.owner, request.id)
-        with self._lock:
-            self._running_counts[key] -= 1
 
     def _answer(self, owner: Owner, endpoint: Endpoint, request: AsyncRequest) -> None:
         """Send a request to the model, and write its answer.
 
         Raises:
-            InvocationError: The request has expired, or the model answered with an error.
+            InvocationError: The model answered with an error.
             JobFailed: S3 does not have the input, or does not accept the output.
         """
-        if request.is_expired:
-            raise JobFailed(f"ClientError: the request waited for more than {request.ttl_s:g} seconds in the queue.")
         objects, started_at = self._open_objects(owner), time.perf_counter()
         body = base64.b64decode(request.body)
         if request.input:

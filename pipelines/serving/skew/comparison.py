@@ -76,8 +76,11 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     Args:
         skew: differences between the rows.
         max_share: largest share of rows in which a feature or the score may differ, 0 to 1.
-        min_rows: with fewer rows, the outcome is `undecided`.
+        min_rows: with fewer rows that the lake has, the outcome is `undecided`.
     """
+    if not skew.rows and skew.unmatched:
+        text = f"none of the {skew.unmatched} rows of requests was found in the lake"
+        return Verdict("undecided", f"{text}, and {min_rows} are needed")
     if skew.rows < min_rows:
         return Verdict("undecided", f"{skew.rows} rows of requests, and {min_rows} are needed")
     large_shares = sorted(

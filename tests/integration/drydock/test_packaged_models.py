@@ -84,8 +84,9 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
     def invoke(content: list[dict[str, Any]]) -> list[Any]:
         body = json.dumps(content).encode()
         response = runtime.invoke_endpoint(
-            EndpointName=model, Body=body, ContentType="application/json", Accept="application/json"
+            EndpointName=model, Body=body, ContentType=JSON, Accept="application/json; charset=utf-8, */*;q=0.1"
         )
+        assert response["ContentType"] == JSON, "collect reads a captured answer by its content type"
         return list(json.loads(response["Body"].read())["scores"])
 
     records = rows.astype(object).where(rows.notna(), None).to_dict("records")

@@ -219,7 +219,7 @@ def test_a_use_is_not_known_if_an_hour_has_no_metric(drydock, create_notebook):
     """The program that publishes the CPU of a notebook may have stopped: what runs without it must not be stopped."""
     create_notebook("gaps", cpu=None)
     kind = make_kind(drydock)
-    resource, begin = kind.find("gaps"), LATER + 10 * HOUR
+    resource, begin = kind.find("gaps"), LATER - 50 * HOUR
     times = [begin + 10 * HOUR - hours * HOUR for hours in (9.5, 7.5, 6.5, 5.5, 4.5, 3.5, 2.5, 1.5, 0.5)]
     for time_of_value in times:
         put_cpu(drydock, "gaps", 1.0, before=LATER - time_of_value)
@@ -233,7 +233,7 @@ def test_a_use_is_not_known_if_an_hour_has_no_metric(drydock, create_notebook):
 
 def test_hourly_values_of_a_long_time_may_not_lack_an_hour(drydock, create_notebook):
     create_notebook("hourly", cpu=None)
-    kind, begin = make_kind(drydock), LATER + 10 * HOUR
+    kind, begin = make_kind(drydock), LATER - 50 * HOUR
     resource = kind.find("hourly")
     for hours in range(30):
         if hours != 12:

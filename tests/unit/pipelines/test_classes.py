@@ -69,7 +69,7 @@ def test_a_job_returns_a_probability_for_each_class(tmp_path: Path) -> None:
     request = batch.write_request([rows], ["x"], tmp_path / "rows")
     (tmp_path / "out").mkdir()
     output = tmp_path / "out/part-00000.jsonl.out"
-    output.write_text(inference.output_fn(inference.Prediction(PROBABILITIES), LINES) + "\n")
+    output.write_text(inference.output_fn(inference.Prediction(PROBABILITIES), LINES).body + "\n")
     scores = batch.Response(tmp_path / "out", request, ["x"], NAMES)(rows)
     pd.testing.assert_frame_equal(scores, PROBABILITIES)
     output.write_text("".join(json.dumps(line) + "\n" for line in ([0.5], [0.5])))

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 CAPTURE = {"EnableCapture": True, "InitialSamplingPercentage": 100, "DestinationS3Uri": "s3://bucket/captured"}
 CAPTURE |= {"CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]}
+CAPTURE |= {"CaptureContentTypeHeader": {"JsonContentTypes": ["application/json"], "CsvContentTypes": ["text/csv"]}}
 
 
 def read_captured(drydock: Any, prefix: str) -> list[dict[str, Any]]:

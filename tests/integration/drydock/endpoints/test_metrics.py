@@ -82,6 +82,12 @@ def test_requests_that_cloudwatch_or_drydock_cannot_evaluate_are_refused_in_one_
         ),
         (lambda: cloudwatch.get_metric_data(MetricDataQueries=expression, **times), "drydock does not compute"),
         (lambda: cloudwatch.put_metric_data(Namespace="mine", MetricData=[{"MetricName": "m"}]), "must be specified"),
+        (
+            lambda: cloudwatch.put_metric_data(
+                Namespace="mine", MetricData=[{"MetricName": "m", "Value": 1.0, "Timestamp": 0}]
+            ),
+            r"MetricData\.member\.1\.Timestamp must specify a time within the past two weeks",
+        ),
     ):
         with pytest.raises(ClientError, match=text) as error:
             call()

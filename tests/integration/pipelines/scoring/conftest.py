@@ -175,7 +175,7 @@ class CaptureFolder:
     def request(self, rows: Sequence[dict[str, Any]], at: dt.datetime, scores: list[float] | None = None) -> None:
         """Answer a request as inference.py does, or with other scores, and capture both."""
         body = json.dumps(rows, default=str)
-        answer = inference.output_fn(inference.predict_fn(inference.input_fn(body, JSON), self._model), JSON)
+        answer = inference.output_fn(inference.predict_fn(inference.input_fn(body, JSON), self._model), JSON).body
         answer = json.dumps({"scores": scores}) if scores else answer
         request = Invocation(body.encode(), {"Content-Type": JSON})
         event = build_event({"CaptureOptions": MODES}, request, ModelResponse(200, answer.encode(), JSON), at)

@@ -39,7 +39,7 @@ assert inference.input_fn(stream.getvalue().to_pybytes(), content_type).rows == 
 model = inference.model_fn(sys.argv[1])
 for path in sorted(pathlib.Path(sys.argv[2]).iterdir()):
     rows = inference.input_fn(path.read_bytes(), inference.LINES)
-    lines = inference.output_fn(inference.predict_fn(rows, model), inference.LINES)
+    lines = inference.output_fn(inference.predict_fn(rows, model), inference.LINES).body
     pathlib.Path(sys.argv[3], path.name + ".out").write_text(lines + "\\n")
 """
 
@@ -160,7 +160,7 @@ def test_refuses_a_request_of_another_content_type() -> None:
         inference.input_fn(b"1,2", "text/plain")
     with pytest.raises(ValueError, match="content type text/csv is not supported"):
         inference.output_fn(inference.Prediction([0.5]), "text/csv")
-    lines = inference.output_fn(inference.Prediction([0.1, 1 / 3]), LINES)
+    lines = inference.output_fn(inference.Prediction([0.1, 1 / 3]), LINES).body
     assert [float(json.loads(line)) for line in lines.split()] == [0.1, 1 / 3]
 
 

@@ -50,7 +50,7 @@ def online_scores(trained: SimpleNamespace, day: pa.Table, tmp_path_factory: pyt
     rows = day.select([name for name in day.column_names if name not in HIDDEN]).to_pylist()
     body = json.dumps(rows, default=lambda value: value.isoformat())
     prediction = inference.predict_fn(inference.input_fn(body, inference.JSON), model)
-    scores = json.loads(inference.output_fn(prediction, inference.JSON))["scores"]
+    scores = json.loads(inference.output_fn(prediction, inference.JSON).body)["scores"]
     return {read_key(row): score for row, score in zip(rows, scores, strict=True)}
 
 

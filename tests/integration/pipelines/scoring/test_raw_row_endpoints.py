@@ -19,6 +19,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from pipelines.container.serving.compiled_features import FILE_NAME
+from pipelines.container.serving.tables import LINES
 from pipelines.dataset import load_dataset
 from pipelines.datasets import flights as flights_package
 from pipelines.datasets.flights import features as flights_features
@@ -146,8 +147,19 @@ def test_raw_rows_of_a_day_have_the_bits_of_the_batch(
     )
     assert "have columns of features (weekday) and of raw rows (" in refuse(invoke, [{**rows[0], "weekday": 1}])
 
+    lines = invoke_lines(rows)
+    assert [line["score"] for line in lines] == expected and set(lines[0]["looked_up"]) == LOOKED_UP
     check_collected(scored, version, len(rows), until)
     check_old_version(deploy("old", "scored", champion), ready, rows)
+
+
+def invoke_lines(rows: Rows) -> list[dict[str, Any]]:
+    """Return the lines of the endpoint's answer to raw rows as JSON lines."""
+    response = boto3.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName=MODEL, Body=json.dumps(rows, default=str), ContentType=JSON, Accept=LINES
+    )
+    assert response["ContentType"] == LINES
+    return [json.loads(line) for line in response["Body"].read().splitlines()]
 
 
 def check_collected(twin: score.ScoreResult, version: str, count: int, until: Any) -> None:
@@ -163,8 +175,8 @@ def check_collected(twin: score.ScoreResult, version: str, count: int, until: An
         first_day=today - dt.timedelta(1),  # the test may run at midnight
         last_day=today + dt.timedelta(1),
     )
-    # Two requests of the day, 20 single rows, and the features, which lack the key.
-    until(lambda: collect.run(spec).requests == 23)
+    # Three requests of the day, 20 single rows, and the features, which lack the key. The newest answer is JSON lines.
+    until(lambda: collect.run(spec).requests == 24)
     result = collect.run(spec)
     assert (result.scored, result.unreadable, result.invalid) == (count, 2, count), "refused requests are captured, too"
     online, batch = (pd.read_parquet(item.rows) for item in (result, twin))

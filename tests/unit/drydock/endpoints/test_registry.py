@@ -1,10 +1,15 @@
-"""Test the endpoints that an earlier server has stored."""
+"""Test the endpoints that an earlier server has stored, and the counts of their requests."""
 
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from drydock.endpoints.instances.connection_pool import ModelResponse
+from drydock.endpoints.invocation import Invocation, InvocationResult
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.jobs.record import get_now
@@ -33,3 +38,18 @@ def test_requests_wait_for_the_instances_of_a_stored_endpoint(tmp_path: Path, st
 @pytest.mark.parametrize("status", ["Creating", "Failed", "Deleting"])
 def test_no_request_waits_for_an_endpoint_that_does_not_serve(tmp_path: Path, status: str) -> None:
     assert load(tmp_path, EndpointStatus(status)).fleet is None
+
+
+@pytest.mark.parametrize("duration_s", [0.0, 3_600.0])
+def test_a_captured_request_has_the_time_at_which_it_came(tmp_path: Path, duration_s: float) -> None:
+    """A slow model answers later than that."""
+    settings, capture = Settings(tmp_path, "http://127.0.0.1:1", 1, 1), {"EnableCapture": True}
+    capture |= {"InitialSamplingPercentage": 100, "DestinationS3Uri": "s3://b/c", "CaptureOptions": []}
+    endpoints = Endpoints(Store(tmp_path / "db"), settings, cast(Any, None), cast(Any, None), lambda *_: None)
+    endpoint, fleet = SimpleNamespace(owner=OWNER, name="e"), SimpleNamespace(plan=Plan("c", [], capture))
+    result = InvocationResult("v", ModelResponse(200, b"1", "text/csv"), duration_s, 1)
+    begin = datetime.now(UTC).replace(microsecond=0)
+    endpoints.record(cast(Any, endpoint), cast(Any, fleet), Invocation(b"1", {}), result, duration_s)
+    ((line,),) = endpoints.capture._lines.values()
+    requested_at = datetime.fromisoformat(json.loads(line)["eventMetadata"]["inferenceTime"])
+    assert begin <= requested_at + timedelta(seconds=duration_s) <= datetime.now(UTC)

@@ -80,7 +80,7 @@ def model(trained: tuple[Model, Any]) -> Any:
 
 
 def answer(model: Any, body: bytes | str, content_type: str, accept: str = LINES) -> str:
-    return inference.output_fn(inference.predict_fn(inference.input_fn(body, content_type), model), accept)
+    return inference.output_fn(inference.predict_fn(inference.input_fn(body, content_type), model), accept).body
 
 
 def encode(content_type: str) -> bytes:
@@ -126,10 +126,10 @@ def test_columns_of_the_key_are_accepted_and_not_read(model: Any) -> None:
 
 def test_classes_are_named() -> None:
     scores = pd.DataFrame({"late": [0.25], "on time": [0.75]})
-    content = json.loads(inference.output_fn(Prediction(scores), JSON))
+    content = json.loads(inference.output_fn(Prediction(scores), JSON).body)
     assert uuid.UUID(content.pop("request_id"))
     assert content == {"scores": [{"late": 0.25, "on time": 0.75}]}
-    assert inference.output_fn(Prediction(scores), LINES) == "[0.25, 0.75]"
+    assert inference.output_fn(Prediction(scores), LINES) == ("[0.25, 0.75]", LINES)
 
 
 def test_json_answers_have_model_version_and_the_id_of_the_request(trained: tuple[Model, Any]) -> None:
@@ -139,7 +139,7 @@ def test_json_answers_have_model_version_and_the_id_of_the_request(trained: tupl
     def read(**headers: str) -> dict[str, Any]:
         sent_headers = {f"X-Amzn-SageMaker-{name.replace('_', '-')}": value for name, value in headers.items()}
         context.request_processor = [RequestProcessor(sent_headers)]
-        return json.loads(inference.output_fn(prediction, JSON, context))  # type: ignore[no-any-return]
+        return json.loads(inference.output_fn(prediction, JSON, context).body)  # type: ignore[no-any-return]
 
     content = read(Inference_Id="flight-7")
     assert list(content) == ["model", "version", "request_id", "scores", "latency_ms"]
@@ -251,8 +251,27 @@ def test_small_body_with_large_rows_is_refused(content_type: str) -> None:
 
 
 def test_other_response_type_is_refused() -> None:
-    with pytest.raises(BadRequest, match="accept application/jsonlines or application/json"):
-        inference.output_fn(Prediction([0.5]), CSV)
+    for accept in (CSV, "text/*", f"{JSON};q=0"):
+        with pytest.raises(BadRequest, match="accept application/json or application/jsonlines") as error:
+            inference.output_fn(Prediction([0.5]), accept)
+        assert error.value.status_code == 406
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "application/*", "application/json; charset=utf-8", f"{JSON}, */*"])
+def test_an_answer_has_the_content_type_that_was_chosen(accept: str) -> None:
+    """SageMaker's servers pass the whole header. The header of the answer must name one type."""
+    answer = inference.output_fn(Prediction([0.5]), accept)
+    assert json.loads(answer.body)["scores"] == [0.5] and answer.content_type == JSON
+    # SageMaker's inference toolkit (1.5.5 and 1.10.1) and drydock read the content type from a pair.
+    assert isinstance(answer, tuple) and len(answer) == 2
+    assert inference.output_fn(Prediction([0.5]), f"{LINES}, {accept}") == ("0.5", LINES)
+
+
+def test_json_lines_may_have_a_charset(model: Any) -> None:
+    line = '[0.1, 1, "AA"]'
+    assert answer(model, line, f"{LINES}; charset=utf-8") == answer(model, line, LINES)
+    with pytest.raises(BadRequest, match="content type application/jsonl is not supported"):
+        inference.input_fn(line, "application/jsonl")
 
 
 def write_stream(batch: pa.RecordBatch, compression: str | None = None) -> bytes:

@@ -95,9 +95,18 @@ def rows(flights: pa.Table) -> list[dict[str, Any]]:
 def answer(model: PackagedModel, content: Any, content_type: str = JSON) -> dict[str, Any]:
     body = content if isinstance(content, str) else json.dumps(content)
     prediction = inference.predict_fn(inference.input_fn(body, content_type), model)
-    content: dict[str, Any] = json.loads(inference.output_fn(prediction, JSON))
+    content: dict[str, Any] = json.loads(inference.output_fn(prediction, JSON).body)
     assert content.pop("request_id") and content.pop("latency_ms") > 0
     return content
+
+
+def check_lines(model: PackagedModel, rows: Any, content: dict[str, Any]) -> None:
+    """Check that JSON lines have the scores and looked-up values of the JSON answer, row by row."""
+    prediction = inference.predict_fn(inference.input_fn(json.dumps(rows), JSON), model)
+    lines = [json.loads(line) for line in inference.output_fn(prediction, LINES).body.splitlines()]
+    assert [line["score"] for line in lines] == content["scores"]
+    looked_up = {name: [line["looked_up"][name] for line in lines] for name in content["looked_up"]}
+    assert looked_up == content["looked_up"] and set(lines[0]) == {"score", "looked_up"}
 
 
 def list_features(features: pd.DataFrame) -> list[dict[str, Any]]:
@@ -118,7 +127,7 @@ def test_a_day_of_raw_rows_has_the_scores_of_its_features(
     assert answer(computed, rows[:1]) != {"scores": scores["scores"][:1]}, (
         "the control: a flight without its neighbours"
     )
-    lines = inference.output_fn(inference.predict_fn(inference.input_fn(json.dumps(rows), JSON), computed), LINES)
+    lines = inference.output_fn(inference.predict_fn(inference.input_fn(json.dumps(rows), JSON), computed), LINES).body
     assert [json.loads(line) for line in lines.splitlines()] == scores["scores"]
 
 
@@ -197,6 +206,7 @@ def test_without_a_store_the_defaults_are_used_and_counted(
     assert content["looked_up"]["departures_hour"] == [21.0] * 20
     assert set(content["looked_up"]) == LOOKED_UP and content["looked_up"]["weather_temp"] == [None] * 20
     assert answer(model, without_weather)["scores"] == content["scores"]
+    check_lines(model, without_weather, content)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == 1 and "defaults are used instead of looked-up features" in errors[0]
     with pytest.raises(BadRequest, match=r"row 1 lacks the columns .*sched_dep_time"):

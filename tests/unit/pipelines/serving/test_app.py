@@ -204,7 +204,8 @@ def test_not_more_than_the_limit_of_a_body_is_read(client: Any) -> None:
 
 @pytest.mark.parametrize(("accept", "status"), [
     ("", 200), ("*/*", 200), ("application/json", 200), ("text/html, application/*;q=0.5", 200),
-    ("text/csv", 406), ("application/jsonlines", 406),
+    ("application/json; charset=utf-8", 200), ("application/jsonlines, application/json;q=0.1", 200),
+    ("text/csv", 406), ("application/jsonlines", 406), ("application/json;q=0", 406),
 ])  # fmt: skip
 def test_the_answer_is_json(client: Any, rows: Any, accept: str, status: int) -> None:
     response = client.invoke(rows[0], accept=accept)

@@ -66,6 +66,14 @@ def test_lines_without_names_and_csv_are_paired_too(tmp_path: Path) -> None:
     assert (pairs.rows, pairs.text_rows) == ([{}, {}, {"x": "3"}], [False, False, True])
 
 
+def test_lines_with_looked_up_values_are_paired_with_lines_of_scores(tmp_path: Path) -> None:
+    """The newer version looks values up, and the other one does not."""
+    write(tmp_path, "AllTraffic", "[1]", [0.1], kind=LINES)
+    write(tmp_path, "shadow-2", "[1]", [{"score": 0.3, "looked_up": {"wind": 3.5}}], kind=LINES)
+    pairs = pair(tmp_path)
+    assert (pairs.requests, pairs.champion, pairs.challenger) == (1, [0.1], [0.3])
+
+
 def test_what_is_no_score_or_not_of_the_period_is_left_out(tmp_path: Path) -> None:
     late = PERIOD.until + dt.timedelta(seconds=1)
     for number, (scores, at) in enumerate([(["?"], SINCE), ([None], SINCE), ([0.5, 0.6], SINCE), ([0.5], late)]):

@@ -23,6 +23,19 @@ def test_a_share_above_the_largest_one_is_skew_if_there_are_enough_rows(
     assert (verdict.outcome, verdict.reason) == (outcome, reason)
 
 
+@pytest.mark.parametrize(
+    ("rows", "unmatched", "reason"),
+    [
+        (0, 250, "none of the 250 rows of requests was found in the lake, and 100 are needed"),
+        (1, 249, "1 rows of requests, and 100 are needed"),
+        (0, 0, "0 rows of requests, and 100 are needed"),
+    ],
+)
+def test_requests_whose_keys_the_lake_does_not_have_are_named(rows: int, unmatched: int, reason: str) -> None:
+    verdict = judge_skew(Skew(rows, unmatched, {"distance": 0}), max_share=0.01, min_rows=100)
+    assert (verdict.outcome, verdict.reason) == ("undecided", reason)
+
+
 def test_a_reason_names_the_worst_features_first_and_a_limited_number() -> None:
     different_rows = {f"feature_{number}": 500 + number for number in range(MAX_NAMES + 3)}
     reason = judge_skew(Skew(1_000, 0, different_rows), max_share=0.01, min_rows=100).reason
