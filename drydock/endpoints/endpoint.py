@@ -73,16 +73,16 @@ class Endpoint(EndpointDescription):
         return [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
 
     def save(self) -> None:
-        """Store the record."""
+        """Store the record with the present time as LastModifiedTime."""
         with self._lock:
             self.record.modified = get_now()
-            self._resources.write(self.owner, self.record.name, self.record.dump())
+            self._store()
 
     def set_tags(self, tags: list[dict[str, str]]) -> None:
         """Replace the tags. LastModifiedTime stays: tags are no part of the endpoint's description."""
         with self._lock:
             self.record.tags = tags
-            self._resources.write(self.owner, self.record.name, self.record.dump())
+            self._store()
 
     def create(self) -> None:
         """Start the instances of a new endpoint in the background. The status becomes InService or Failed."""
@@ -191,7 +191,10 @@ class Endpoint(EndpointDescription):
         with self._lock:
             if not self._close_event.is_set():
                 self.record.restarts += 1
-                self.save()
+                self._store()  # LastModifiedTime stays: nobody has changed the endpoint
+
+    def _store(self) -> None:
+        self._resources.write(self.owner, self.record.name, self.record.dump())
 
     def _create(self) -> None:
         fleet = self._make_next_fleet(self.record.plan)

@@ -94,9 +94,10 @@ def test_request_that_nobody_waits_for_any_more_does_not_reach_the_model(impatie
 
 def test_process_that_does_not_respond_is_replaced(impatient: Any) -> None:
     impatient.create_endpoint("stopped")
-    before = impatient.invoke("stopped")["pid"]
+    before, modified = impatient.invoke("stopped")["pid"], impatient.describe("stopped")["LastModifiedTime"]
     os.kill(before, signal.SIGSTOP)
     with pytest.raises(ClientError, match="timed out"):
         impatient.invoke("stopped")
     answer, _ = wait_for_answer(impatient, "stopped")
     assert answer["pid"] != before
+    assert impatient.describe("stopped")["LastModifiedTime"] == modified, "a restart is no change of the endpoint"
