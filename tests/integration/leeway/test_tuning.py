@@ -260,6 +260,17 @@ def test_failed_tuning_says_why(drydock, tuning_project, make_task, context, sta
     assert "\n" not in str(error.value)
 
 
+def test_objective_that_is_nan_ends_the_tuning_and_is_named(drydock, tuning_project, make_task, context, start, finish):
+    write_plan(tuning_project, trials=12)
+    deferral = start(make_task("all nan"), context)
+    with pytest.raises(
+        AirflowFailException, match=r"the last objective in the log of trial .*-001-\w+ is nan"
+    ) as error:
+        finish(make_task("all nan"), deferral)
+    assert "\n" not in str(error.value) and "no line of" not in str(error.value)
+    assert len(list_trials(drydock, deferral.trigger.wait.job_name)) <= 6, "nothing runs on"
+
+
 @pytest.mark.parametrize(
     ("plan", "fields", "message"),
     [
