@@ -24,7 +24,9 @@ def read_winner(folder: Path) -> TuningRecord:
     """
     content = read_json(folder / BEST_FILE, "the step `tune` writes it when its trials have ended")
     try:
-        return TuningRecord.model_validate({name: content[name] for name in TuningRecord.model_fields})
+        return TuningRecord.model_validate(
+            {name: content[name] for name in TuningRecord.model_fields if name in content}
+        )
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{folder / BEST_FILE} is not a result of a tuning.", "The step `tune` writes it.") from None
 

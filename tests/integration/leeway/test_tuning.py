@@ -120,6 +120,7 @@ def test_tuning_completes_and_returns_the_winner(drydock, tuning_project, make_t
     assert record == {
         "name": name,
         "trials": 3,
+        "earlier_trials": 0,
         "strategy": "random",
         "metric": "logloss",
         "objective": result["objective"],
@@ -221,16 +222,15 @@ def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_t
 
 def test_search_starts_from_the_tuning_job_of_another_task(drydock, tuning_project, make_task, context, start, finish):
     earlier = finish(make_task(), start(make_task(), context))["tuning_job"]
-    other = {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
-    deferral = start(make_task(warm_start=earlier), other)
+    context["ti"] = SimpleNamespace(run_id="other", map_index=-1, try_number=1)
+    deferral = start(make_task(warm_start=earlier), context)
     job = describe(drydock, deferral.trigger.wait.job_name)
     assert job["WarmStartConfig"] == {
         "ParentHyperParameterTuningJobs": [{"HyperParameterTuningJobName": earlier}],
         "WarmStartType": "TransferLearning",
     }
-    drydock.client("sagemaker").stop_hyper_parameter_tuning_job(
-        HyperParameterTuningJobName=deferral.trigger.wait.job_name
-    )
+    record = finish(make_task(warm_start=earlier), deferral)["record"]
+    assert (record["trials"], record["earlier_trials"]) == (3, 3)
 
 
 def test_tuning_is_stopped_when_it_exceeds_its_budget(

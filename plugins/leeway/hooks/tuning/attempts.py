@@ -20,7 +20,7 @@ from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.inputs import INPUTS
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
 from leeway.hooks.tuning.folds import read_folds
-from leeway.hooks.tuning.requests import TuningTemplate, count_finished_trials, get_number
+from leeway.hooks.tuning.requests import TuningTemplate, count_earlier_trials, count_finished_trials, get_number
 from leeway.hooks.tuning.rounds import find_undefined_objective, read_rounds
 from leeway.hooks.tuning.trials import Trial, find_best, list_trials
 from pipelines.costs.job_records import to_training_record
@@ -167,7 +167,7 @@ class TuningAttempts(Attempts):
         winner = find_best(trials)
         if winner is None:
             raise make_error_without_winner(job, trials, self._find_undefined_objective(trials))
-        tuning = self._record(job, trials, winner, costs)
+        tuning = self._record(job, searches, trials, winner, costs)
         states = [get_job_status(trial.job) for trial in trials]
         return {
             "tuning_job": get_job_name(job),
@@ -186,7 +186,7 @@ class TuningAttempts(Attempts):
         }
 
     def _record(
-        self, job: Job, trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
+        self, job: Job, searches: Sequence[str], trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
     ) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
         space = self.template.plan.space
@@ -198,6 +198,7 @@ class TuningAttempts(Attempts):
                 trial.build_record(space, costs_usd.get(trial.name, 0.0), rounds.get(trial.name, {}))
                 for trial in trials
             ],
+            "earlier_trials": count_earlier_trials(self.template.parents, self.jobs.describe, searches),
             "best": winner.name,
             **read_folds(self.s3.get_conn(), winner, self.log),
         }
