@@ -90,7 +90,8 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
     """Write the table of the trials, the winner, and the report with its charts, to a folder."""
     from pipelines.system.files import write_json
     from pipelines.tuning.report.page import write_report
-    from pipelines.tuning.report.results import BEST_FILE, TrialResult, TuningResult, build_best, write_results
+    from pipelines.tuning.report.results import TrialResult, TuningResult, build_best, write_results
+    from pipelines.tuning.warm_start import BEST_FILE
 
     trials = [
         TrialResult(

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.errors import DataError, SpecError
 from pipelines.system.files import read_json, replace_file
 from pipelines.tuning.record import TuningRecord
-from pipelines.tuning.report.results import BEST_FILE
+from pipelines.tuning.warm_start import BEST_FILE
 
 DIGITS = 6
 """Decimals of the losses in the parameters."""
