@@ -290,6 +290,11 @@ def test_objective_that_is_nan_ends_the_tuning_and_is_named(drydock, tuning_proj
         ({"strategy": "hyperband"}, {"warm_start": "a"}, "bayesian and random only, not for hyperband"),
         ({}, {"max_run_s": 1_000}, r"max_wait_s \(900\) must be at least max_run_s"),
         ({}, {"channels": {"train": "s3://leeway/x/", "holdout": "s3://leeway/y/"}}, "not holdout: the gate's holdout"),
+        (
+            {},
+            {"channels": {"train": "s3://leeway/f/train/", "validation": "s3://leeway/f/holdout/"}},
+            "channel validation of the task tune is s3://leeway/f/holdout/, which is or contains the holdout",
+        ),
         ({}, {"config": {"HyperParameterTuningJobName": "mine"}}, "config must not have HyperParameterTuningJobName"),
         ({}, {"config": {"Colour": "red"}}, "SageMaker would refuse the request: .*Colour"),
     ],
