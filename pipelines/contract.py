@@ -85,7 +85,7 @@ class Spec(Parameters):
             return cls.model_validate(values)
         except PydanticError as error:
             raise SpecError(
-                f"{origin}: {describe_errors(error.errors())}.", f"Known keys: {_list_keys(cls)}."
+                f"{origin}: {describe_errors(error.errors(), values)}.", f"Known keys: {_list_keys(cls)}."
             ) from None
 
     @classmethod
@@ -109,7 +109,9 @@ class Spec(Parameters):
                 problem for problem in error.errors() if problem["type"] not in ("missing", DEPENDS_ON_OTHER_FIELDS)
             ]
             if problems:
-                raise SpecError(f"{origin}: {describe_errors(problems)}.", f"Known keys: {_list_keys(cls)}.") from None
+                raise SpecError(
+                    f"{origin}: {describe_errors(problems, values)}.", f"Known keys: {_list_keys(cls)}."
+                ) from None
 
 
 class Result(_Message):
@@ -153,17 +155,43 @@ class Report(_Message):
         return cls(error=type(error).__name__, message=error.message, hint=error.hint, exit_code=error.exit_code)
 
 
-def describe_errors(errors: Sequence[Any]) -> str:
+def describe_errors(errors: Sequence[Any], values: Any = None) -> str:
     """Describe the first five errors of pydantic on one line: key, problem, and the value that was given.
 
     Unknown keys come first: one of them may be a missing key that was mistyped.
+
+    Args:
+        errors: the errors, as pydantic lists them.
+        values: what was validated. If it is given, only keys that are in it are named, and those that are missing:
+            pydantic adds the names of types where a value can have several.
     """
     problems = [
-        _describe_problem(error["type"], ".".join(map(str, error["loc"])), error["msg"], error["input"])
+        _describe_problem(error["type"], ".".join(_list_keys_of_error(error, values)), error["msg"], error["input"])
         for error in sorted(errors, key=lambda error: error["type"] != "extra_forbidden")
     ]
     omitted_count = len(problems) - MAX_PROBLEMS
     return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {omitted_count} more" if omitted_count > 0 else "")
+
+
+def _list_keys_of_error(error: Any, values: Any) -> list[str]:
+    """Return the keys that lead to the value of an error, without pydantic's names of types."""
+    *parts, last = error["loc"] or ("",)
+    if error["type"] != "missing":  # the last key of such an error is not in the values
+        parts, last = [*parts, last], ""
+    keys, value = list[str](), values
+    for part in parts:
+        if isinstance(value, str | int | float) or (value is None and values is not None):
+            continue  # nothing is inside
+        if isinstance(value, Mapping):
+            known_keys = [key for key in value if str(key) == str(part)]
+            keys += map(str, known_keys)
+            value = value[known_keys[0]] if known_keys else value
+        elif isinstance(value, list | tuple) and isinstance(part, int):
+            keys.append(str(part))
+            value = value[part]
+        elif not isinstance(value, list | tuple):  # not known, or an object whose keys are not known here
+            keys.append(str(part))
+    return [key for key in (*keys, str(last)) if key]
 
 
 def _describe_problem(kind: str, key: str, text: str, value: object) -> str:

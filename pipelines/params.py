@@ -10,33 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.error import MarkedYAMLError
 
 from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE, get_model_file
 from pipelines.errors import SpecError
 from pipelines.steps import STEPS, load_spec_class
+from pipelines.system.strict_yaml import describe_yaml_error, load_yaml
 
 Sections = dict[str, dict[str, Any]]
-BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader in C takes a tenth of the time; PyYAML may have been built without it."""
 STAGES = ("snapshot", "preprocess", "tune", "train", "evaluate", "gate")
 """Steps that are stages of dvc.yaml or of models/dvc.yaml. DVC reads the parameters of a stage from one file only: from
 the model's file in a project with models, else from params.yaml."""
-
-
-class _Loader(BASE_LOADER):
-    """Load YAML, and refuse a key that is twice in a mapping: PyYAML silently takes the last one."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        first, last = node.start_mark.index, node.end_mark.index
-        # PyYAML adds the keys of a merge (<<) to the node. They are elsewhere in the text, and may be overridden.
-        own_keys = [key for key, _ in node.value if first <= key.start_mark.index < last]
-        known_keys = set()
-        for key in own_keys:
-            if str(key.value) in known_keys:
-                raise MarkedYAMLError(problem=f"the key {key.value!r} occurs twice", problem_mark=key.start_mark)
-            known_keys.add(str(key.value))
-        return dict(super().construct_mapping(node, deep))
 
 
 def load(folder: Path, model: str = "") -> Sections:
@@ -151,12 +134,10 @@ def _load_file(folder: Path, name: str) -> Sections:
 
 def _read_sections(path: Path, origin: str) -> dict[str, Any]:
     try:
-        sections = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}  # noqa: S506 (a safe loader)
+        sections = load_yaml(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not valid"
-        raise SpecError(f"{origin}{place}: {problem}.", "Correct the YAML there.") from None
+        separator = " " if getattr(error, "problem_mark", None) else ": "
+        raise SpecError(f"{origin}{separator}{describe_yaml_error(error)}.", "Correct the YAML there.") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"{origin}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
     except ValueError as error:  # PyYAML 6 converts dates and does not wrap their errors: 2013-02-30

@@ -8,7 +8,10 @@ from drydock.tuning.records import Ending
 from drydock.tuning.trial import Trial
 
 MAX_FAILURES = 5
-"""A tuning job fails once this many training jobs have ended without a single success, as on SageMaker."""
+"""A tuning job fails once this many training jobs have ended without a single success, as on SageMaker.
+
+A value that is not a finite number is no objective: SageMaker documents ObjectiveStatus Failed for a training job whose
+objective "was not evaluated", and not what it does with a NaN."""
 MIN_IMPROVEMENT = 0.01
 """A trial improves the best objective if it is better by this share: SageMaker's 1%."""
 NO_SUCCESS = "Please take a look at the training job failures to get more details."
@@ -43,7 +46,7 @@ def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> 
     limit = plan.criteria.get("BestObjectiveNotImproving", {}).get("MaxNumberOfTrainingJobsNotImproving")
     if limit is not None and count_trials_without_improvement(ended_trials, plan) >= limit:
         return Ending(Status.COMPLETED)
-    if len(ended_trials) < MAX_FAILURES or any(trial.series for trial in trials):
+    if len(ended_trials) < MAX_FAILURES or any(trial.has_finite_value for trial in trials):
         return None
     return _describe_failure(ended_trials)
 

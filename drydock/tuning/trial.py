@@ -50,6 +50,11 @@ class Trial:
         return self.job.record.objective_values if self.job else []
 
     @property
+    def has_finite_value(self) -> bool:
+        """Whether the newest value of the objective is a finite number, also if the trial runs, or failed later."""
+        return bool(self.series) and self.series[-1] is not None
+
+    @property
     def objective(self) -> float | None:
         """The objective of a trial that has ended: the last value. None if that is not finite, or the job failed."""
         if not self.has_ended or self.status is Status.FAILED or not self.series:

@@ -37,6 +37,7 @@ from pipelines.steps import STEPS, load_result_class, load_run_function, load_sp
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
 from pipelines.system.parent_process import end_with_parent
+from pipelines.system.strict_yaml import describe_yaml_error, load_yaml
 from pipelines.system.traces import record_span
 
 BUG_EXIT_CODE = LeewayError.exit_code
@@ -169,7 +170,7 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
     """Run the step and write its result; after an error, write the report instead and exit with the error's code."""
     try:
         fields = load_spec_class(step).model_fields
-        option_values = {name: parse_value(value, fields[name]) for name, value in options.items()}
+        option_values = {name: parse_value(name, value, fields[name]) for name, value in options.items()}
         field_values = _read_spec(spec_file) | option_values
         with record_span(f"step.{step}") as attributes:
             request = build_request(step, field_values)
@@ -192,8 +193,10 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
         return {}
     try:
         text = sys.stdin.read() if spec_file == "-" else Path(spec_file).read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date such as 2013-02-30
+        values = load_yaml(text)
+    except yaml.YAMLError as error:
+        raise SpecError(f"--spec {spec_file}: {describe_yaml_error(error)}.") from None
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2013-02-30
         raise SpecError(f"--spec {spec_file}: {error}.") from None
     if not isinstance(values, dict):
         raise SpecError(f"--spec {spec_file} is not a mapping of fields.", "Write one line `FIELD: VALUE` per field.")

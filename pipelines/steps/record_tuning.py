@@ -31,6 +31,8 @@ class RecordTuningSpec(Spec):
     """Trials of all attempts, oldest first."""
     best: str
     """Name of the training job with the best objective."""
+    earlier_trials: int = Field(default=0, ge=0)
+    """Number of trials of other tasks' tuning jobs that the search started from by a warm start."""
     metric: str = "loss"
     """Name of the objective."""
     fold_losses: list[float] = Field(default_factory=list)
@@ -60,7 +62,10 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
     record = _build_record(spec)
     best_values = {f"best.{name}": value for name, value in record.hyperparameters.items()}
     params = {"strategy": spec.plan.strategy, **best_values}
-    run_id = nest_runs(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec))
+    run_id = nest_runs(
+        *(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec)),
+        earlier_trials=spec.earlier_trials,
+    )
     values = (spec.tuning_job, record.trials, record.metric, record.objective, spec.best)
     log.info("%s: %d trials, best %s %.5f (%s)", *values)
     return RecordTuningResult(record=record, run_id=run_id)
@@ -72,6 +77,7 @@ def _build_record(spec: RecordTuningSpec) -> TuningRecord:
     return TuningRecord(
         name=spec.tuning_job,
         trials=len(spec.trials),
+        earlier_trials=spec.earlier_trials,
         strategy=spec.plan.strategy,
         metric=spec.metric,
         objective=winner.objective,
@@ -84,7 +90,8 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
     """Write the table of the trials, the winner, and the report with its charts, to a folder."""
     from pipelines.system.files import write_json
     from pipelines.tuning.report.page import write_report
-    from pipelines.tuning.report.results import BEST_FILE, TrialResult, TuningResult, build_best, write_results
+    from pipelines.tuning.report.results import TrialResult, TuningResult, build_best, write_results
+    from pipelines.tuning.warm_start import BEST_FILE
 
     trials = [
         TrialResult(
@@ -102,7 +109,7 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
         for number, trial in enumerate(spec.trials)
     ]
     winner = next(result for result, trial in zip(trials, spec.trials, strict=True) if trial.name == spec.best)
-    result = TuningResult(spec.tuning_job, spec.plan, trials, winner)
+    result = TuningResult(spec.tuning_job, spec.plan, trials, winner, spec.earlier_trials)
     write_results(folder, result)
     # The record has the losses of the folds, which `trials` lack.
     write_json(folder / BEST_FILE, {**build_best(result), **_build_record(spec).model_dump()})

@@ -130,7 +130,8 @@ def _tune(request: Request, target: Path) -> TuningResult:
             write_report(folder, result)
             runs.log_report(folder)
         best_trial = {"leeway.best_trial": str(result.best.number)}
-        runs.finish({"objective": result.objective, **result.counts}, best_trial)
+        earlier = {"earlier_trials": result.earlier_trials} if result.earlier_trials else {}
+        runs.finish({"objective": result.objective, **result.counts, **earlier}, best_trial)
     return result
 
 

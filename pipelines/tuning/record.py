@@ -24,6 +24,9 @@ class TuningRecord(Parameters):
     """Name of the tuning, from the digest of its features, code and plan."""
     trials: int = Field(ge=1)
     """Number of trials that ran, with the pruned and the failed ones."""
+    earlier_trials: int = Field(default=0, ge=0)
+    """Number of trials of the earlier tunings that the tuning started from by a warm start, with those from which
+    these started; they are not part of `trials`. 0: no warm start, or the record is of an earlier release."""
     strategy: str
     """Strategy that proposed the values of the trials; see `plan.Strategy`."""
     metric: str = "loss"
@@ -41,12 +44,25 @@ class TuningRecord(Parameters):
             name for name, value in self.hyperparameters.items() if not _is_equal(hyperparameters.get(name), value)
         )
 
+    @property
+    def warm_start(self) -> str:
+        """The part of a sentence about the earlier trials, such as ", after a warm start from 9 earlier ones"."""
+        if not self.earlier_trials:
+            return ""
+        return f", after a warm start from {self.earlier_trials} earlier {'ones' if self.earlier_trials > 1 else 'one'}"
+
+    @property
+    def trials_text(self) -> str:
+        """The number of trials, such as "1 trial" or "50 trials"."""
+        return f"{self.trials} trial{'s' if self.trials > 1 else ''}"
+
     def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
         """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
         folds = f" on {len(self.fold_losses)} folds" if self.fold_losses else ""
+        others = f" after {self.earlier_trials} earlier" if self.earlier_trials else ""
         lines = [
-            f"{self.trials} trials ran ({self.strategy}); the winner's mean {self.metric}{folds} was "
-            f"{self.objective:.4f} (best of {self.trials}: optimistic)"
+            f"{self.trials_text} ran{self.warm_start} ({self.strategy}); the winner's mean {self.metric}{folds} was "
+            f"{self.objective:.4f} (best of {self.trials}{others}: optimistic)"
         ]
         losses = [
             f"{loss:.4f} on {part}"

@@ -42,6 +42,13 @@ class Range(Parameters):
     step: Annotated[float, Field(gt=0)] | None = None
     """Distance between two values; without it, the step of an int is 1, and a float can have any value."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_form(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping | Range):
+            raise ValueError("it must be a range, such as {low: 0.01, high: 0.3}, or a list of values")
+        return values
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.low >= self.high:
@@ -96,10 +103,18 @@ class Range(Parameters):
         return self.step is None or math.isclose(steps, round(steps), abs_tol=1e-9)
 
 
-def _refuse_booleans(values: Any) -> Any:
-    if isinstance(values, list) and any(isinstance(value, bool) for value in values):
+def _check_types(values: list[Any]) -> list[Any]:
+    """Refuse what is neither a finite number nor a text: pydantic would name each type that a value may have."""
+    if any(isinstance(value, bool) for value in values):
         raise ValueError("true and false are not values; write 1 and 0, or a text")
+    wrong_values = [value for value in values if not isinstance(value, str) and not _is_finite(value)]
+    if wrong_values:
+        raise ValueError(f"{repr(wrong_values[0])[:60]} is not a value; write finite numbers or texts")
     return values
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _check_values(values: list[Value]) -> list[Value]:
@@ -113,7 +128,7 @@ def _check_values(values: list[Value]) -> list[Value]:
 def _parse_number(value: Value) -> Value:
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a text, or a large int
         return value
 
 
@@ -122,7 +137,7 @@ def _find_tag(choices: object) -> str:
     return "values" if isinstance(choices, list) else "range"
 
 
-Values = Annotated[list[Value], BeforeValidator(_refuse_booleans), AfterValidator(_check_values)]
+Values = Annotated[list[Value], BeforeValidator(_check_types), AfterValidator(_check_values)]
 """The values of a categorical hyperparameter: a trial gets one of them."""
 Choices = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_find_tag)]
 """The range or the values of one hyperparameter."""

@@ -57,6 +57,7 @@ def nest_runs(
     params: Mapping[str, Any],
     winner: str,
     write_report: Callable[[Path], None],
+    earlier_trials: int = 0,
 ) -> str:
     """Create the run of a tuning, and make the runs of its trials its children. Idempotent.
 
@@ -68,6 +69,7 @@ def nest_runs(
         params: parameters of the run of the tuning.
         winner: name of the winner's training job.
         write_report: writes the report of the tuning to a folder; the run of the tuning gets it as an artifact.
+        earlier_trials: number of trials of other tunings from which it started.
 
     Returns:
         Id of the run of the tuning; empty if MLflow does not answer, or no trial has a run.
@@ -80,6 +82,7 @@ def nest_runs(
     try:
         run_id = _nest_runs(client, tuning, trials, params, winner)
         if run_id:
+            _log_metrics(client, run_id, {"earlier_trials": earlier_trials} if earlier_trials else {})
             _log_report(client, run_id, write_report)
         return run_id
     except Exception as error:  # mlflow raises errors of any type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,33 @@ from optuna.trial import TrialState, create_trial
 
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.settings import settings
+from pipelines.system.files import read_json_object
 from pipelines.system.log import log
 from pipelines.tuning.distributions import build_distributions
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.space import contains
 from pipelines.tuning.trials import journal
-from pipelines.tuning.trials.journal import JOURNAL_FILE, WARM_NUMBER, list_trials
+from pipelines.tuning.trials.journal import EARLIER_TRIALS, JOURNAL_FILE, WARM_NUMBER, list_trials
 from pipelines.tuning.trials.mlflow_runs import RUN_ID, require_client
 
 TRIALS_FILE = "trials.csv"
 """Table of the trials, in the folder that a tuning writes."""
 PARAMETER_PREFIX = "param_"
 """Prefix of the columns with the values of a trial, in that table."""
+BEST_FILE = "best.json"
+"""Description of the winner, in the same folder."""
 Trial = tuple[dict[str, Any], float]
 """The values of a trial, and its objective."""
+
+
+@dataclass(frozen=True)
+class EarlierTuning:
+    """A tuning that another one starts from."""
+
+    trials: list[Trial]
+    """Its finished trials."""
+    count: int
+    """Number of all its trials, with the pruned and failed ones, and those from which it started itself."""
 
 
 def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
@@ -38,14 +51,15 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
     """
     if not plan.warm_start or list_trials(study):
         return
-    all_trials = list(read_trials(plan.warm_start))
-    trials = [(values, value) for values, value in all_trials if contains(plan.space, values)]
+    earlier = read_tuning(plan.warm_start)
+    trials = [(values, value) for values, value in earlier.trials if contains(plan.space, values)]
     if not trials:
         raise SpecError(
-            f"warm_start {plan.warm_start}: none of its {len(all_trials)} finished trials has values of "
+            f"warm_start {plan.warm_start}: none of its {len(earlier.trials)} finished trials has values of "
             f"{', '.join(plan.space)} inside the space.",
             "Name a tuning of a space that overlaps, or leave warm_start out.",
         )
+    study.set_user_attr(EARLIER_TRIALS, earlier.count)
     known_trials = {
         trial.user_attrs[WARM_NUMBER] for trial in study.get_trials(deepcopy=False) if WARM_NUMBER in trial.user_attrs
     }
@@ -62,7 +76,7 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
                     user_attrs={WARM_NUMBER: number},
                 )
             )
-    log.info("warm start: %d of %d finished trials are inside the space", len(trials), len(all_trials))
+    log.info("warm start: %d of %d finished trials are inside the space", len(trials), len(earlier.trials))
 
 
 def check_warm_start(plan: PlanSpec, target: Path) -> None:
@@ -78,8 +92,8 @@ def check_warm_start(plan: PlanSpec, target: Path) -> None:
         )
 
 
-def read_trials(origin: str) -> Iterator[Trial]:
-    """Yield the finished trials of an earlier tuning.
+def read_tuning(origin: str) -> EarlierTuning:
+    """Read the finished trials of an earlier tuning, and the number of all.
 
     Args:
         origin: its folder with trials.csv, its name or its folder in LEEWAY_HOME/tuning (a tuning on this machine), or
@@ -92,18 +106,20 @@ def read_trials(origin: str) -> Iterator[Trial]:
     """
     folder, state = Path(origin), settings().home / "tuning" / origin
     if (folder / TRIALS_FILE).is_file():
-        yield from _read_table(folder / TRIALS_FILE)
-    elif (state / JOURNAL_FILE).is_file():
-        trials = journal.read_trials(state)
-        yield from ((trial.params, trial.value) for trial in trials if trial.state == TrialState.COMPLETE)  # type: ignore[misc]
-    elif RUN_ID.fullmatch(origin):
-        yield from _read_runs(origin)
-    else:
-        message = f"warm_start {origin}: there is neither a folder with {TRIALS_FILE} nor a tuning of this name."
-        raise SpecError(message, "Give a folder that `tune` wrote, the name of a tuning, or the id of its MLflow run.")
+        return _read_folder(folder)
+    if (state / JOURNAL_FILE).is_file():
+        trials, earlier_count = journal.read_trials(state)
+        finished = [(trial.params, float(trial.value or 0)) for trial in trials if trial.state == TrialState.COMPLETE]
+        return EarlierTuning(finished, len(trials) + earlier_count)
+    if RUN_ID.fullmatch(origin):
+        return _read_runs(origin)
+    message = f"warm_start {origin}: there is neither a folder with {TRIALS_FILE} nor a tuning of this name."
+    raise SpecError(message, "Give a folder that `tune` wrote, the name of a tuning, or the id of its MLflow run.")
 
 
-def _read_table(path: Path) -> Iterator[Trial]:
+def _read_folder(folder: Path) -> EarlierTuning:
+    """Read the table of the trials in a folder that `tune` wrote, and from best.json the number of earlier ones."""
+    path, trials = folder / TRIALS_FILE, list[Trial]()
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -114,14 +130,16 @@ def _read_table(path: Path) -> Iterator[Trial]:
                     for name, text in row.items()
                     if name.startswith(PARAMETER_PREFIX)
                 }
-                yield values, float(row["objective"])
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+                trials.append((values, float(row["objective"])))
+        earlier_count = int(read_json_object(folder / BEST_FILE).get(EARLIER_TRIALS, 0))
+    except (OSError, TypeError, ValueError, KeyError, AttributeError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(f"{path} is not a table of trials: {reason}.", "The step `tune` writes it.") from None
+    return EarlierTuning(trials, len(rows) + earlier_count)
 
 
-def _read_runs(run_id: str) -> Iterator[Trial]:
-    """Yield the trials of an MLflow run: its nested runs."""
+def _read_runs(run_id: str) -> EarlierTuning:
+    """Read the trials of an MLflow run: its nested runs."""
     from mlflow.exceptions import MlflowException
 
     client = require_client()
@@ -133,9 +151,13 @@ def _read_runs(run_id: str) -> Iterator[Trial]:
         if error.get_http_status_code() == 404:
             raise SpecError(f"warm_start {run_id}: MLflow has no such run.", "Correct the id.") from None
         raise ServiceError(f"MLflow failed: {' '.join(str(error).split())}.") from None
-    for trial_run in runs:
-        values = {name: _parse(text) for name, text in trial_run.data.params.items()}
-        yield values, trial_run.data.metrics["objective"]
+    trials = [
+        ({name: _parse(text) for name, text in trial_run.data.params.items()}, trial_run.data.metrics["objective"])
+        for trial_run in runs
+    ]
+    metrics = run.data.metrics
+    # The run of a tuning gets its metrics at the end of the tuning.
+    return EarlierTuning(trials, int(max(len(trials), metrics.get("trials", 0)) + metrics.get(EARLIER_TRIALS, 0)))
 
 
 def _parse(text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.errors import DataError, SpecError
 from pipelines.system.files import read_json, replace_file
 from pipelines.tuning.record import TuningRecord
-from pipelines.tuning.report.results import BEST_FILE
+from pipelines.tuning.warm_start import BEST_FILE
 
 DIGITS = 6
 """Decimals of the losses in the parameters."""
@@ -24,7 +24,9 @@ def read_winner(folder: Path) -> TuningRecord:
     """
     content = read_json(folder / BEST_FILE, "the step `tune` writes it when its trials have ended")
     try:
-        return TuningRecord.model_validate({name: content[name] for name in TuningRecord.model_fields})
+        return TuningRecord.model_validate(
+            {name: content[name] for name in TuningRecord.model_fields if name in content}
+        )
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{folder / BEST_FILE} is not a result of a tuning.", "The step `tune` writes it.") from None
 

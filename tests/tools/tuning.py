@@ -42,13 +42,16 @@ for number in range(begin, rounds):
     loss = (x - 0.3) ** 2 + 1 / (number + 1)
     if mode == "nan" and x < 0.5 and number == 2:
         loss = float("nan")
+    if mode == "all nan":
+        loss = float("nan")
     if mode != "silent":
         print(f"[{number}]\\ttuning-objective:{loss!r}", flush=True)
     new = checkpoint.with_name("new")
     new.write_text(str(number + 1))
     new.replace(checkpoint)  # a signal may come between the creation of a file and the writing
 if mode != "silent":
-    print(f"tuning-objective:{(x - 0.3) ** 2 + 1 / rounds!r}", flush=True)
+    best_loss = loss if mode == "all nan" else (x - 0.3) ** 2 + 1 / rounds
+    print(f"tuning-objective:{best_loss!r}", flush=True)
 note("end")
 (output / "resources.json").write_text("{}")
 """

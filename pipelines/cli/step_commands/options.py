@@ -8,10 +8,12 @@ from itertools import zip_longest
 from typing import Any, get_args
 
 import typer
+import yaml
 from pydantic.fields import FieldInfo
 
 from pipelines.errors import SpecError
 from pipelines.steps import STEPS, load_spec_class
+from pipelines.system.strict_yaml import describe_yaml_error, load_yaml
 
 
 def build_option(name: str, field: FieldInfo) -> Any:
@@ -40,15 +42,37 @@ def _is_flag(field: FieldInfo) -> bool:
     return bool in (field.annotation, *get_args(field.annotation))
 
 
-def parse_value(text: str, field: FieldInfo) -> Any:
-    """Parse a list or a mapping from JSON; any other value stays text.
+def parse_value(name: str, text: str, field: FieldInfo) -> Any:
+    """Parse a list or a mapping from JSON or YAML, as params.yaml has it; any other value stays text.
+
+    Args:
+        name: name of the field, for the error message.
+        text: value on the command line.
+        field: field of the Spec.
 
     Raises:
-        SpecError: the text begins as JSON, and is not JSON. A retry cannot help.
+        SpecError: the text begins as a list or a mapping, and is neither JSON nor YAML, or a key is twice in it. A
+            retry cannot help.
     """
-    if text.startswith(("[", "{")) and field.annotation is not str:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise SpecError(f"{text[:80]} is not JSON: {error}.") from None
-    return text
+    if not text.startswith(("[", "{")) or field.annotation is str:
+        return text
+    try:
+        return json.loads(text, object_pairs_hook=_build_mapping)
+    except ValueError:  # YAML, or wrong JSON; YAML's error has the line and the column
+        pass
+    try:
+        return load_yaml(text)
+    except yaml.YAMLError as error:
+        reason = describe_yaml_error(error)
+    except ValueError as error:
+        reason = str(error)
+    option = f"--{name.replace('_', '-')}"
+    raise SpecError(f"{option}: {text[:80]} cannot be read as JSON or YAML: {reason}.", "Correct the value.")
+
+
+def _build_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a mapping of JSON, in which no key may be twice."""
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return mapping

@@ -17,13 +17,12 @@ from pipelines.system.files import replace_file, write_json
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.record import TuningRecord
 from pipelines.tuning.request import Request
-from pipelines.tuning.trials.journal import list_trials
+from pipelines.tuning.trials.journal import count_earlier_trials, list_trials
 from pipelines.tuning.trials.mlflow_runs import STATE_NAMES
 from pipelines.tuning.trials.process import LOG_FILE, ObjectiveLog
 from pipelines.tuning.trials.progress import raise_missing_objective
-from pipelines.tuning.warm_start import PARAMETER_PREFIX, TRIALS_FILE
+from pipelines.tuning.warm_start import BEST_FILE, PARAMETER_PREFIX, TRIALS_FILE
 
-BEST_FILE = "best.json"
 DEFAULT_METRIC = "loss"
 """Name of the objective of a script that does not name it in folds.json."""
 
@@ -73,6 +72,8 @@ class TuningResult:
     plan: PlanSpec
     trials: Sequence[TrialResult]
     best: TrialResult
+    earlier_trials: int = 0
+    """Number of trials of earlier tunings; see `TuningRecord`."""
 
     @property
     def objective(self) -> float:
@@ -92,6 +93,7 @@ class TuningResult:
         return TuningRecord(
             name=self.name,
             trials=len(self.trials),
+            earlier_trials=self.earlier_trials,
             strategy=self.plan.strategy,
             metric=self.best.metric,
             objective=self.objective,
@@ -111,7 +113,7 @@ def collect_results(request: Request, study: optuna.Study) -> TuningResult:
     if not completed_trials:
         raise_missing_objective(study)
     winner = min(completed_trials, key=lambda trial: (trial.objective, trial.number))
-    return TuningResult(request.name, request.plan, trials, winner)
+    return TuningResult(request.name, request.plan, trials, winner, count_earlier_trials(study))
 
 
 def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResult:

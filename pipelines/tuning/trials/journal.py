@@ -21,6 +21,9 @@ JOURNAL_FILE = "journal.log"
 WARM_NUMBER = "warm"
 """User attribute of each trial that `warm_start` took from an earlier tuning: the number of the trial there."""
 
+EARLIER_TRIALS = "earlier_trials"
+"""User attribute of a study: what `count_earlier_trials` returns. A study of an earlier release lacks it."""
+
 
 class _NoLock:
     """Lock nothing: Optuna's own lock would stay after a kill, and delay the next process by 30 seconds."""
@@ -50,18 +53,18 @@ def open_study(folder: Path, name: str, pruner: BasePruner | None = None) -> opt
     )
 
 
-def read_trials(folder: Path) -> list[FrozenTrial]:
+def read_trials(folder: Path) -> tuple[list[FrozenTrial], int]:
     """Read the trials of another tuning from its folder. Nothing is changed there: it may run in another process.
+
+    Returns:
+        Its trials, and the number of the earlier ones that it started from.
 
     Raises:
         DataError: the journal is damaged. A retry cannot help.
     """
     storage = _open_storage(folder)
-    return [
-        trial
-        for name in optuna.get_all_study_names(storage)
-        for trial in list_trials(optuna.load_study(study_name=name, storage=storage))
-    ]
+    studies = [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
+    return [trial for study in studies for trial in list_trials(study)], sum(map(count_earlier_trials, studies))
 
 
 def _open_storage(folder: Path) -> JournalStorage:
@@ -83,6 +86,11 @@ def list_trials(study: optuna.Study) -> list[FrozenTrial]:
 def count_warm_trials(study: optuna.Study) -> int:
     """Count the trials of an earlier tuning. They come first, so the first trial of this tuning has this number."""
     return sum(WARM_NUMBER in trial.user_attrs for trial in study.get_trials(deepcopy=False))
+
+
+def count_earlier_trials(study: optuna.Study) -> int:
+    """Count all trials of the earlier tunings that this one started from, also those outside its space."""
+    return int(study.user_attrs.get(EARLIER_TRIALS, count_warm_trials(study)))
 
 
 def find_best(study: optuna.Study) -> FrozenTrial | None:

@@ -29,7 +29,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
 
     Args:
         channels: `train` and `validation`, each with a folder or an s3:// prefix (templated). A folder is uploaded,
-            unless S3 has the same content already. Other channels are refused.
+            unless S3 has the same content already. Other channels are refused, and so is the folder of the holdout.
         plan: keys of section `tune` with other values, such as {"trials": 10} (templated). A value that is "" or
             "None" is left out.
         warm_start: name of an ended tuning job of another task, or several names (templated): the search learns from

@@ -120,6 +120,7 @@ def test_tuning_completes_and_returns_the_winner(drydock, tuning_project, make_t
     assert record == {
         "name": name,
         "trials": 3,
+        "earlier_trials": 0,
         "strategy": "random",
         "metric": "logloss",
         "objective": result["objective"],
@@ -221,16 +222,15 @@ def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_t
 
 def test_search_starts_from_the_tuning_job_of_another_task(drydock, tuning_project, make_task, context, start, finish):
     earlier = finish(make_task(), start(make_task(), context))["tuning_job"]
-    other = {"ti": SimpleNamespace(run_id="other", map_index=-1, try_number=1)}
-    deferral = start(make_task(warm_start=earlier), other)
+    context["ti"] = SimpleNamespace(run_id="other", map_index=-1, try_number=1)
+    deferral = start(make_task(warm_start=earlier), context)
     job = describe(drydock, deferral.trigger.wait.job_name)
     assert job["WarmStartConfig"] == {
         "ParentHyperParameterTuningJobs": [{"HyperParameterTuningJobName": earlier}],
         "WarmStartType": "TransferLearning",
     }
-    drydock.client("sagemaker").stop_hyper_parameter_tuning_job(
-        HyperParameterTuningJobName=deferral.trigger.wait.job_name
-    )
+    record = finish(make_task(warm_start=earlier), deferral)["record"]
+    assert (record["trials"], record["earlier_trials"]) == (3, 3)
 
 
 def test_tuning_is_stopped_when_it_exceeds_its_budget(
@@ -260,6 +260,17 @@ def test_failed_tuning_says_why(drydock, tuning_project, make_task, context, sta
     assert "\n" not in str(error.value)
 
 
+def test_objective_that_is_nan_ends_the_tuning_and_is_named(drydock, tuning_project, make_task, context, start, finish):
+    write_plan(tuning_project, trials=12)
+    deferral = start(make_task("all nan"), context)
+    with pytest.raises(
+        AirflowFailException, match=r"the last objective in the log of trial .*-001-\w+ is nan"
+    ) as error:
+        finish(make_task("all nan"), deferral)
+    assert "\n" not in str(error.value) and "no line of" not in str(error.value)
+    assert len(list_trials(drydock, deferral.trigger.wait.job_name)) <= 6, "nothing runs on"
+
+
 @pytest.mark.parametrize(
     ("plan", "fields", "message"),
     [
@@ -279,6 +290,11 @@ def test_failed_tuning_says_why(drydock, tuning_project, make_task, context, sta
         ({"strategy": "hyperband"}, {"warm_start": "a"}, "bayesian and random only, not for hyperband"),
         ({}, {"max_run_s": 1_000}, r"max_wait_s \(900\) must be at least max_run_s"),
         ({}, {"channels": {"train": "s3://leeway/x/", "holdout": "s3://leeway/y/"}}, "not holdout: the gate's holdout"),
+        (
+            {},
+            {"channels": {"train": "s3://leeway/f/train/", "validation": "s3://leeway/f/holdout/"}},
+            "channel validation of the task tune is s3://leeway/f/holdout/, which is or contains the holdout",
+        ),
         ({}, {"config": {"HyperParameterTuningJobName": "mine"}}, "config must not have HyperParameterTuningJobName"),
         ({}, {"config": {"Colour": "red"}}, "SageMaker would refuse the request: .*Colour"),
     ],

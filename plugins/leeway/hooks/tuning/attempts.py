@@ -20,8 +20,8 @@ from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.inputs import INPUTS
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
 from leeway.hooks.tuning.folds import read_folds
-from leeway.hooks.tuning.requests import TuningTemplate, count_finished_trials, get_number
-from leeway.hooks.tuning.rounds import read_rounds
+from leeway.hooks.tuning.requests import TuningTemplate, count_earlier_trials, count_finished_trials, get_number
+from leeway.hooks.tuning.rounds import find_undefined_objective, read_rounds
 from leeway.hooks.tuning.trials import Trial, find_best, list_trials
 from pipelines.costs.job_records import to_training_record
 
@@ -73,7 +73,19 @@ class TuningAttempts(Attempts):
         return [job for job in jobs if job and not is_live(job) and self.template.has_same_search(job)]
 
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
-        return make_tuning_error(job, event, self._list_trials([job]))
+        trials = self._list_trials([job])
+        undefined = self._find_undefined_objective(trials) if get_job_status(job) == "Failed" else ""
+        return make_tuning_error(job, event, trials, undefined)
+
+    def _find_undefined_objective(self, trials: Sequence[Trial]) -> str:
+        """Return which trial has an objective that is not a finite number; empty if there is none."""
+        candidates = [trial for trial in trials if trial.has_ended and trial.objective is None]
+        return find_undefined_objective(self._logs, candidates, self.template.metric_regex, self.log)
+
+    @property
+    def _logs(self) -> Any:
+        """The client of CloudWatch Logs."""
+        return self.wait_template.connection.create_hook(AwsLogsHook).conn
 
     def _get_machine_label(self, job: Job) -> str:
         return self.template.machine.label
@@ -154,8 +166,8 @@ class TuningAttempts(Attempts):
         trials = [trial for trial in all_trials if trial.has_ended and trial.tuning_job in searches]
         winner = find_best(trials)
         if winner is None:
-            raise make_error_without_winner(job, trials)
-        tuning = self._record(job, trials, winner, costs)
+            raise make_error_without_winner(job, trials, self._find_undefined_objective(trials))
+        tuning = self._record(job, searches, trials, winner, costs)
         states = [get_job_status(trial.job) for trial in trials]
         return {
             "tuning_job": get_job_name(job),
@@ -174,11 +186,11 @@ class TuningAttempts(Attempts):
         }
 
     def _record(
-        self, job: Job, trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
+        self, job: Job, searches: Sequence[str], trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
     ) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
-        logs, space = self.wait_template.connection.create_hook(AwsLogsHook).conn, self.template.plan.space
-        rounds = read_rounds(logs, trials, self.template.metric_regex, self.log)
+        space = self.template.plan.space
+        rounds = read_rounds(self._logs, trials, self.template.metric_regex, self.log)
         spec = {
             "tuning_job": get_job_name(job),
             "plan": self.template.plan.model_dump(mode="json"),
@@ -186,6 +198,7 @@ class TuningAttempts(Attempts):
                 trial.build_record(space, costs_usd.get(trial.name, 0.0), rounds.get(trial.name, {}))
                 for trial in trials
             ],
+            "earlier_trials": count_earlier_trials(self.template.parents, self.jobs.describe, searches),
             "best": winner.name,
             **read_folds(self.s3.get_conn(), winner, self.log),
         }

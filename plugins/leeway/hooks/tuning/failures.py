@@ -15,14 +15,19 @@ from pipelines.tuning.sagemaker_job import METRIC_NAME
 
 RESUME_TEXT = "The results of its finished trials are kept: the next tuning job of this task continues from them"
 
+UNDEFINED_HINT = "it must be a finite number. Correct the training script or the space"
 
-def make_tuning_error(job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial]) -> AirflowException | None:
+
+def make_tuning_error(
+    job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial], undefined: str = ""
+) -> AirflowException | None:
     """Return the error for a tuning job that did not complete; None if the same try starts the next one.
 
     Args:
         job: SageMaker's description of the tuning job.
         event: how the wait for the job ended.
         trials: trials of the job.
+        undefined: which trial's last objective is not a finite number, as `find_undefined_objective` returns it.
     """
     name = f"tuning job {get_job_name(job)}"
     if event["cause"] == "budget":
@@ -32,22 +37,31 @@ def make_tuning_error(job: Mapping[str, Any], event: WaitEvent, trials: Sequence
     if event["cause"] != "ended":
         return AirflowException(f"the state of {name} is not known: {event['message']}")
     if get_job_status(job) == "Failed":
-        return _make_error_of_failed_job(job, name, trials)
+        return _make_error_of_failed_job(job, name, trials, undefined)
     if event.get("was_stopping") or is_stopped_by_clear(job, event["attached_at"]):
         return None
     return AirflowException(f"{name} was stopped by somebody. {RESUME_TEXT}.")
 
 
-def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial]) -> AirflowException:
+def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial], undefined: str = "") -> AirflowException:
     """Return the error for a tuning job that completed, but has no complete trial with an objective."""
     text = f"tuning job {get_job_name(job)} has no winner: none of its {len(trials)} trials ran to its end with an"
-    return AirflowFailException(f"{text} objective.")
+    return AirflowFailException(f"{text} objective.{_explain_undefined(undefined)}")
 
 
-def _make_error_of_failed_job(job: Mapping[str, Any], name: str, trials: Sequence[Trial]) -> AirflowException:
+def _explain_undefined(undefined: str) -> str:
+    """Return the sentence about an objective that is not a finite number; empty if there is none."""
+    return f" {undefined[0].upper()}{undefined[1:]}: {UNDEFINED_HINT}." if undefined else ""
+
+
+def _make_error_of_failed_job(
+    job: Mapping[str, Any], name: str, trials: Sequence[Trial], undefined: str
+) -> AirflowException:
     """Return the error with the reason of the first failed trial. A retry can help unless the script caused it."""
     failed_trial = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
+    if failed_trial is None and undefined:
+        return AirflowFailException(f"{name} failed: {undefined}: {UNDEFINED_HINT}. SageMaker says: {reason}")
     if failed_trial is None:
         return AirflowFailException(
             f"{name} failed: no line of a trial's log has the objective. The training script must log "

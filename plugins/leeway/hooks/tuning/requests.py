@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ SEARCH = (
     *("TrainingJobEarlyStoppingType", "TuningJobCompletionCriteria"),
 )
 """Parts of HyperParameterTuningJobConfig that decide what the trials are; the limits are not among them."""
+TRIAL_STATUSES = ("Completed", "InProgress", "NonRetryableError", "RetryableError", "Stopped")
+"""Counters of TrainingJobStatusCounters that together count all trials of a tuning job."""
 INPUTS = ("AlgorithmSpecification", "InputDataConfig")
 """Parts of TrainingJobDefinition, apart from the hyperparameters, that determine the objective of a trial."""
 
@@ -154,6 +156,28 @@ def _list_parents(job: Mapping[str, Any]) -> list[str]:
 def count_finished_trials(job: Mapping[str, Any]) -> int:
     """Return how many trials of a described tuning job have an objective."""
     return int(job.get("ObjectiveStatusCounters", {}).get("Succeeded", 0))
+
+
+def count_earlier_trials(
+    parents: Sequence[str], describe: Callable[[str], Mapping[str, Any] | None], own_jobs: Sequence[str]
+) -> int:
+    """Return how many trials the tuning jobs ran that a search started from, with those from which these started.
+
+    Args:
+        parents: names of these tuning jobs. One that does not exist any more is left out.
+        describe: returns SageMaker's description of a tuning job; None if there is none.
+        own_jobs: names of the tuning jobs of the search itself, which are not counted.
+    """
+    known_names, names, count = set(own_jobs), list(parents), 0
+    while names:
+        name = names.pop()
+        if name in known_names:
+            continue
+        known_names.add(name)
+        if (job := describe(name)) is not None:
+            count += sum(job.get("TrainingJobStatusCounters", {}).get(status, 0) for status in TRIAL_STATUSES)
+            names += _list_parents(job)
+    return count
 
 
 def _select_search(job: Mapping[str, Any]) -> dict[str, Any]:

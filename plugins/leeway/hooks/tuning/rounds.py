@@ -24,6 +24,10 @@ MAX_ROUNDS = 1_000
 """Largest number of rounds of one trial that are returned."""
 MAX_ROUNDS_OF_ALL = 100_000
 """Largest number of rounds of all trials together that are returned, if there are at most 2,000 trials."""
+MAX_UNDEFINED_TRIALS = 5
+"""Largest number of trials in whose logs an objective that is not a finite number is searched."""
+MAX_VALUE_CHARS = 30
+"""Longest text of such an objective in an error."""
 MIN_ROUNDS = 50
 """Each trial may have this number of rounds, however many trials there are."""
 
@@ -57,6 +61,29 @@ def read_rounds(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -
     return rounds
 
 
+def find_undefined_objective(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -> str:
+    """Return which trial's last objective is not a finite number, and what it is; empty if there is none.
+
+    An error is only logged, because the text is only part of another error. Only the first trials are read.
+
+    Args:
+        client: boto3 client of CloudWatch Logs.
+        trials: ended trials without an objective.
+        regex: regular expression of the objective, whose first group is the number.
+        log: log of the task.
+    """
+    pattern = re.compile(regex)
+    for trial in trials[:MAX_UNDEFINED_TRIALS]:
+        try:
+            matches = [match for line in _read_lines(client, trial.name, log) if (match := pattern.search(line))]
+        except Exception as error:
+            log.warning("the log of trial %s cannot be read: %s", trial.name, format_error_line(error)[:300])
+            return ""
+        if matches and _parse_number(matches[-1]) is None:
+            return f"the last objective in the log of trial {trial.name} is {matches[-1][1][:MAX_VALUE_CHARS]}"
+    return ""
+
+
 def parse_rounds(lines: Iterator[str], regex: str) -> Rounds:
     """Return the objective of each round in the lines of a log, in the order of the rounds.
 
@@ -84,8 +111,13 @@ def thin_rounds(rounds: Mapping[int, float], limit: int) -> Rounds:
 def _parse_objective(pattern: re.Pattern[str], line: str) -> float | None:
     """Return the objective in a line; None if it has none, or one that is not a finite number."""
     match = pattern.search(line)
+    return _parse_number(match) if match else None
+
+
+def _parse_number(match: re.Match[str]) -> float | None:
+    """Return the number in the first group of a match; None if it is no finite number."""
     try:
-        value = float(match[1]) if match else math.nan
+        value = float(match[1])
     except ValueError:
         return None
     return value if math.isfinite(value) else None

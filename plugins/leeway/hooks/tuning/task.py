@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -22,6 +23,19 @@ from pipelines.tuning.sagemaker_job import CHANNELS
 
 EMPTY_VALUES = ("", "None", None)
 """Values of a field that is not set; Jinja renders a null param to the text None."""
+HOLDOUT = "holdout"
+"""Folder in which `preprocess` writes the holdout, beside those of the channels."""
+
+
+def is_holdout(channel: str) -> bool:
+    """Return whether a channel is the folder or prefix of the holdout, or a folder that contains it, by its path.
+
+    A copy of the holdout elsewhere is not recognized, nor is a prefix of S3 above it.
+    """
+    if channel.startswith("s3://"):
+        return channel.rstrip("/").rpartition("/")[2] == HOLDOUT
+    folder = Path(channel).resolve()
+    return folder.name == HOLDOUT or (folder / HOLDOUT).is_dir()
 
 
 class TuningTask(ScriptTask):
@@ -92,11 +106,21 @@ class TuningTask(ScriptTask):
         definition = request["TrainingJobDefinition"]
         request_checks.check_checkpoint_folder(definition, bucket)
         names = [str(channel["ChannelName"]) for channel in definition["InputDataConfig"]]
+        self._check_channels(names)
+
+    def _check_channels(self, names: list[str]) -> None:
+        """Check that a trial reads no other channels than those of the training window, by their names and paths."""
         if other_names := sorted(set(names) - set(CHANNELS)):
             raise AirflowFailException(
                 f"a trial of {self.task_label} may read the channels {' and '.join(CHANNELS)} only, not "
                 f"{', '.join(other_names)}: the gate's holdout must stay unseen."
             )
+        for name, channel in self.fields.channels.items():
+            if is_holdout(str(channel)):
+                raise AirflowFailException(
+                    f"channel {name} of {self.task_label} is {channel}, which is or contains the holdout that "
+                    "preprocess writes: the gate's holdout must stay unseen."
+                )
 
     def _set_defaults(self) -> None:
         """Set the fields that the plan has, too, if the operator does not set them."""

@@ -141,6 +141,14 @@ def test_objective_that_the_log_never_shows_fails_the_tuning_job(tuner: Any) -> 
     assert len(tuner.list_trials("silent")) <= 6 and "BestTrainingJob" not in job
 
 
+def test_objective_that_is_never_finite_fails_the_tuning_job(tuner: Any) -> None:
+    script = "print('loss=0.5;'); print('loss=nan;')"
+    job = tuner.run("undefined", script, limits={"MaxNumberOfTrainingJobs": 12})
+    assert job["HyperParameterTuningJobStatus"] == "Failed"
+    assert re.match(r"No objective metrics found after running [56] training jobs\.", job["FailureReason"])
+    assert len(tuner.list_trials("undefined")) <= 6 and "BestTrainingJob" not in job
+
+
 def test_tuning_job_whose_trials_all_fail_is_failed(tuner: Any) -> None:
     job = tuner.run("broken", "raise SystemExit(3)", limits={"MaxNumberOfTrainingJobs": 2})
     assert job["HyperParameterTuningJobStatus"] == "Failed"

@@ -125,6 +125,8 @@ def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob]) -
     rows, _ = read_channel(two.features / "validation")
     differences = np.abs(models[0].score(rows) - models[1].score(rows))
     assert differences.max() <= BOUND
+    # xgboost does not promise equal bytes: they hold for this data, with one thread a host.
+    assert sha256(two.first / "model") == sha256(one.first / "model")
     assert models[0].schema == models[1].schema
     shares = re.findall(r"has (\d+) of (\d+) rows", first_log + second_log)
     assert sum(int(share) for share, _ in shares) == int(shares[0][1]) and len(shares) == 2
@@ -138,7 +140,7 @@ def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob]) -
 
 @pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 18))])
 def test_kills_of_either_host_change_no_byte(make_job: Callable[[str], HostsJob], seed: int) -> None:
-    """Each of the hosts is killed at a random moment, then one is stopped; at the end, one host trains alone."""
+    """Each of the hosts is killed at a random moment, then one is stopped. At the end, both train the rest."""
     straight_job, job, generator = make_job("straight"), make_job("killed"), random.Random(seed)
     straight_job.run(num_round=ROUNDS, early_stopping_rounds=ROUNDS, checkpoint_s=1_000)
     rounds, victims = 0, generator.sample([0, 1], 2)

@@ -235,6 +235,7 @@ def test_a_warm_start_gives_the_strategy_earlier_trials(
     later = make_request(tmp_path, trials=2, warm_start=str(tmp_path / "out"), space={"x": {"low": 0, "high": 2}})
     request = Request(**{**vars(later), "name": "later"})
     result = tune(request)
+    assert (earlier.earlier_trials, result.earlier_trials) == (0, 3)
     assert [trial.number for trial in result.trials] == [0, 1], "trials of the earlier search are not counted"
     warm = [trial for trial in open_study(home / "tuning/later", "later").trials if "warm" in trial.user_attrs]
     assert [trial.value for trial in warm] == [trial.objective for trial in earlier.trials]
@@ -245,7 +246,9 @@ def test_a_warm_start_gives_the_strategy_earlier_trials(
     by_folder = make_request(tmp_path, trials=1, warm_start=str(home / "tuning/t"))
     assert len(tune(Request(**{**vars(by_folder), "name": "by folder"})).trials) == 1
     chain = make_request(tmp_path, trials=1, warm_start="by name")
-    tune(Request(**{**vars(chain), "name": "chain"}))
+    assert tune(Request(**{**vars(chain), "name": "chain"})).earlier_trials == 4, "with those of the search before"
+    by_table = make_request(tmp_path, trials=1, warm_start=str(tmp_path / "out"))
+    assert tune(Request(**{**vars(by_table), "name": "by table"})).earlier_trials == 5, "best.json has those of `chain`"
     warm = [trial for trial in open_study(home / "tuning/chain", "chain").trials if "warm" in trial.user_attrs]
     assert len(warm) == 1, "the trials from which the earlier search started are not its own"
 

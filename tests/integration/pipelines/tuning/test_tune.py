@@ -140,6 +140,12 @@ def test_a_winner_is_applied_and_a_training_records_it(
     tuned = json.loads(call("tune").out)
     report = call("tune", "report")
     assert f"{tuned['name']}: 2 trials (random), best logloss" in report.out
+    best_file = project / "data/tuning/best.json"
+    best = best_file.read_text()
+    best_file.write_text(json.dumps({**json.loads(best), "trials": 1, "earlier_trials": 9}))
+    shown = " ".join(call("tune", "report").out.split())
+    assert "1 trial, after a warm start from 9 earlier ones (random), best logloss" in shown
+    best_file.write_text(best)
     assert f"report: {project}/data/tuning/report.html" in report.out
     listed = json.loads(call("tune", "report", "--json").out)
     assert listed["winner"]["hyperparameters"] == tuned["hyperparameters"] and len(listed["trials"]) == 2
@@ -184,6 +190,9 @@ def test_trials_are_nested_runs(
     assert {"report/report.html", "report/history.png", "report/rounds.png"} <= files
     later = run(TuneSpec(**{**PLAN, "trials": 1, "warm_start": parent.info.run_id}))
     assert later.trials == 1
+    assert read_json(later.tuning / "best.json", "tune writes it")["earlier_trials"] == 3
+    by_run = client.search_runs([experiment.experiment_id], f"tags.`leeway.tuning` = '{later.name}'")
+    assert {item.data.metrics.get("earlier_trials") for item in by_run} == {3, None}
     folder = download_results(parent.info.run_id, tmp_path)
     assert read_winner(folder).hyperparameters == result.hyperparameters
     with pytest.raises(DataError, match="has no results of a tuning"):

@@ -83,6 +83,18 @@ def test_five_trials_without_success_fail_the_tuning_job(plan: TuningPlan, make_
     assert find_ending([*silent, make_trial(1.0, status=Status.IN_PROGRESS)], plan, 1) is None
 
 
+def test_values_that_are_not_finite_are_no_objective(plan: TuningPlan, make_trial: MakeTrial) -> None:
+    undefined = [make_trial(0.5, None) for _ in range(5)]
+    running = make_trial(None, status=Status.IN_PROGRESS)
+    ending = find_ending([*undefined, running], plan, 1)
+    assert ending and (ending.reason or "").startswith("No objective metrics found after running 5 training jobs.")
+    assert find_ending([*undefined[:4], running], plan, 1) is None
+    # A trial whose newest value is finite may still have an objective, even after an undefined one.
+    for values in ((0.5,), (None, 0.5)):
+        assert find_ending([*undefined, make_trial(*values, status=Status.IN_PROGRESS)], plan, 1) is None
+        assert find_ending([*undefined, make_trial(*values)], plan, 1) is None
+
+
 def test_final_status_depends_on_the_results_unless_it_was_decided(make_trial: MakeTrial) -> None:
     good, bad, silent = make_trial(1.0), make_trial(status=Status.FAILED), make_trial()
     assert choose_final_ending([good, bad], None) == COMPLETED

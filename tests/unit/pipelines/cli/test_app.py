@@ -193,6 +193,7 @@ INVALID = {
     "unknown option": ("gate", "--polizy", "x"),
     "option without its value": ("gate", "--policy"),
     "not JSON": ("gate", "--policy", "{min_rows: 1"),
+    "a key twice": ("gate", "--policy", '{"min_rows": 1, "min_rows": 2}'),
     "unknown key": ("gate", "--policy", '{"min_rowz": 1}'),
     "wrong type": ("gate", "--policy", '{"min_rows": "many"}'),
     "no such file": ("gate", "--spec", "nowhere.yaml"),
@@ -215,7 +216,16 @@ def test_an_invalid_request_gives_one_line_and_exit_code_2(call: Callable[..., A
 
 @pytest.mark.parametrize(
     "text",
-    ["[1, 2]", "a word", "{", "as_of: 2013-02-30", "policy: {min_rows: many}", "\x00", "!!python/name:os.system"],
+    [
+        "[1, 2]",
+        "a word",
+        "{",
+        "as_of: 2013-02-30",
+        "policy: {min_rows: many}",
+        "policy: {min_rows: 1, min_rows: 2}",
+        "\x00",
+        "!!python/name:os.system",
+    ],
 )
 def test_an_invalid_spec_file_gives_one_line_and_exit_code_2(call: Callable[..., Any], text: str) -> None:
     result = call("gate", "--spec", "-", stdin=text)

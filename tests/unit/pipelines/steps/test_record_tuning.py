@@ -36,6 +36,7 @@ def test_record_has_the_winner_and_counts_all_trials(home: Any) -> None:
     assert result.record.model_dump() == {
         "name": "t",
         "trials": 3,
+        "earlier_trials": 0,
         "strategy": "random",
         "metric": "logloss",
         "objective": 0.5,
@@ -43,6 +44,14 @@ def test_record_has_the_winner_and_counts_all_trials(home: Any) -> None:
         "hyperparameters": {"eta": 0.1, "booster": "dart"},
     }
     assert result.run_id == "", "MLflow is not set"
+
+
+def test_trials_of_a_warm_start_are_in_the_record_and_the_report(tmp_path: Path, home: Any) -> None:
+    spec = parse(earlier_trials=100)
+    assert run(spec).record.earlier_trials == 100
+    _write_report(tmp_path, spec)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count(", after a warm start from 100 earlier ones") == 2 and read_winner(tmp_path).earlier_trials == 100
 
 
 def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path, home: Any) -> None:

@@ -36,6 +36,26 @@ def test_the_refit_is_beside_the_best_of_many() -> None:
     assert RECORD.describe(None, None, []).endswith("(best of 50: optimistic)")
 
 
+@pytest.mark.parametrize(
+    ("trials", "earlier_trials", "text"),
+    [
+        (1, 100, "1 trial ran, after a warm start from 100 earlier ones (hyperband); "),
+        (2, 1, "2 trials ran, after a warm start from 1 earlier one (hyperband); "),
+        (1, 0, "1 trial ran (hyperband); "),
+    ],
+)
+def test_trials_of_a_warm_start_are_counted_beside_the_own(trials: int, earlier_trials: int, text: str) -> None:
+    record = RECORD.model_copy(update={"trials": trials, "earlier_trials": earlier_trials})
+    description = record.describe(None, None, [])
+    assert description.startswith(text)
+    assert ("(best of 1 after 100 earlier: optimistic)" in description) == (earlier_trials == 100)
+
+
+def test_a_record_of_an_earlier_release_has_no_earlier_trials() -> None:
+    values = RECORD.model_dump(exclude={"earlier_trials"})
+    assert TuningRecord.model_validate(values) == RECORD
+
+
 def test_a_stale_record_says_what_changed() -> None:
     text = RECORD.describe(None, 0.43, ["eta"])
     assert text.endswith(

@@ -18,7 +18,12 @@ def make_trial(status: str, value: float | None = None, reason: str = "", name: 
     return Trial("t", {"TrainingJobName": name, **metric}, job)
 
 
-def make_error(status: str, *trials: Trial, cause: str = "ended", **event: Any) -> AirflowException | None:
+UNDEFINED = "the last objective in the log of trial t-001 is nan"
+
+
+def make_error(
+    status: str, *trials: Trial, cause: str = "ended", undefined: str = "", **event: Any
+) -> AirflowException | None:
     """Return the error of a tuning job with this status."""
     job = {
         "HyperParameterTuningJobName": "t",
@@ -28,7 +33,7 @@ def make_error(status: str, *trials: Trial, cause: str = "ended", **event: Any) 
         "FailureReason": "SageMaker's reason",
     }
     wait_event: Any = {"cause": cause, "job_name": "t", "message": "why", "attached_at": None, **event}
-    return make_tuning_error(job, wait_event, trials)
+    return make_tuning_error(job, wait_event, trials, undefined)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,21 @@ def make_error(status: str, *trials: Trial, cause: str = "ended", **event: Any) 
             "InternalServerError: later",
         ),
         (make_error("Failed", make_trial("Completed")), AirflowFailException, "must log tuning-objective:NUMBER"),
+        (
+            make_error("Failed", make_trial("Completed"), undefined=UNDEFINED),
+            AirflowFailException,
+            f"tuning job t failed: {UNDEFINED}: it must be a finite number.",
+        ),
+        (
+            make_error_without_winner({"HyperParameterTuningJobName": "t"}, [make_trial("Completed")], UNDEFINED),
+            AirflowFailException,
+            "with an objective. The last objective in the log of trial t-001 is nan: it must be a finite number.",
+        ),
+        (
+            make_error("Failed", make_trial("Failed", None, "AlgorithmError: eta"), undefined=UNDEFINED),
+            AirflowFailException,
+            "trial t-001: AlgorithmError: eta",
+        ),
     ],
 )
 def test_error_says_why_and_whether_a_retry_helps(error: Exception, kind: type, text: str) -> None:

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, build_base_name
-from leeway.hooks.tuning.requests import MAX_NAME_CHARS, MAX_PARENTS, TuningJobs, TuningTemplate
+from leeway.hooks.tuning.requests import (
+    MAX_NAME_CHARS,
+    MAX_PARENTS,
+    TuningJobs,
+    TuningTemplate,
+    count_earlier_trials,
+)
 
 from pipelines.tuning.plan import PlanSpec
 
@@ -75,6 +81,23 @@ def test_hyperband_continues_without_a_warm_start_and_a_grid_begins_again() -> N
     assert request["HyperParameterTuningJobConfig"]["ResourceLimits"]["MaxNumberOfTrainingJobs"] == 6
     grid = with_plan(strategy="grid", space={"eta": [0.1, 0.2, 0.3]})
     assert grid.count_trials_left([describe(1, finished=2)]) == 3
+
+
+def test_trials_of_the_parents_and_of_their_parents_are_counted_once() -> None:
+    counters = {"Completed": 3, "Stopped": 1, "NonRetryableError": 1, "RetryableError": 0, "InProgress": 0}
+    names = {"a-1": ["b-1", "gone-1"], "a-2": ["a-1", "b-1"], "b-1": ["a-2"]}
+    jobs = {
+        name: {
+            "TrainingJobStatusCounters": counters,
+            "WarmStartConfig": {
+                "ParentHyperParameterTuningJobs": [{"HyperParameterTuningJobName": parent} for parent in parents]
+            },
+        }
+        for name, parents in names.items()
+    }
+    assert count_earlier_trials(["a-2"], jobs.get, []) == 15
+    assert count_earlier_trials(["a-2"], jobs.get, ["b-1"]) == 10, "those of the search itself are its trials"
+    assert count_earlier_trials([], jobs.get, []) == 0
 
 
 def test_search_of_another_task_is_only_a_hint() -> None:

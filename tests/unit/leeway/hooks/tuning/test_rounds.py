@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from leeway.hooks.tuning import rounds
-from leeway.hooks.tuning.rounds import LOG_GROUP, parse_rounds, read_rounds, thin_rounds
+from leeway.hooks.tuning.rounds import LOG_GROUP, find_undefined_objective, parse_rounds, read_rounds, thin_rounds
 from leeway.hooks.tuning.trials import Trial
 from moto import mock_aws
 from moto.logs.models import LogsBackend, logs_backends
@@ -89,6 +89,28 @@ def test_all_streams_of_an_interrupted_trial_are_read(client: Any) -> None:
     assert read_rounds(client, [make_trial("t-2")], METRIC_REGEX, LOG) == {"t-2": {}}
 
 
+@pytest.mark.parametrize(
+    ("last_line", "value"),
+    [
+        ("tuning-objective:nan", "nan"),
+        ("[9]\ttuning-objective:-inf", "-inf"),
+        ("tuning-objective:none", "none"),
+        ("tuning-objective:0.5", ""),  # only the last objective counts
+        ("no objective", ""),
+    ],
+)
+def test_objective_that_is_not_a_finite_number_is_found(client: Any, last_line: str, value: str) -> None:
+    client.create_log_stream(logGroupName=LOG_GROUP, logStreamName="t-2/algo-1-1")
+    events = [
+        {"timestamp": int(time.time() * 1_000) - 9 + number, "message": line}
+        for number, line in enumerate(["[0]\ttuning-objective:nan", "[1]\ttuning-objective:1", last_line])
+    ]
+    client.put_log_events(logGroupName=LOG_GROUP, logStreamName="t-2/algo-1-1", logEvents=events)
+    trials = [make_trial("t-1"), make_trial("t-2"), make_trial("t-3")]
+    expected = f"the last objective in the log of trial t-2 is {value}" if value else ""
+    assert find_undefined_objective(client, trials, METRIC_REGEX, LOG) == expected
+
+
 def test_number_of_pages_is_limited(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MAX_PAGES", 1)
     assert list(read_rounds(client, [make_trial("t-1")], METRIC_REGEX, LOG)["t-1"]) == list(range(1, 8))
@@ -106,3 +128,7 @@ def test_log_that_cannot_be_read_ends_the_reading_with_one_warning(caplog: pytes
     assert read_rounds(client, trials, METRIC_REGEX, LOG) == {}
     (warning,) = caplog.messages
     assert "log of trial t-1 cannot be read" in warning and "2 trials" in warning and "AccessDenied" in warning
+    caplog.clear()
+    assert find_undefined_objective(client, trials, METRIC_REGEX, LOG) == ""
+    (warning,) = caplog.messages
+    assert "log of trial t-1 cannot be read" in warning and "AccessDenied" in warning

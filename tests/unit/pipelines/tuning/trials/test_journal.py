@@ -39,7 +39,7 @@ def test_another_tuning_is_read_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "journal.log"
     path.write_bytes(path.read_bytes() + b'{"op_code": ')  # its process writes this line just now
     content = path.read_bytes()
-    assert [trial.value for trial in read_trials(tmp_path)] == [0.5]
+    assert [trial.value for trial in read_trials(tmp_path)[0]] == [0.5]
     assert path.read_bytes() == content and [item.name for item in tmp_path.iterdir()] == ["journal.log"]
 
 
