@@ -6,7 +6,7 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
@@ -73,18 +73,16 @@ def send(
     """
     numbers, latencies, failed_numbers = count(), list[float](), list[int]()
     begin, total = time.perf_counter() + 0.1, int(rate * duration_s)
+    all_headers = {"Content-Type": "application/json", **headers}
 
     def send_requests() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = _connect(port)
         for number in iter(lambda: next(numbers), None):
             if number >= total:
                 break
             due = begin + number / rate
             time.sleep(max(due - time.perf_counter(), 0))
-            body = bodies[number % len(bodies)]
-            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+            connection.request("POST", path, bodies[number % len(bodies)], all_headers)
             response = connection.getresponse()
             response.read()
             latencies.append(time.perf_counter() - due)
@@ -93,14 +91,26 @@ def send(
         connection.close()
 
     cpu_before = read_cpu_seconds(pid)
-    threads = [threading.Thread(target=send_requests) for _ in range(CONNECTIONS)]
+    _run_threads(send_requests)
+    elapsed_s = time.perf_counter() - begin
+    unanswered_count = total - len(latencies)
+    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
+
+
+def _connect(port: int) -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _run_threads(work: Callable[[], None]) -> None:
+    """Run a function in `CONNECTIONS` threads, and wait until all have ended."""
+    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    elapsed_s = time.perf_counter() - begin
-    unanswered_count = total - len(latencies)
-    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
 
 
 def read_cpu_seconds(pid: int) -> float:

@@ -275,8 +275,7 @@ class ShadowRun:
             f"version {shadow.version} of {shadow.model} did not start as a shadow on endpoint {self.client.name}, "
             f"which serves what it served before: {reason}"
         )
-        text += f" The end of its log: {log_end}" if log_end else ""
-        error = failures.make_deployment_error(text, reason)
+        error = failures.make_deployment_error(text + (f" The end of its log: {log_end}" if log_end else ""), reason)
         record_failure(self.client, endpoint, own_tag, shadow.max_tries, error)
         return error
 
