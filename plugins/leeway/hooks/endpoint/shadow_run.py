@@ -268,14 +268,15 @@ class ShadowRun:
         lines = self.client.read_log_end(shadow.variant)
         for line in lines:
             self.log.warning("endpoint %s: %s", self.client.name, line)
-        log_end = " | ".join(lines[-LOG_LINES:])[-failures.MAX_REASON_CHARS :]
+        log_text = " | ".join(lines[-LOG_LINES:])[-failures.MAX_REASON_CHARS :]
+        log_end = f" The end of its log: {log_text}" if lines else ""
         self._record("failed", request["EndpointConfigName"], reason)
         self._discard(request)
         text = (
             f"version {shadow.version} of {shadow.model} did not start as a shadow on endpoint {self.client.name}, "
-            f"which serves what it served before: {reason}"
+            f"which serves what it served before: {reason}{log_end}"
         )
-        error = failures.make_deployment_error(text + (f" The end of its log: {log_end}" if log_end else ""), reason)
+        error = failures.make_deployment_error(text, reason)
         record_failure(self.client, endpoint, own_tag, shadow.max_tries, error)
         return error
 
