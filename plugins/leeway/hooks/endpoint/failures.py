@@ -11,6 +11,8 @@ TEMPORARY_TEXTS = ("CapacityError", "InsufficientInstanceCapacity", "InternalSer
 """Texts in the FailureReason that show that a retry can help."""
 MAX_REASON_CHARS = 900
 """Longest reason in an error. The middle of a longer one is left out, because its end has the last lines of a log."""
+LOG_LINES = 3
+"""Number of last lines of a variant's log in the error of a version that does not start."""
 
 
 def format_reason(endpoint: Mapping[str, Any]) -> str:
@@ -67,3 +69,12 @@ def refuse_conversion(endpoint: Mapping[str, Any], is_serverless: bool) -> None:
             f"endpoint {endpoint['EndpointName']} has instances, and SageMaker cannot make it serverless: give another "
             "endpoint, or delete this one first (`python -m pipelines undeploy`)."
         )
+
+
+def format_log_end(lines: Sequence[str]) -> str:
+    """Return a sentence with the last lines of a log, for the end of an error; empty without lines.
+
+    A long text is cut at its beginning, because a traceback has the error in its last line.
+    """
+    text = " | ".join(lines[-LOG_LINES:])[-MAX_REASON_CHARS:]
+    return f" The end of its log: {text}" if text else ""

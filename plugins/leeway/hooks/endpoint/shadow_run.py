@@ -40,8 +40,6 @@ from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.step.hook import Logger, StepHook
 
-LOG_LINES = 3
-"""Number of last lines of the shadow variant's log in the error of a version that does not start."""
 Event = DeploymentEvent | ShadowEvent
 Wait = DeploymentWait | ShadowWait
 
@@ -268,13 +266,11 @@ class ShadowRun:
         lines = self.client.read_log_end(shadow.variant)
         for line in lines:
             self.log.warning("endpoint %s: %s", self.client.name, line)
-        log_text = " | ".join(lines[-LOG_LINES:])[-failures.MAX_REASON_CHARS :]
-        log_end = f" The end of its log: {log_text}" if lines else ""
         self._record("failed", request["EndpointConfigName"], reason)
         self._discard(request)
         text = (
             f"version {shadow.version} of {shadow.model} did not start as a shadow on endpoint {self.client.name}, "
-            f"which serves what it served before: {reason}{log_end}"
+            f"which serves what it served before: {reason}{failures.format_log_end(lines)}"
         )
         error = failures.make_deployment_error(text, reason)
         record_failure(self.client, endpoint, own_tag, shadow.max_tries, error)
