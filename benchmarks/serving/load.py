@@ -7,9 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
-from types import MappingProxyType
 
 import psutil
 
@@ -51,38 +50,37 @@ class Load:
         return 1e3 * sorted(self.latencies_s)[min(int(share * len(self.latencies_s)), len(self.latencies_s) - 1)]
 
 
-def send(
-    port: int,
-    pid: int,
-    bodies: Sequence[str],
-    rate: float,
-    duration_s: float,
-    path: str = "/invocations",
-    headers: Mapping[str, str] = MappingProxyType({}),
-) -> Load:
+@dataclass(frozen=True)
+class Server:
+    """A running server, and the bodies, the path and the headers of the requests that it gets."""
+
+    port: int
+    pid: int
+    bodies: Sequence[str]
+    path: str = "/invocations"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def send(server: Server, rate: float, duration_s: float) -> Load:
     """Send requests at a fixed rate, whether answers come or not, over `CONNECTIONS` connections that stay open.
 
     Args:
-        port: port of the server on this machine.
-        pid: process id of the server.
-        bodies: bodies of the requests, sent in turn.
+        server: the server on this machine. Its bodies are sent in turn.
         rate: requests a second.
         duration_s: seconds for which requests are sent.
-        path: path of the requests.
-        headers: headers of the requests, in addition to Content-Type.
     """
     numbers, latencies, failed_numbers = count(), list[float](), list[int]()
     begin, total = time.perf_counter() + 0.1, int(rate * duration_s)
-    all_headers = {"Content-Type": "application/json", **headers}
+    headers = {"Content-Type": "application/json", **server.headers}
 
     def send_requests() -> None:
-        connection = _connect(port)
+        connection = _connect(server.port)
         for number in iter(lambda: next(numbers), None):
             if number >= total:
                 break
             due = begin + number / rate
             time.sleep(max(due - time.perf_counter(), 0))
-            connection.request("POST", path, bodies[number % len(bodies)], all_headers)
+            connection.request("POST", server.path, server.bodies[number % len(server.bodies)], headers)
             response = connection.getresponse()
             response.read()
             latencies.append(time.perf_counter() - due)
@@ -90,11 +88,11 @@ def send(
                 failed_numbers.append(number)
         connection.close()
 
-    cpu_before = read_cpu_seconds(pid)
+    cpu_before = read_cpu_seconds(server.pid)
     _run_threads(send_requests)
     elapsed_s = time.perf_counter() - begin
     unanswered_count = total - len(latencies)
-    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
+    return Load(latencies, read_cpu_seconds(server.pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
 
 
 def _connect(port: int) -> http.client.HTTPConnection:

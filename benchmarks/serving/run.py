@@ -15,14 +15,12 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.endpoints import AUTHORIZATION, create_config, create_endpoint, create_model
-from benchmarks.serving.load import Load, send
+from benchmarks.serving.load import Load, Server, send
 from benchmarks.serving.registered_model import REQUESTED_DAY
 from benchmarks.serving.servers import (
     Drydock,
@@ -55,21 +53,6 @@ COMMANDS = {
 ENDPOINT, INSTANCES = "flights", 2
 ENDPOINT_FILES = {"endpoint": "features.json", "endpoint with lookups": "raw.json"}
 """For each kind of requests to the endpoint: the file with their bodies."""
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running server, and the bodies, the path and the headers of the requests that it gets."""
-
-    port: int
-    pid: int
-    bodies: Sequence[str]
-    path: str = "/invocations"
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def send(self, rate: float, duration_s: float) -> Load:
-        """Send requests of one row each at this rate, and return the measurements."""
-        return send(self.port, self.pid, self.bodies, rate, duration_s, self.path, self.headers)
 
 
 def run() -> dict[str, Any]:
@@ -115,11 +98,11 @@ def _create_endpoint_cases(drydock: Drydock, folder: Path) -> dict[str, Server]:
 def _measure(cases: dict[str, Server]) -> dict[str, Any]:
     facts: dict[str, Any] = {"cores": os.cpu_count(), "connections of the client": 8}
     for server in cases.values():
-        server.send(50, 4)  # warm up
+        send(server, 50, 4)  # warm up
     for number in range(1, ROUNDS + 1):
         for label, server in cases.items():
             row = f"{label}: {RATE} requests/s for {ROUND_S:g} s, round {number}"
-            facts[row] = _describe(server.send(RATE, ROUND_S))
+            facts[row] = _describe(send(server, RATE, ROUND_S))
     for label, (rate, load) in _find_highest_rates(cases).items():
         facts[f"{label}: highest rate with p99 up to {BOUND_MS} ms"] = rate
         facts[f"{label}: at that rate"] = _describe(load) if load else "none of the rates"
@@ -140,7 +123,7 @@ def _find_highest_rates(cases: dict[str, Server]) -> dict[str, tuple[int, Load |
     for rate in RATES:
         labels = [label for label in cases if misses[label] < MAX_MISSES]
         for _ in range(TRIES):
-            loads = {label: cases[label].send(rate, RATE_S) for label in labels}
+            loads = {label: send(cases[label], rate, RATE_S) for label in labels}
             good_loads = {label: load for label, load in loads.items() if load.p99_ms <= BOUND_MS}
             best_results |= {label: (rate, load) for label, load in good_loads.items()}
             labels = [label for label in labels if label not in good_loads]

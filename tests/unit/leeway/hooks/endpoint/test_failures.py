@@ -1,7 +1,6 @@
 """Test the texts of a failed deployment's error."""
 
 import pytest
-
 from leeway.hooks.endpoint.failures import LOG_LINES, MAX_REASON_CHARS, format_log_end
 
 
