@@ -2,8 +2,9 @@
 
 Each month's training has all days of 2013 until then. It is a job of drydock: Leeway's own script, the parameters of
 flights, one thread, and all of `ROUNDS` rounds, without early stopping, so that each takes some seconds and other work
-on the machine disturbs it less. Its row in a ledger of its own has the size of its data. Each training is predicted from those before it, as `leeway plan` does, with the sizes and
-without them. LEEWAY_BENCH_MONTHS sets a smaller number of months.
+on the machine disturbs it less. Its row in a ledger of its own has the size of its data. Each training is predicted
+from those before it, as `leeway plan` does, with the sizes and without them. LEEWAY_BENCH_MONTHS sets a smaller number
+of months.
 """
 
 from __future__ import annotations
