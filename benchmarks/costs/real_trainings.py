@@ -1,9 +1,10 @@
 """Train flights on a growing part of a real year, month by month, and compare predicted with actual times.
 
 Each month's training has all days of 2013 until then. It is a job of drydock: Leeway's own script, the parameters of
-flights, and all of `ROUNDS` rounds, without early stopping, so that each takes some seconds. Its row in a ledger of its
-own has the size of its data. Each training is predicted from those before it, as `leeway plan` does, with the sizes and
-without them. LEEWAY_BENCH_MONTHS sets a smaller number of months.
+flights, one thread, and all of `ROUNDS` rounds, without early stopping, so that each takes some seconds and other work
+on the machine disturbs it less. Its row in a ledger of its own has the size of its data. Each training is predicted
+from those before it, as `leeway plan` does, with the sizes and without them. LEEWAY_BENCH_MONTHS sets a smaller number
+of months.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from pipelines.settings import settings
 PROJECT = Path(__file__).parents[2]
 MONTHS = int(os.environ.get("LEEWAY_BENCH_MONTHS", "12"))
 YEAR, VALIDATION_DAYS, HOLDOUT_DAYS = 2013, 7, 7
-ROUNDS = 500
+ROUNDS = 60
 ONE_DAY = dt.timedelta(days=1)
 CHANNELS = ("train", "validation")
 
@@ -172,7 +173,8 @@ def _train(server: Server, month: int, features: Path) -> dict[str, Any]:
 
 def _build_request(server: Server, month: int) -> dict[str, Any]:
     hyperparameters = load_section(PROJECT, "train", "flights")["hyperparameters"]
-    hyperparameters |= {"num_round": ROUNDS, "early_stopping_rounds": ROUNDS, "sagemaker_program": "training.py"}
+    hyperparameters |= {"num_round": ROUNDS, "early_stopping_rounds": ROUNDS}
+    hyperparameters |= {"nthread": 1, "sagemaker_program": "training.py"}
     request = server.build_request(f"flights-{month}")
     sources = {name: {"S3DataType": "S3Prefix", "S3Uri": f"s3://bench/{month}/{name}/"} for name in CHANNELS}
     return {

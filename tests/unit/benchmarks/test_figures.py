@@ -244,6 +244,16 @@ FIGURES = [
     *list_round_figures("4.3 and 4.6 ms | 5.6 and 5.9 ms | 3.3 and 3.5 ms", "leeway with lookups"),
     *list_round_figures("4.5 and 4.5 ms | 68 and 93 ms | 4.7 and 4.6 ms", "mlflow"),
     *(
+        Figure("docs/reference/costs.md", text, "planner_real",
+               ("facts", f"{way}, corrected: error in the {half} half, %"))
+        for text, way, half in (
+            ("error was {15.9} % in the first", "with sizes", "first"),
+            ("and {10.7} % in the second half with", "with sizes", "second"),
+            ("and {10.6} % and 23.9 % without", "without sizes", "first"),
+            ("and 10.6 % and {23.9} % without", "without sizes", "second"),
+        )
+    ),
+    *(
         Figure("docs/how-to/page.md", text, "page", ("facts", fact))
         for text, fact in (
             ("answered within {8.1} ms", "a dataset: 95th percentile, ms"),
