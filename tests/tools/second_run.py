@@ -60,8 +60,9 @@ class SecondRunPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        is_doubtful = bool(self.pauses_s) or self._has_few_failures_of_real_processes()
-        if exitstatus == pytest.ExitCode.TESTS_FAILED and is_doubtful:
+        may_come_from_machine = bool(self.pauses_s) or self._has_few_failures_of_real_processes()
+        # An empty list of files would run the whole suite again.
+        if exitstatus == pytest.ExitCode.TESTS_FAILED and self.failed_files and may_come_from_machine:
             session.exitstatus = EXIT_CODE
             path = session.config.rootpath / FAILED_FILES
             path.parent.mkdir(exist_ok=True)

@@ -138,15 +138,16 @@ class MeasuredWorkload:
 
     def _estimate_from(self, past_time: PastTime) -> Estimate:
         """Return the estimate on machines on which the model was trained: by the size of the data if it is known."""
+        spread = max(past_time.spread, self.spread)  # a few jobs on other machines may scatter less by chance
         if self.data_bytes is None or past_time.by_size is None:
             seconds = past_time.median_s
-            return Estimate(seconds, seconds / self.spread, seconds * self.spread, "measured")
+            return Estimate(seconds, seconds / spread, seconds * spread, "measured")
         time = past_time.by_size.predict(self.data_bytes)
         low, high = time.extrapolation
         return Estimate(
             time.seconds,
-            time.seconds * low / self.spread,
-            time.seconds * high * self.spread,
+            time.seconds * low / spread,
+            time.seconds * high * spread,
             "sized",
             extrapolation=time.extrapolation,
             risk=time.risk,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.tools.second_run import EXIT_CODE, FAILED_FILES, MAX_FILES
+from tests.tools.second_run import EXIT_CODE, FAILED_FILES, MAX_FILES, SecondRunPlugin
 
 TOOLS = Path(__file__).parents[2] / "tools"
 CONFTEST = """
@@ -75,6 +77,18 @@ def test_failures_of_a_paused_run(tmp_path: Path, pause: str, passes: bool, exit
 def test_failures_without_a_pause(tmp_path: Path, files: list[str], exit_code: int) -> None:
     code, output = run_failing_tests(tmp_path, files)
     assert code == exit_code, output
+
+
+@pytest.mark.parametrize(("files", "exit_code"), [(set(), 1), ({REAL[0]}, EXIT_CODE)])
+def test_failure_without_a_failed_test_does_not_run_the_whole_suite_again(
+    tmp_path: Path, files: set[str], exit_code: int
+) -> None:
+    plugin = SecondRunPlugin()
+    plugin.failed_files = files
+    session: Any = SimpleNamespace(exitstatus=1, config=SimpleNamespace(rootpath=tmp_path))
+    plugin.pytest_sessionfinish(session, pytest.ExitCode.TESTS_FAILED)
+    assert session.exitstatus == exit_code
+    assert (tmp_path / FAILED_FILES).exists() == bool(files)
 
 
 def run_make_test(folder: Path, first_code: int, second_code: int) -> tuple[int, str]:

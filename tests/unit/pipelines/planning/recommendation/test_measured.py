@@ -60,6 +60,18 @@ def test_machines_on_which_the_model_ran_are_not_scaled() -> None:
     assert get_seconds(measure(rows, "flights"), "ml.c5.xlarge") == 5_000
 
 
+def test_the_band_has_the_scatter_of_the_jobs_on_the_same_machines() -> None:
+    rows = [
+        make_row(n, instance_type="ml.c5.xlarge", training_s=seconds)
+        for n, seconds in ((1, 500), (2, 1_000), (3, 2_000))
+    ]
+    rows += [make_row(4), make_row(5)]
+    workload = measure(rows, "flights")
+    result = estimate(workload, "ml.c5.xlarge")
+    assert isinstance(result, Estimate) and (result.low_s, result.seconds, result.high_s) == (500, 1_000, 2_000)
+    assert workload.spread == 1, "the newest machines have no scatter"
+
+
 def test_memory_that_past_jobs_used_must_fit() -> None:
     workload = measure([make_row(memory_peak=41)], "flights")
     assert "past jobs used 13.1 GiB of memory" in get_reason(workload, "ml.m5.xlarge")
