@@ -100,7 +100,7 @@ def run_make_test(folder: Path, first_code: int, second_code: int) -> tuple[int,
     program.chmod(0o755)
     (folder / FAILED_FILES).parent.mkdir(exist_ok=True)
     (folder / FAILED_FILES).write_text("tests/integration/test_0.py\n")
-    command = ["make", "-f", TOOLS.parents[1] / "Makefile", "test", "STAMP=", "UI_PACKAGES=", f"RUN={folder}"]
+    command = ["make", "-f", str(TOOLS.parents[1] / "Makefile"), "test", "STAMP=", "UI_PACKAGES=", f"RUN={folder}"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return run.returncode, run.stdout + run.stderr
 

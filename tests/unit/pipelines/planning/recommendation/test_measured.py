@@ -65,7 +65,7 @@ def test_the_band_has_the_scatter_of_the_jobs_on_the_same_machines() -> None:
         make_row(n, instance_type="ml.c5.xlarge", training_s=seconds)
         for n, seconds in ((1, 500), (2, 1_000), (3, 2_000))
     ]
-    rows += [make_row(4), make_row(5)]
+    rows += [make_row(n, cpu_mean=100, memory_peak=5) for n in (4, 5)]
     workload = measure(rows, "flights")
     result = estimate(workload, "ml.c5.xlarge")
     assert isinstance(result, Estimate) and (result.low_s, result.seconds, result.high_s) == (500, 1_000, 2_000)
