@@ -59,10 +59,10 @@ class TuningRecord(Parameters):
     def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
         """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
         folds = f" on {len(self.fold_losses)} folds" if self.fold_losses else ""
-        others = f" after {self.earlier_trials} earlier" if self.earlier_trials else ""
+        earlier_text = f" after {self.earlier_trials} earlier" if self.earlier_trials else ""
         lines = [
             f"{self.trials_text} ran{self.warm_start} ({self.strategy}); the winner's mean {self.metric}{folds} was "
-            f"{self.objective:.4f} (best of {self.trials}{others}: optimistic)"
+            f"{self.objective:.4f} (best of {self.trials}{earlier_text}: optimistic)"
         ]
         losses = [
             f"{loss:.4f} on {part}"
