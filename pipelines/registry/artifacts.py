@@ -25,7 +25,7 @@ from pipelines.system.error_translation import describe_reason
 PROVENANCE = "provenance.json"
 """Artifact of a version's run: its data, code and parameters; see `pipelines.registry.lineage.build_provenance`."""
 IMPORTANCE = "evaluation/plots/importance.csv"
-"""Artifact of a version's run: the features' shares of the importance."""
+"""Artifact of a version's run: the share of each feature in the importance of all features."""
 
 
 def upload_folder(registry: Registry, version: ModelVersion, folder: Path, name: str) -> None:
@@ -115,7 +115,7 @@ def open_package(version: ModelVersion) -> Iterator[Path]:
 
 
 def read_package_features(version: ModelVersion, package: Path) -> CompiledFeatures | None:
-    """Read from a checked package how raw rows become features; None if the version was registered without this file.
+    """Read the compiled features from a checked package; None if the version was registered without them.
 
     Raises:
         DataError: the file cannot be read. A retry cannot help.
@@ -127,7 +127,7 @@ def read_package_features(version: ModelVersion, package: Path) -> CompiledFeatu
 
 
 def download_unchecked_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model without checking its files. The caller must check them before it loads any.
+    """Download the packaged model without checking its files. The caller must check all of them before it loads one.
 
     Raises:
         DataError: files are missing. A retry cannot help.

@@ -40,7 +40,7 @@ class Candidate:
     example: pd.DataFrame
     """A few feature rows: the packaged model declares their columns as its input."""
     compiled_features: CompiledFeatures | None = None
-    """How raw rows become features; None if that is not known, so that the version takes features only."""
+    """How raw rows become features; None if this is not known: then the version can only score rows of features."""
 
 
 def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:
@@ -58,7 +58,7 @@ def read_job_name(record: Path) -> str:
     """Read the name of the training job from the folder of the record that the job wrote.
 
     Raises:
-        DataError: the record does not name it. A retry cannot help.
+        DataError: the record does not name the job. A retry cannot help.
     """
     from pipelines.system.files import read_json
     from pipelines.system.mlflow_server import JOB_KEY

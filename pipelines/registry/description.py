@@ -10,9 +10,9 @@ from mlflow.entities.model_registry import ModelVersion
 from pipelines.escaping import escape
 
 WINDOW, SEPARATOR = "window", " | "
-"""Tag with the days of the training and of the holdout, first..last | first..last, and what separates the two."""
+"""WINDOW: tag with the days of training and holdout, `first..last | first..last`. SEPARATOR: what separates the two."""
 TRAINING_DAYS, HOLDOUT_DAYS = "training days", "holdout days"
-"""Names of the two parts of this tag in descriptions."""
+"""Names of the two parts of the tag WINDOW in descriptions."""
 ORIGIN_TAGS = ("as_of", WINDOW, "table", "snapshot_id", "data_version", "features_schema", "git_commit")
 """Tags that name the data and the code from which a version was made; without the prefix `leeway.`."""
 DESCRIPTION_TAGS = (*ORIGIN_TAGS, "dag_run", "training_job", "cost_usd")
@@ -58,11 +58,11 @@ def format_summary(version: ModelVersion, outcome: str, reason: str, report: str
         report: address of the report.
     """
     values = describe_version(version)
-    rows = [version.tags.get(f"leeway.rows_{part}", "?") for part in ("train", "holdout")]
+    counts = [version.tags.get(f"leeway.rows_{part}", "?") for part in ("train", "holdout")]
     lines = [
         f"**{outcome}**: {_escape_markdown(reason)}. [Report]({report})",
-        f"Trained as of {values.get('as of', '?')} on {rows[0]} rows of {_escape_markdown(values.get('table', '?'))}"
-        f" ({values.get(TRAINING_DAYS, '?')}), judged on {rows[1]} rows ({values.get(HOLDOUT_DAYS, '?')}).",
+        f"Trained as of {values.get('as of', '?')} on {counts[0]} rows of {_escape_markdown(values.get('table', '?'))}"
+        f" ({values.get(TRAINING_DAYS, '?')}), judged on {counts[1]} rows ({values.get(HOLDOUT_DAYS, '?')}).",
     ]
     origin = [f"{name} {values[name]}" for name in ("git commit", "dag run", "training job") if name in values]
     return "\n\n".join([*lines, _escape_markdown(", ".join(origin))]).strip()
@@ -74,7 +74,7 @@ def _escape_markdown(text: str) -> str:
 
 
 def _read_tags(version: ModelVersion, names: tuple[str, ...]) -> dict[str, str]:
-    """Return the values of the tags that the version has; of the window, its two parts."""
+    """Return the values of the tags that the version has. The tag WINDOW gives two values, one for each part."""
     values: dict[str, str] = {}
     for name in names:
         text = version.tags.get(f"leeway.{name}", "")

@@ -29,14 +29,14 @@ SAMPLE_ROWS = 1_000
 def collect_evidence(
     candidate: RegisteredCandidate, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
 ) -> Evidence:
-    """Collect the holdout with the scores of both models, measurements of the package, and the cost of the training.
+    """Collect the holdout with the scores of candidate and champion, measurements of the package, and the cost.
 
     Args:
         candidate: the version to judge, and the champion to compare it with.
         dataset: dataset of the model.
         features: folder with train/ and holdout/, as `preprocess` wrote it.
         evaluation: folder that `evaluate` wrote.
-        policy: decides whether the package is measured.
+        policy: policy of the gate. The package is measured only if the policy has bounds for serving.
 
     Raises:
         DataError: a file does not exist, the holdout cannot be judged, or a model cannot be loaded. A retry cannot

@@ -27,7 +27,8 @@ ORIGIN = (
     *("as_of", "window", "table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "features_schema"),
     *("git_commit", "code_digest", "dvc_lock", "training_job", "dag_run", "model_digest"),
 )
-"""Keys of a lineage that the registration of a version records in the lake, too: what it was made from, and by what."""
+"""Keys of a lineage that the registration of a version records in the lake, too: its data, its code, and the job and
+run that made it."""
 COST_TAGS = (*COSTS, "instance_type", "instance_choice", "price_date")
 """Keys of a lineage that become tags of the run."""
 
@@ -81,7 +82,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
 
 
 def select_origin(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return what a version was made from, and by what, by its tags: the keys `ORIGIN`, without their prefix."""
+    """Return those tags of a version that have a key in `ORIGIN`, without their prefix."""
     return {name: tags[f"leeway.{name}"] for name in ORIGIN if tags.get(f"leeway.{name}")}
 
 
@@ -117,6 +118,6 @@ def read_schema(features: Path) -> dict[str, str]:
 
 
 def _read_code(origin: Origin) -> Code:
-    """Describe the code that built the features: the workspace's if dvc.lock is in a workspace, else the project's."""
+    """Describe the code that built the features: that of dvc.lock's workspace, else that of the project."""
     folder = origin.lock.absolute().parent
     return Code.describe(folder if (folder / CODE_FILE).is_file() else settings().project)

@@ -109,7 +109,7 @@ def describe_versions_with_partition(table: str, day: dt.date) -> list[str]:
 
 
 def _find_split(window: str, day: dt.date) -> str:
-    """Return the split (train or holdout) of a window, TRAIN | HOLDOUT, that contains the day; empty if none does."""
+    """Return the split (train or holdout) that contains the day; empty if none does. `window` is "TRAIN | HOLDOUT"."""
     for split, part in zip(SPLITS, window.split(" | "), strict=False):
         days = _parse_days(part)
         if days and days.first <= day <= days.last:

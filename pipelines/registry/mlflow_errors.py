@@ -62,5 +62,8 @@ def is_transient(error: Exception) -> bool:
 
 
 def _is_collision(error: BaseException) -> bool:
-    """Return whether the server's database refused a write. An invalid request has the code INVALID_PARAMETER_VALUE."""
+    """Return whether the server's database refused a write.
+
+    MLflow gives an invalid request the code INVALID_PARAMETER_VALUE, not BAD_REQUEST.
+    """
     return isinstance(error, MlflowException) and error.error_code == "BAD_REQUEST"

@@ -73,7 +73,7 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
         is_champion = champion is not None and str(champion.version) == number
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         package = download_unchecked_package(version, Path(folder))
-        # Before anything is loaded: loading also adds files to the folder.
+        # The digests are computed before anything is loaded, because loading adds files to the folder.
         digests = check_package(version, package, is_first_verdict=True), _compute_evaluated_digest(version, package)
         yield RegisteredCandidate(registry, version, None if is_champion else champion, is_champion, package, *digests)
 

@@ -65,7 +65,7 @@ def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, floa
         ServiceError: MLflow failed. A retry can help.
     """
     timestamp_ms = version.creation_timestamp
-    run_metrics = [Metric(name, value, timestamp_ms, 0) for name, value in metrics.items()]
+    run_metrics = [Metric(name, value, timestamp_ms, step=0) for name, value in metrics.items()]
     run_tags = [RunTag(name, value) for name, value in tags.items()]
     if run_metrics or run_tags:
         with translate_mlflow_errors():

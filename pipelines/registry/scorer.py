@@ -50,7 +50,9 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
 
 
 def load_table_scorer(version: ModelVersion, package: Path) -> TableScorer:
-    """Load the packaged model of a version; return the function that scores tables of features, a few rows faster.
+    """Load the packaged model of a version; return the function that scores tables of features.
+
+    For a few rows, this function is faster than the one that `load_scorer` returns.
 
     Args and errors: see `load_scorer`. The package must exist as long as the function is used.
     """
@@ -59,7 +61,10 @@ def load_table_scorer(version: ModelVersion, package: Path) -> TableScorer:
 
 
 def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[str], Any]:
-    """Return the model, the names of its features in the order of its signature, and the folder of a download."""
+    """Return the model, its features' names in the order of its signature, and the temporary folder of a download.
+
+    The caller must keep the folder as long as it uses a downloaded model.
+    """
     folder = tempfile.TemporaryDirectory(prefix="leeway-")
     package = package or download_package(version, Path(folder.name))
     try:
@@ -75,8 +80,8 @@ def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[
             "If it is the champion, roll back to another version: `python -m pipelines rollback`.",
         ) from None
 
-    # Features are numbers of 64 bits, and texts. For such a signature, MLflow's check of the types changes nothing, and
-    # takes 1 ms a call.
+    # Features are numbers of 64 bits, and texts. For a signature with only these types, MLflow's check of the types
+    # changes nothing, and takes 1 ms a call.
     if all(column.type in (DataType.double, DataType.string) for column in inputs):
         model.metadata.signature = None
     return model, columns, folder

@@ -83,7 +83,7 @@ def find_released_versions(state: State, endpoint: str, days: Days) -> list[str]
 
 
 def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
-    """Return the last deployment to the endpoint; None if another DAG run made it, or outside of Airflow."""
+    """Return the endpoint's last deployment if this DAG run made it; else, and outside of Airflow, None."""
     event = find_last_event(state, endpoint)
     run_id = settings().run
     is_of_run = event is not None and event.kind is Kind.DEPLOYED and event.evidence.get("run") == run_id
@@ -91,13 +91,13 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
 
 
 def is_rollback(state: State, endpoint: str, version: str) -> bool:
-    """Return whether a version is the one before an endpoint's present version: to deploy it again is a rollback."""
+    """Return whether an endpoint served a version just before its present one: to deploy this version is a rollback."""
     return state.served_versions.get(endpoint, ())[-2:-1] == (version,)
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events have equal kind, version and configuration; of failures and shadows, also the run."""
+    """Return whether two events have equal kind, version and configuration, and, for failures and shadows, run."""
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
-    names = ("endpoint", "config", *(["run"] if is_of_run else []))
+    keys = ("endpoint", "config", *(["run"] if is_of_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)
-    return has_same_subject and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)
+    return has_same_subject and all(last_event.evidence.get(key) == event.evidence.get(key) for key in keys)

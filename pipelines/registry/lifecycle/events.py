@@ -42,7 +42,7 @@ class Kind(StrEnum):
 DEPLOYMENT_KINDS = (Kind.DEPLOYED, Kind.DEPLOYMENT_FAILED, Kind.UNDEPLOYED)
 """The kinds of events about an endpoint, whose name is in their evidence."""
 SHADOW_KINDS = (Kind.SHADOW_PASSED, Kind.SHADOW_FAILED, Kind.SHADOW_UNDECIDED)
-"""The kinds of events about a version that ran as the shadow variant of an endpoint. They change nothing."""
+"""The kinds of events about a version that ran as the shadow variant of an endpoint. They do not change the state."""
 
 
 @dataclass(frozen=True)

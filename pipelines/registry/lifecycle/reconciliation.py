@@ -17,8 +17,8 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHAMPION, Registry
 
 RECHECK_DELAY_S = 2.0
-"""Seconds to wait before an alias counts as moved by a person. If a process is changing the champion, it sets the alias
-within this time."""
+"""Seconds to wait before it is certain that a person moved the alias. A process that changes the champion sets the
+alias within this time."""
 
 
 def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:

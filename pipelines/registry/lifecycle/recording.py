@@ -11,7 +11,7 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHALLENGER, Registry
 
 MAX_CHECKS = 100
-"""Largest number of checks in the event of a verdict."""
+"""Largest number of checks in the event of a verdict. The verdict's file has all checks."""
 
 
 def record_registration(model: str, version: str, origin: Mapping[str, str] | None = None) -> None:
@@ -80,10 +80,11 @@ def _build_verdict(
     evidence: Mapping[str, object],
     checks: Sequence[Mapping[str, object]],
 ) -> Event | None:
+    """Make the event of a verdict; return None if it equals the version's last verdict."""
     verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
     if verdicts and evidence.items() <= verdicts[-1].evidence.items():
         return None
-    # The checks are no part of the comparison: the digest of the verdict's file contains them.
+    # The comparison does not need the checks: they are in the verdict's file, whose digest is compared.
     facts = {**evidence, CHECKS: [dict(check) for check in checks[:MAX_CHECKS]]}
     return Event.create(Kind.JUDGED, model, version, why=reason, evidence=facts, key=str(len(state.events)))
 
@@ -99,7 +100,7 @@ def record_decision(
         version: version that was judged.
         approved: whether the version may be promoted.
         why: the person's reason.
-        digest: SHA-256 of the verdict's file; another verdict needs another decision.
+        digest: SHA-256 of the verdict's file. The decision is about this verdict only.
 
     Returns:
         The event, and whether this call added it.

@@ -1,1 +1,1 @@
-"""Save a model as a package for MLflow, and check a package: its files, its libraries, and that it loads alone."""
+"""Save a model as a package for MLflow, and check its files, its libraries, and that it loads without the project."""

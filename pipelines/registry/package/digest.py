@@ -1,8 +1,8 @@
 """Check that the package of a version is the one that was judged, before anything of it is loaded.
 
 Loading a package runs the code in it. Everybody who can write to MLflow's artifacts can change the package. So each
-reader compares its files with a digest that is stored elsewhere: in the events in the lake or, if there is none, in a
-tag of the version.
+reader compares the package's files with a digest that is stored elsewhere: in the events in the lake or, if there is
+none, in a tag of the version.
 """
 
 from __future__ import annotations

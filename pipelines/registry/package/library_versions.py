@@ -16,12 +16,12 @@ REQUIREMENTS = "requirements.txt"
 def list_version_differences(package: Path, required_python: str | None) -> list[str]:
     """List what a packaged model requires and this environment lacks, one text for each difference.
 
-    `mlflow.pyfunc.load_model` compares the versions, too. But for this, MLflow 3.17 lists the files of all installed
-    packages, which takes half a second in each process.
+    `mlflow.pyfunc.load_model` could compare the versions, too. But to do so, MLflow 3.17 lists the files of all
+    installed packages, which takes half a second in each process.
 
     Args:
         package: folder of the package.
-        required_python: version of Python that the package names; None: it names none.
+        required_python: version of Python that the package requires; None if it requires none.
     """
     python = platform.python_version()
     is_other_python = required_python and required_python.split(".")[:2] != python.split(".")[:2]

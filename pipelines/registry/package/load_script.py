@@ -45,7 +45,7 @@ def main(package: str, rows: str) -> None:
     import mlflow.pyfunc
     import pandas as pd
 
-    # To warn about other versions, MLflow 3.17 lists the files of all installed packages, which takes half a second.
+    # No warnings: to warn of other versions, MLflow 3.17 lists the files of all packages, which takes half a second.
     mlflow.pyfunc.load_model(package, suppress_warnings=True).predict(pd.read_parquet(rows))
 
 

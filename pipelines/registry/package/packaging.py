@@ -26,7 +26,7 @@ PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 """Python packages that a served model needs, unless its module `model` names others in `PACKAGES`. The model requires
 the versions with which it was trained."""
 RAW_ROW_PACKAGES, LOOKUP_PACKAGES = ("duckdb",), ("boto3",)
-"""Packages that a served model also needs for raw rows, and for lookups."""
+"""Packages that a served model needs, too, if it computes features from raw rows, and if it has lookups."""
 
 
 def log_package(candidate: Candidate) -> str:
@@ -52,7 +52,7 @@ def save_package(
         folder: folder of the model's files.
         example: a few feature rows.
         path: folder to write; it must not exist.
-        compiled_features: how raw rows become features; None: the package takes features only.
+        compiled_features: how raw rows become features; None: the package can only score rows of features.
     """
     with _prepare_arguments(dataset, folder, example, compiled_features) as arguments:
         mlflow.pyfunc.save_model(path=str(path), **arguments)
@@ -108,7 +108,7 @@ def _list_requirements(model_packages: Iterable[str], compiled_features: Compile
     packages = [*model_packages]
     if compiled_features:
         packages += [*RAW_ROW_PACKAGES, *(LOOKUP_PACKAGES if compiled_features.lookups else ())]
-    # Without the local part of a version: an index has torch 2.13.0, and not 2.13.0+cpu.
+    # The local part of a version is left out: a package index has torch 2.13.0, and not 2.13.0+cpu.
     return [f"{package}=={installed_version(package).partition('+')[0]}" for package in packages]
 
 

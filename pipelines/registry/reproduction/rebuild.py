@@ -42,9 +42,8 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     with make_temporary_folder("reproduce-") as folder:
         record = Record.download(version, folder)
         # Even if no commit contains the code, the project may contain it: `_compare_code` compares the digests.
-        with workspaces.open_workspace(
-            f"reproduce.{name}.{version.version}", None, record.commit, model=name
-        ) as workspace:
+        workspace_name = f"reproduce.{name}.{version.version}"
+        with workspaces.open_workspace(workspace_name, overrides=None, commit=record.commit, model=name) as workspace:
             comparison.workspace, comparison.git_commit = workspace.model_folder, record.git_commit
             _rebuild(comparison, record, workspace, retrain=retrain)
     return comparison
