@@ -24,11 +24,13 @@ value on average."""
 FEW_CATEGORIES = 30
 """A text column with at most this many values is a category, whatever the number of rows."""
 FEW_CLASSES = 2
-"""In a text column with at most this many values, apart from `NULL_TEXTS`, the null texts mean missing values."""
+"""In a text column with at most this many values, apart from `NULL_TEXTS`, the null texts mean missing values. In a
+text column with more values, a text such as "NA" is a category of its own."""
 ID_SHARE = 0.9
 """Smallest share of distinct values in a column that identifies rows."""
 MAX_CODE_CHARS = 40
-"""Largest length of a code, characters. Longer texts, and texts of several words, are free text."""
+"""Largest length of a text that is a code, such as a product number, characters. Longer texts of several words are free
+text."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,17 @@ class Column:
     type: pa.DataType
     """Type in which the source reads the column."""
     values: pa.Array
-    """Its values in the type of its kind; null where one is missing."""
+    """The values in the type of the column's kind; null where a value is missing."""
     distinct_count: int
     """Number of different values."""
     texts: pa.Array | None = field(default=None, repr=False)
-    """The texts of the source, if the values are texts there; else None."""
+    """The values as the source has them, if it has texts; else None."""
     null_texts: Sequence[str] = ()
     """Texts that mean that a value is missing, in addition to the empty text."""
     nan_count: int = 0
-    """Number of values that are NaN, which counts as missing."""
+    """Number of values that are NaN. They are missing values, too."""
     time: TimeFormats | None = field(default=None, repr=False)
-    """Formats of the times; None if the column has no times, or if the source itself has the type."""
+    """Formats of the times; None if the column has no times, or if the source has them as times, not as texts."""
 
     @property
     def missing_count(self) -> int:
@@ -109,16 +111,16 @@ def _infer_column(name: str, values: pa.Array, formats: Sequence[str], decimal_p
     if pa.types.is_string(values.type):
         return _infer_text(name, values, formats, decimal_point)
     if not _is_usable(values):
-        return Column(name, "other", values.type, values, 0)
+        return Column(name, "other", values.type, values, distinct_count=0)
     distinct_count = pc.count_distinct(values).as_py()
     if not distinct_count:
-        return Column(name, "empty", values.type, values, 0)
+        return Column(name, "empty", values.type, values, distinct_count=0)
     if _is_time(values.type):
         time_type = pa.date32() if pa.types.is_date(values.type) else pa.timestamp("us", "UTC")
         return Column(name, "time", time_type, values, distinct_count)
     if pa.types.is_boolean(values.type):
         return Column(name, "boolean" if distinct_count > 1 else "constant", pa.bool_(), values, distinct_count)
-    return _infer_number(name, values, distinct_count, ())
+    return _infer_number(name, values, distinct_count, null_texts=())
 
 
 def _is_usable(values: pa.Array) -> bool:
@@ -128,12 +130,13 @@ def _is_usable(values: pa.Array) -> bool:
     return _is_number(values.type) or bool(pa.types.is_boolean(values.type)) or _is_time(values.type)
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+def _is_time(value_type: pa.DataType) -> bool:
+    return bool(pa.types.is_date(value_type) or pa.types.is_timestamp(value_type))
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def _is_number(value_type: pa.DataType) -> bool:
+    is_decimal = pa.types.is_decimal(value_type)
+    return bool(pa.types.is_integer(value_type) or pa.types.is_floating(value_type) or is_decimal)
 
 
 def _infer_number(name: str, values: pa.Array, distinct_count: int, null_texts: Sequence[str]) -> Column:
@@ -146,9 +149,9 @@ def _infer_number(name: str, values: pa.Array, distinct_count: int, null_texts: 
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if pc.any(pc.is_inf(values)).as_py():
             return Column(name, "infinite", pa.float64(), values, distinct_count, null_texts=null_texts)
-    rows = len(values) - values.null_count
+    value_count = len(values) - values.null_count
     # Amounts that were measured are rarely all whole and all different, so such a column is an id.
-    is_id = is_integer and distinct_count == rows and rows > FEW_CATEGORIES
+    is_id = is_integer and distinct_count == value_count and value_count > FEW_CATEGORIES
     kind: Kind = "constant" if distinct_count == 1 else "id" if is_id else "number"
     stored_type = pa.int64() if is_integer and kind == "id" else pa.float64()
     return Column(name, kind, stored_type, values, distinct_count, null_texts=null_texts, nan_count=nan_count)
@@ -160,7 +163,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
     values = _replace_by_null(texts, null_texts)
     distinct_count = pc.count_distinct(values).as_py()
     if not distinct_count:
-        return Column(name, "empty", pa.string(), values, 0)
+        return Column(name, "empty", pa.string(), values, distinct_count=0)
     time_by_option = find_time_formats(values, formats) if formats else None
     if (numbers := parse_numbers(values, decimal_point)) is not None and not time_by_option:
         number = _infer_number(name, numbers, distinct_count, null_texts)
@@ -176,7 +179,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
     lower_values = {str(value).lower() for value in pc.unique(values.drop_null()).slice(0, 3)}
     if lower_values == set(BOOLEAN_TEXTS):
         return Column(name, "boolean", pa.bool_(), pc.equal(pc.utf8_lower(values), "true"), 2, null_texts=null_texts)
-    has_few_classes = distinct_count <= FEW_CLASSES  # beside yes and no, `NA` is not a third class
+    has_few_classes = distinct_count <= FEW_CLASSES  # `NA` beside `yes` and `no` is not a third class
     return (
         replace(_infer_category(name, values), null_texts=null_texts)
         if has_few_classes

@@ -39,7 +39,7 @@ class Creation:
 
 
 def create(request: Request, project: Path, ask: AskFunction) -> Creation:
-    """Create all files of a model and, if the project is new, all files of the project; after an error, none of them.
+    """Create all files of a model and, if the project is new, all files of the project; none of them after an error.
 
     Raises:
         SpecError: the name is in use, an option is missing or wrong. A retry cannot help.
@@ -93,7 +93,7 @@ def _read_dvc_yaml(project: Path) -> str:
 
 
 def _draft_expectations(plan: Plan, sizes: Sizes, folder: Path) -> str:
-    """Draft the suite from the rows of the sample, in the types of the new source; return its text."""
+    """Draft the suite from the rows of the sample, in the types of the new source; return the suite as JSON."""
     from pipelines.validation.suggesting import draft_suite, summarize_file
 
     dataset = rendering.build_dataset(plan, sizes)
@@ -108,7 +108,7 @@ def _check_source(plan: Plan) -> None:
     """Check that the new source returns as many rows of the first and of the last day as the sample has.
 
     Raises:
-        DataError: a value does not fit its type, or the numbers differ. A retry cannot help.
+        DataError: a value does not fit its type, or the numbers of rows differ. A retry cannot help.
     """
     source = source_code.build_source(plan)
     counts = Counter(plan.days.to_pylist())

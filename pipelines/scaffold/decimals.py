@@ -15,9 +15,9 @@ NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?"
 
 
 def find_decimal_point(origin: str, table: pa.Table) -> str:
-    """Return the character before the decimals in the columns of a CSV: `,` if numbers have one, else `.`.
+    """Return the character before the decimals in the columns of a CSV: `,` if numbers have decimal commas, else `.`.
 
-    A file is read with one such character. If columns have different ones, those with `,` stay texts.
+    A file is read with one such character. If columns have different ones, the columns with `,` stay texts.
 
     Args:
         origin: name of the file, for the log.
@@ -53,6 +53,6 @@ def _has_decimals(texts: pa.ChunkedArray, mark: str) -> bool:
     Three digits after the mark do not count as decimals, because the comma in 1,234 may separate thousands.
     """
     values = texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array(["", *NULL_TEXTS])))).drop_null()
-    number, decimals = rf"^[+-]?\d+({re.escape(mark)}\d+)?$", rf"{re.escape(mark)}(\d{{1,2}}|\d{{4,}})$"
-    is_number = pc.all(pc.match_substring_regex(values, number)).as_py()
-    return bool(is_number and pc.any(pc.match_substring_regex(values, decimals)).as_py())
+    number_pattern, decimals_pattern = rf"^[+-]?\d+({re.escape(mark)}\d+)?$", rf"{re.escape(mark)}(\d{{1,2}}|\d{{4,}})$"
+    is_number = pc.all(pc.match_substring_regex(values, number_pattern)).as_py()
+    return bool(is_number and pc.any(pc.match_substring_regex(values, decimals_pattern)).as_py())

@@ -21,7 +21,7 @@ LABEL_NAMES = (
 """Names of columns that are probably the label."""
 TRUE_TEXTS = ("true", "yes", "y", "t", "1", "1.0", "positive", "on")
 FALSE_TEXTS = ("false", "no", "n", "f", "0", "0.0", "negative", "off")
-"""Texts that mean false, in the order of `TRUE_TEXTS`."""
+"""Texts that mean true, and texts that mean false. Texts at the same position are a pair, such as "yes" and "no"."""
 MAX_CLASSES = 20
 """Largest number of classes of a multiclass model."""
 MIN_ROWS_OF_CLASS = 30
@@ -39,18 +39,18 @@ class Label:
     type: pa.DataType
     """Type in which the source reads the label."""
     texts: tuple[str, str] | None = None
-    """Texts that mean true and false in the source; None if its values are converted without them."""
+    """Texts that mean true and false in the source; None if it converts its values to booleans without them."""
 
     def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-        """Yield the label as a number, and whether each row has one; for several classes, one target for each class."""
+        """Yield the label as numbers, and whether each row has a label. For several classes, do so for each."""
         has_label = self.values.is_valid().to_numpy(zero_copy_only=False)
         if self.task != "multiclass":
             numbers = pc.fill_null(self.values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
             yield numbers, has_label
             return
         for value in pc.unique(self.values.drop_null()):
-            is_member = pc.fill_null(pc.equal(self.values, value), False).cast(pa.float64())
-            yield is_member.to_numpy(zero_copy_only=False), has_label
+            is_of_class = pc.fill_null(pc.equal(self.values, value), False).cast(pa.float64())
+            yield is_of_class.to_numpy(zero_copy_only=False), has_label
 
 
 def choose_label(request: Request, columns: Mapping[str, Column], excluded_names: set[str], ask: AskFunction) -> Label:

@@ -17,7 +17,7 @@ def quote(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Write a text for a comment or a docstring: on one line, without a character that ends either."""
+    """Write a text for a comment or a docstring: on one line, without a character that could end the docstring."""
     return _escape(text, '"')
 
 
@@ -38,7 +38,7 @@ def format_tuple(texts: Sequence[str]) -> str:
 
 
 def format_assignment(name: str, literal: str) -> str:
-    """Write an assignment as `ruff format` does: a literal that fits on a line of its own gets parentheses."""
+    """Write an assignment as `ruff format` does: put a literal that only fits on its own line in parentheses."""
     if len(name) + 3 + len(literal) <= LINE_CHARS or len(literal) + 4 > LINE_CHARS:
         return f"{name} = {literal}"
     return f"{name} = (\n    {literal}\n)"

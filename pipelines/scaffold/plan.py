@@ -30,7 +30,7 @@ MAX_KEY_COLUMNS = 4
 MAX_SOLO_AUC = 0.95
 """Largest AUC (or concordance) of one column alone. A column with a larger one is assumed to be known only later."""
 MAX_SOLO_ROWS = 20_000
-"""Largest number of rows from which this AUC is computed."""
+"""Largest number of rows from which the AUC of a column alone is computed."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _ask_for_order(column: Column, ask: AskFunction) -> list[str]:
 
 
 def _check_formats(column: Column, formats: Sequence[str]) -> None:
-    """Refuse formats if the column has values in none of them."""
+    """Refuse the formats of --time-format if no value of the column has one of them."""
     if not (column.time and set(formats) & set(column.time.formats)):
         message = f"no value of {column.name} has the format {formats[0]!r} of --time-format"
         raise SpecError(f"{message}.", "ISO 8601 needs no format; others are written as %d.%m.%Y.")
@@ -227,7 +227,7 @@ def _is_unique(codes: Sequence[Any]) -> bool:
     """Return whether no two rows have the same codes.
 
     Args:
-        codes: for each column, the number of each row's value, from 0; shape (rows,).
+        codes: for each column, an array of shape (rows,), in which equal values have the same number, from 0.
     """
     combined_codes = np.zeros(len(codes[0]), dtype=np.int64)
     for values in codes:

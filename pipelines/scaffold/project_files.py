@@ -18,7 +18,8 @@ from pipelines.errors import SpecError
 FOLDER = Path(".leeway") / "new"
 """Folder of a project for temporary files of `new`. Each process has a folder there, named by its process id."""
 LIST_FILE = "new_files.json"
-"""File with the paths that are being moved into the project. If the process is killed, the next run removes them."""
+"""File with the paths that are being moved into the project. If the process is killed, the next run removes these
+files."""
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def write_files(project: Path, folder: Path, new_files: Mapping[str, str], chang
     for name in (*new_files, *changed_files):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(folder / "files" / name, project / name)
-    list_file.unlink()  # from here on, the files stay
+    list_file.unlink()  # without the list, `_remove_folder` does not remove the files
 
 
 def remove_leftovers(project: Path) -> None:

@@ -60,7 +60,7 @@ it."""
 
 
 def list_project_values(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """Return the values of the templates of a project, as JSON can hold them."""
+    """Return the values of the templates of a project, in types that JSON has."""
     project, as_of = folder.name, str(sizes.as_of)
     return {"name": plan.request.name, "project": project, "as_of": as_of, "command": _find_command()}
 
@@ -115,7 +115,7 @@ def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
 
 
 def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
-    """Return the values of all templates of a model, as JSON can hold them; no secret is among them."""
+    """Return the values of all templates of a model, in types that JSON has; no secret is among them."""
     label, request = plan.label, plan.request
     expressions = _list_expressions(plan)
     has_usable_times = plan.has_time_of_day and sizes.rows_per_day >= TIME_OF_DAY_ROWS
@@ -157,7 +157,7 @@ def _get_inference_reason(reason: str) -> str:
 
 
 def _list_expressions(plan: Plan) -> dict[str, str]:
-    """Return the features of the day and the hour as ibis expressions, except names that a column already has."""
+    """Return the features of the day and the hour as ibis expressions. Leave out a feature if a column has its name."""
     lower_names = {name.lower() for name in plan.sample.table.column_names}
     expressions = {"weekday": f"rows[{quote(DATE_COLUMN)}].day_of_week.index()"}
     if plan.has_time_of_day:

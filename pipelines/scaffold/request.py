@@ -12,7 +12,7 @@ from typing import Literal
 from pipelines.errors import SpecError
 
 YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-"""Names that YAML does not read as text. dvc.yaml and params.yaml contain the name of the model."""
+"""Words that YAML does not read as texts. No model may have such a name: dvc.yaml and params.yaml contain the name."""
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Option = Literal["source", "table", "key", "time", "label", "task", "positive", "time_format", "rows"]
 """Options for which the command may ask."""
@@ -22,7 +22,7 @@ AskFunction = Callable[[Option, str, Sequence[str]], str]
 
 @dataclass(frozen=True)
 class Request:
-    """The options. An empty option is inferred from the sample, or the person is asked for it."""
+    """The options of `new`. The value of an empty option is inferred from the sample, or the person is asked for it."""
 
     name: str
     """Name of the model and of its dataset."""

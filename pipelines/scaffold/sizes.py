@@ -16,15 +16,15 @@ from pipelines.scaffold.plan import Plan
 MIN_DAYS = 28
 """Smallest number of days: two weeks to train on, ten days to evaluate on, and a gap."""
 MIN_GROUPS = 10
-"""Number of days that the gate should have as groups."""
+"""Number of days that a holdout should have, because the gate groups its rows by day."""
 HOLDOUT_ROWS = 2_000
-"""Rows that a holdout should have: with fewer, intervals are wide."""
+"""Rows that a holdout should have: with fewer, confidence intervals are wide."""
 MAX_TRAIN_DAYS = 365
 """Longest training window, days."""
 WINDOW_ROWS = 500
 """Rows that a window of drift should have."""
 TIME_OF_DAY_ROWS = 50
-"""Smallest number of rows a day that shows, by its last hours, whether the day was truncated."""
+"""Smallest mean number of rows a day with which a lack of rows in the last hours shows that the day is truncated."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Sizes:
     validation_days: int
     """Days of the training window that are used for early stopping."""
     max_missing_days: int
-    """Largest number of days of a window without rows."""
+    """Largest accepted number of days without rows in a window."""
     as_of: dt.date
     """Moment of the first training."""
 
@@ -90,7 +90,7 @@ def measure(plan: Plan) -> Sizes:
         holdout_days=holdout_days,
         train_days=train_days,
         validation_days=min(max(train_days // 8, 2), 28),
-        max_missing_days=math.ceil(1.2 * gap_days) if gap_days else 0,
+        max_missing_days=math.ceil(1.2 * gap_days) if gap_days else 0,  # 20 % more than the sample has
         as_of=last + dt.timedelta(days=delay + 1),
     )
 
@@ -153,11 +153,13 @@ MEASURED_DRIFT: Mapping[Task, dict[str, float]] = {
     "multiclass": {"recall": 0.1},
     "regression": {"mae": 0.1},
 }
+"""Bounds of the drift of measured values, which need labels, by task."""
 ESTIMATED_DRIFT: Mapping[Task, dict[str, float]] = {
     "binary": {"estimated_auc": 0.05},
     "multiclass": {"estimated_accuracy": 0.05, "estimated_macro_auc": 0.05},
     "regression": {"estimated_mae": 0.1},
 }
+"""Bounds of the drift of the performance that is estimated without labels, by task."""
 
 
 def choose_drift(plan: Plan, sizes: Sizes) -> dict[str, Any]:

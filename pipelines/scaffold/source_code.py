@@ -66,10 +66,10 @@ def describe_source(plan: Plan) -> dict[str, Any]:
     imports = [kind, "LinkHeader"] if kind == "HttpSource" else [kind]
     if plan.label.texts:
         true, false = map(quote, plan.label.texts)
-        parts = [quote(plan.label.name), f"true={true}", f"false={false}"]
-        expression = f"TrueFalse({', '.join([expression, *parts])})"
+        label_arguments = [quote(plan.label.name), f"true={true}", f"false={false}"]
+        expression = f"TrueFalse({', '.join([expression, *label_arguments])})"
         opening = f"source = {kind}(\n{lines}    )\n    return TrueFalse(\n"
-        opening += "".join(f"        {part},\n" for part in ["source", *parts]) + "    )"
+        opening += "".join(f"        {argument},\n" for argument in ["source", *label_arguments]) + "    )"
         returns, imports = "TrueFalse", [*imports, "TrueFalse"]
     if arguments.get("url", "URL") != "URL":
         imports.append("read_address")
@@ -78,7 +78,7 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         "opening": opening,  # the same code as the body of a function
         "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
-        "variable": "" if secret else f"{request.name.upper()}_SOURCE",  # may name another address
+        "variable": "" if secret else f"{request.name.upper()}_SOURCE",  # environment variable for another address
     }
 
 

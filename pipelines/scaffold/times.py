@@ -21,7 +21,7 @@ FORMATS = tuple(date + clock for date, clock in product(DATE_FORMATS, CLOCK_FORM
 ISO = ""
 """The value among the formats that means ISO 8601."""
 MIN_SHARE = 0.95
-"""A column holds times if at least this share of its values are times. The others count as errors."""
+"""A column holds times if at least this share of its values are times. Its other values are errors."""
 
 
 @dataclass(frozen=True)

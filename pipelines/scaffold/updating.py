@@ -65,7 +65,7 @@ def update(name: str, project: Path) -> Update:
         changed_texts = {path: text for path, text in texts.items() if text is not None}
         result.changed_files.extend(changed_texts)
         changed_texts[RECORD.format(name=name)] = format_record(record["values"], record["project"])
-        project_files.write_files(project, folder, {}, changed_texts)
+        project_files.write_files(project, folder, new_files={}, changed_files=changed_texts)
     return result
 
 
@@ -90,7 +90,7 @@ def _read_record(name: str, project: Path) -> dict[str, Any]:
 def _merge(
     project: Path, folder: Path, name: str, old_files: Mapping[str, str], text: str, result: Update
 ) -> str | None:
-    """Return the new text of a file; None if the file does not change. Add it to `result` if it has conflicts."""
+    """Return the new text of a file; None if the file does not change. Add the file to `result` if it has conflicts."""
     path, old_text = project / name, old_files.get(name)
     if not path.is_file():
         return text if old_text is None else None

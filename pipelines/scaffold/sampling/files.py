@@ -41,7 +41,7 @@ DELIMITERS = ",;\t|"
 
 
 def find_format(address: str) -> Kind | None:
-    """Return the format of the files, which the end of their address shows; None if it is not the address of a file."""
+    """Return the format of files by the ending of their address; None if the address does not end like a file's."""
     name = address.partition("?")[0].lower()
     for suffix in COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
@@ -74,12 +74,12 @@ def read_files(source: str) -> Sample:
             table = table.append_column(DATE_COLUMN, pa.array([day] * table.num_rows, pa.date32()))
         tables.append(table)
     try:
-        rows_of_all = pa.concat_tables(tables, promote_options="permissive")
+        all_rows = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(f"the files of {url} have different columns: {error}.", "Give files of one kind.") from None
     if kind == "csv":
-        options["decimal_point"] = find_decimal_point(redact(url), rows_of_all)
-    return Sample(kind, url, rows_of_all, has_files_by_day=bool(pattern), is_complete=is_complete, **options)
+        options["decimal_point"] = find_decimal_point(redact(url), all_rows)
+    return Sample(kind, url, all_rows, has_files_by_day=bool(pattern), is_complete=is_complete, **options)
 
 
 def _list_folder(folder: Path) -> list[str]:
@@ -117,7 +117,7 @@ def _parse_day(text: str, format: str) -> dt.date | None:
 
 
 def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
-    """Return the address from which the new source reads the files: that of the file, or FOLDER/*.ENDING."""
+    """Return the address from which the new source reads the files: that of the only file, or FOLDER/*.ENDING."""
     if len(addresses) == 1 or not path or not path.is_dir():
         return str(path) if path and not path.is_dir() else addresses[0]
     ends = {Path(address).name.partition(".")[2] for address in addresses}

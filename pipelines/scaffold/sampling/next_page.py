@@ -29,16 +29,16 @@ class LinkFinder:
     day: dt.date
     """Day whose pages are read."""
     path: str = ""
-    """Path at which the address is; empty if it is in the header, or none was found."""
+    """Path at which the address is; empty if it is in the header `Link`, or if no address was found."""
     has_header: bool = False
-    """Whether a header had an address."""
+    """Whether a page had the address in its header `Link`."""
 
     def get_first_request(self) -> PageRequest:
         """Return the request for the source's own address."""
         return PageRequest({})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
-        """Return the request for the next page; None if the page names none."""
+        """Return the request for the next page; None if the page names no next page."""
         if self._is_next_page(page.link):
             self.path, self.has_header = "", True
             return PageRequest({}, page.link)
