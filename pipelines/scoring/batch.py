@@ -44,8 +44,8 @@ def list_score_classes(package: Path) -> list[str]:
 def pack_model(folder: Path, archive: Path, model: str, version: str) -> None:
     """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
-    Equal packages of a version give byte-identical archives. code/inference.py, what it imports of this code, and the
-    names of model and version are added to the folder.
+    Equal packages of a version give byte-identical archives. This function adds to the folder: code/inference.py, the
+    modules of Leeway that it imports, and the names of model and version.
 
     Args:
         folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.
@@ -66,10 +66,10 @@ def pack_model(folder: Path, archive: Path, model: str, version: str) -> None:
         tarfile.open(fileobj=gzip_file, mode="w") as tar,
     ):
         for path in files:
-            member = tarfile.TarInfo(str(path.relative_to(folder)))
-            member.size, member.mode = path.stat().st_size, 0o644
+            entry = tarfile.TarInfo(str(path.relative_to(folder)))
+            entry.size, entry.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:
-                tar.addfile(member, file)
+                tar.addfile(entry, file)
 
 
 def _copy_serving_code(folder: Path) -> None:
@@ -107,8 +107,8 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 class Response:
     """Return the scores of a job's output for the rows of its request.
 
-    A caller uses it like a model: it passes rows, and gets their scores. The rows must be those of the request, in the
-    same order.
+    A caller calls a response like a model: with rows, whose scores it returns. The rows must be those of the request,
+    in the same order.
 
     Args:
         folder: folder of the job's output.

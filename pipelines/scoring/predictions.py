@@ -1,7 +1,7 @@
 """Define columns of the tables of predictions and outcomes, and functions that `score` and `outcomes` share.
 
-Both tables have one row for each key and model version. A write replaces the rows of one partition and model (in the
-table of predictions: and version).
+Both tables have one row for each key and model version. A write replaces the rows of one partition and model; in the
+table of predictions, only those of one version of the model.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
 
     Returns:
         Version `number` if it is given, else the champion. A champion that was trained as of a later day may have seen
-        labels of the partition; then the version that was champion on the partition's day replaces it. None if there
-        is no such version.
+        labels of the partition. Then the version that was champion on the partition's day is returned instead. None if
+        there is no such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
