@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 def list_advice(
     jobs: Sequence[Row], endpoint_rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime
 ) -> list[str]:
-    """List sentences about costs that could be avoided, and endpoints whose size is not judged; empty without any.
+    """List sentences about costs that could be avoided, and about endpoints whose size is not judged; may be empty.
 
     Args:
         jobs: rows of the ledger of jobs, oldest first.
@@ -41,10 +41,10 @@ def list_advice(
         fleets: endpoints that run.
         now: the current moment.
     """
-    recent = [row for row in jobs if row["created"] > now - dt.timedelta(DAYS)]
+    recent_rows = [row for row in jobs if row["created"] > now - dt.timedelta(DAYS)]
     sentences: list[str] = []
-    for model in sorted({row["model"] or "" for row in recent}):
-        rows = [row for row in recent if (row["model"] or "") == model]
+    for model in sorted({row["model"] or "" for row in recent_rows}):
+        rows = [row for row in recent_rows if (row["model"] or "") == model]
         spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
         sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
     sentences += [*list_size_advice(jobs, now), *list_gpu_advice(jobs, now), *list_data_wait_advice(jobs, now)]
@@ -89,7 +89,7 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
 
 
 def _advise_on_checkpoints(rows: Sequence[Row], lost_s: float) -> str:
-    """Return when more frequent checkpoints are worthwhile. Only jobs on spot are interrupted, so `rows` has those."""
+    """Return when more frequent checkpoints are worthwhile. `rows` has only jobs on spot: no others are interrupted."""
     training_s, interruptions = (sum(row[name] or 0 for row in rows) for name in ("training_s", "interruptions"))
     if not training_s or not interruptions:
         return "more frequent checkpoints would lose less."
@@ -114,9 +114,9 @@ def _list_idle_endpoints(rows: Iterable[Row], fleets: Iterable[RunningFleet]) ->
             continue
         end = fleet_rows[-1]["end"]
         begin = end - dt.timedelta(IDLE_DAYS)
-        recent = [row for row in fleet_rows if row["end"] > begin]
-        is_known = fleet_rows[0]["begin"] <= begin and all(row["requests"] is not None for row in recent)
-        if is_known and not sum(row["requests"] for row in recent):
+        recent_rows = [row for row in fleet_rows if row["end"] > begin]
+        is_known = fleet_rows[0]["begin"] <= begin and all(row["requests"] is not None for row in recent_rows)
+        if is_known and not sum(row["requests"] for row in recent_rows):
             yield (
                 f"Endpoint {get_fleet(fleet_rows[-1]).endpoint} had no request in the {IDLE_DAYS} days up to "
                 f"{end:%Y-%m-%d}, and costs {format_usd(24 * item.usd_h)} a day."

@@ -108,7 +108,11 @@ def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row
 
 
 def _allocate_rows(rows: Sequence[Row], data: PassData) -> tuple[Sequence[Row], Coverage | None]:
-    """Return the rows with who pays and what the stated commitments cover, and the use of the commitments."""
+    """Add to each row who pays, and the part of its cost that the stated commitments cover.
+
+    Returns:
+        The rows, and the use of the commitments; None if params.yaml states no commitment.
+    """
     policy = _load_policy()
     if policy.commitments:
         check_rows(rows)

@@ -25,12 +25,12 @@ MAX_FAILURES = 20
 MAX_EARLIER_VALIDATIONS = 5
 """Largest number of validations before the last one that a partition lists."""
 MAX_EARLIER_FAILURES = 3
-"""Largest number of failures that each of these lists."""
+"""Largest number of failures that each of these validations lists."""
 State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
-    """Build the document of a dataset. If it uses the rows of another dataset, the document has that one's partitions.
+    """Build the document of a dataset. If it uses the rows of another dataset, these are its partitions.
 
     Args:
         data: what is read in this pass.
@@ -144,10 +144,10 @@ def _sum_failures(validations: Iterable[Validation]) -> list[ExpectationFailures
 
 
 def _describe_failures(key: tuple[str, str, str], failures: dict[Partition, Failure]) -> ExpectationFailures:
-    newest_failure = next(reversed(failures))
+    newest_partition = next(reversed(failures))
     return ExpectationFailures(
         **dict(zip(("expectation", "column", "severity"), key, strict=True)),
         partitions=len(failures),
-        newest_partition=str(newest_failure),
-        example=shorten(failures[newest_failure].observed),
+        newest_partition=str(newest_partition),
+        example=shorten(failures[newest_partition].observed),
     )

@@ -92,7 +92,7 @@ def _read(lake: CachedLake, first: dt.date) -> dict[str, DriftHistory]:
     decisions: dict[str, list[Record]] = {}
     for record in lake.read_file_records(results_table.TABLE, QUERY, first):
         decisions.setdefault(record["model"], []).append(record)
-    # Versions are numbers; a shorter text is a smaller one.
+    # Versions are whole numbers, as texts: a shorter text is a smaller number.
     return {
         model: DriftHistory(sorted(rows, key=lambda row: (row["day"], len(row["version"]), row["version"])))
         for model, rows in decisions.items()

@@ -69,7 +69,7 @@ def build_summary(data: PassData, model: str) -> ModelSummary:
     state, history = data.registry.read_state(model), data.loop.read_state(model)
     decision = _find_last_decision(data, model, state.champion)
     drift = DriftState(decision.day, decision.outcome, decision.reasons) if decision else None
-    status = read_status(model, dataset, data.lake, lambda *_: drift)
+    status = read_status(model, dataset, data.lake, read_drift=lambda *_: drift)
     as_of_by_version = map_as_of(history)
     return ModelSummary(
         **_copy_fields(status),

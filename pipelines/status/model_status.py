@@ -158,7 +158,7 @@ def find_publication_time(lake: Lake, dataset: Dataset) -> dt.datetime | None:
 
 def _sum_project_usd(lake: Lake, model: str) -> float:
     project = find_paying_project(project="", model=model)
-    return read_spending(project, get_current_month(), (), lake).spent_usd
+    return read_spending(project, get_current_month(), running_fleets=(), lake=lake).spent_usd
 
 
 def _sum_cost_usd(lake: Lake, model: str) -> float:

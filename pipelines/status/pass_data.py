@@ -1,4 +1,4 @@
-"""Read from the lake and the project what the documents of all models need, each thing once."""
+"""Read the data that the documents of all models need from the lake and the project, each value once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.status.model_status import find_newest_partition
 
 
 class PassData:
-    """The data from which all documents are written once. Each is read when it is first needed, and kept in memory.
+    """The data of one pass, in which all documents are written. Each value is read when it is first needed, and kept.
 
     Args:
         lake: lake to read.

@@ -61,7 +61,7 @@ def measure_weeks(
     The metric depends on the task: AUC, accuracy or mean absolute error. The interval is computed from the variance
     between days, as in the drift step. A week whose labels are all the same has no AUC, and is left out.
 
-    A day counts with the rows of one version only: `choose_version` chooses it.
+    Of each day, only the rows of one version are used: the version that `choose_version` chooses.
 
     Args:
         lake: lake with the table of profiles.
@@ -81,8 +81,8 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
 
     The time of a promotion cannot be used, because past days may be scored and judged at any time. Only versions that
     are or were champion are candidates; if none is, all are. The candidate with the latest as_of up to the day
-    is chosen, and the newest one of several. If no candidate has such an as_of, the newest one without a known as_of is
-    chosen; if each as_of is known, the one with the latest as_of.
+    is chosen; of several with this as_of, the newest. If no candidate has such an as_of, the newest candidate without a
+    known as_of is chosen; if each as_of is known, the candidate with the latest as_of.
 
     Args:
         day: the day of data.
@@ -161,7 +161,7 @@ def _measure_counts(days: Sequence[LabelledDay], task: Task) -> Mapping[Measure,
     metrics: dict[Measure, Metric] = {"label_rate": _compute_label_rate}
     if task == "binary":
         metrics = {"auc": METRICS["auc"]}
-    # Neither metric uses the scores of the bins, only their order.
+    # The scores of the bins can be 0: both metrics use only the order of the bins.
     return measure_performance(counts, np.zeros(counts.shape[1]), ALPHA, metrics)
 
 

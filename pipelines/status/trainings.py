@@ -41,7 +41,7 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
     """Find out what the guards would answer and what the training would cost, as of the day after the newest data.
 
     If the budget cannot be checked, for example because the price of an instance is not known, the guard of the budget
-    gives this as its reason, because the training would fail there.
+    gives this problem as its reason, because the training would fail at this check.
     """
     verdict: BudgetVerdict | None = None
     problem = ""
@@ -55,7 +55,7 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
     forecast = TrainingForecast(worst_case_usd=worst_case_usd, text=shorten(text))
     newest_day = data.find_newest_day(dataset)
     if newest_day is None:
-        return TrainingOutlook(None, [], forecast)
+        return TrainingOutlook(as_of=None, guards=[], forecast=forecast)
     question = Question(model, dataset, newest_day + DAY, facts.load_policy(model))
     answers = ask_guards(question, history, data.lake, lambda _: refusal)
     guards = [
@@ -68,7 +68,9 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
 
 
 def find_training_age(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingAge | None:
-    """Find out from which as_of on the champion's age makes a training due; None if no age does, or without champion.
+    """Find out from which as_of on the champion's age makes a training due; None if no age does.
+
+    Without a champion, also return None.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.
@@ -76,7 +78,7 @@ def find_training_age(data: PassData, model: str, dataset: Dataset, history: His
     champion_as_of = map_as_of(history).get(data.registry.read_state(model).champion)
     if champion_as_of is None:
         return None
-    limit = facts.find_age_limit(model, dataset, champion_as_of, dt.date.max, history, data.lake)
+    limit = facts.find_age_limit(model, dataset, champion_as_of, as_of=dt.date.max, history=history, lake=data.lake)
     if limit is None:
         return None
     return TrainingAge(last_as_of=limit.last_as_of, max_age_days=limit.max_age_days, due_on=limit.due_on)

@@ -100,7 +100,7 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
         lake: lake with the table of validations.
         dataset: dataset that was validated.
         unit: unit of its partitions.
-        first: first day that is read; the same for all datasets.
+        first: first day that is read. Callers must pass the same day for all datasets.
     """
     all_histories = lake.get_or_read(TABLE, ("histories", first), lambda: _group_by_partition(lake, first))
     validations: dict[Partition, Validation] = {}

@@ -19,7 +19,7 @@ class Use(JsonObject):
 
 
 class JobUse(JsonObject):
-    """The utilization of a job's instances, from CloudWatch. Null: CloudWatch has no value."""
+    """The utilization of a job's instances, from CloudWatch. A field is null if CloudWatch has no value."""
 
     cores: int | None
     """Number of vCPUs of an instance; null if it is not known."""
@@ -69,13 +69,13 @@ class JobCost(JsonObject):
     cost_usd: float
     """Cost, USD."""
     on_demand_usd: float
-    """Cost of the same seconds on demand, USD."""
+    """Cost of `training_s` seconds on demand, USD."""
     interruptions: int
     """Number of interruptions by spot."""
     lost_s: float
     """Seconds of training that interruptions lost."""
     use: JobUse | None = None
-    """What it used of its instances; null in a document of an earlier version of Leeway."""
+    """How much of its instances the job used; null in a document of an earlier version of Leeway."""
 
 
 class MonthCost(JsonObject):
@@ -115,10 +115,10 @@ class PayerCost(JsonObject):
     cost_usd: float
     """Cost, USD."""
     idle_usd: float
-    """Cost of what the instances did not use, as far as their use is known, USD."""
+    """Cost of the unused part of the instances, as far as their utilization is known, USD."""
     reserved_usd: float | None = None
     """Part of the cost that the stated commitments cover, at on-demand prices, USD; null if no commitment is stated, if
-    no price with a plan is known, or in a document of an earlier version of Leeway."""
+    no price with a savings plan is known, or in a document of an earlier version of Leeway."""
 
 
 class EndpointCost(JsonObject):
@@ -165,11 +165,11 @@ class CostDocument(Document):
     price_dates: str
     """Dates of the prices, in words; empty if there are no costs."""
     advice: list[str]
-    """Sentences about costs that could be avoided, and about endpoints whose size is not judged; empty without any."""
+    """Sentences about costs that could be avoided, and about endpoints whose size is not judged; may be empty."""
     payers: list[PayerCost] = Field(default_factory=list)
     """Costs of the last 12 months by month and who pays; empty in a document of an earlier version of Leeway."""
     unused_commitment_usd: dict[str, float] | None = None
-    """Month, YYYY-MM, to the part of the stated commitments that was not used in it up to yesterday, USD; null if no
-    commitment is stated, or in a document of an earlier version of Leeway."""
+    """Maps each month, YYYY-MM, to the part of the stated commitments that was not used, up to yesterday, USD; null if
+    no commitment is stated, or in a document of an earlier version of Leeway."""
     anomalies: list[str] = Field(default_factory=list)
     """Sentences about the days of the last four weeks on which a project cost far more than usual."""

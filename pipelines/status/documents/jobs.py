@@ -34,7 +34,7 @@ class RunningJob(JsonObject):
     interruptions: int
     """Number of interruptions by spot so far."""
     use: JobUse
-    """What it used of its instances so far."""
+    """How much of its instances the job used so far."""
 
 
 class RunningJobs(Document):
@@ -43,4 +43,4 @@ class RunningJobs(Document):
     jobs: list[RunningJob]
     """The jobs, newest first."""
     problem: str
-    """Why SageMaker's list of jobs could not be read; empty if it was read. If it was not, `jobs` is empty."""
+    """Why SageMaker's list of jobs could not be read; then `jobs` is empty, too. Empty if it was read."""

@@ -100,7 +100,7 @@ class GuardAnswer(JsonObject):
     why: str
     """Why it would hold the training back; empty if it would not."""
     until: dt.date | None
-    """First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty."""
+    """First as-of date at which the guard would allow the training; null if waiting cannot help, or `why` is empty."""
 
 
 class TrainingForecast(JsonObject):
@@ -118,9 +118,9 @@ class TrainingAge(JsonObject):
     last_as_of: dt.date
     """As-of date of the last training."""
     max_age_days: int
-    """Days after which the next one is due."""
+    """Days after which the next training is due."""
     due_on: dt.date
-    """First as-of date at which it is due."""
+    """First as-of date at which the next training is due."""
 
 
 class ModelDetails(Document):

@@ -30,6 +30,7 @@ INTERVAL_S, RETRY_S = 15.0, 60.0
 MAX_JOBS = 50
 """Largest number of jobs of each kind."""
 CLIENT_CONFIG = {"connect_timeout": 3, "read_timeout": 10, "retries": {"total_max_attempts": 1}}
+"""boto3's settings: short timeouts, and no retries, because the next attempt follows within a minute anyway."""
 
 
 class RunningJobsWriter:
@@ -81,8 +82,8 @@ class RunningJobsWriter:
                 arn = summary[f"{kind}JobArn"]
                 tags = live_tags[arn] = self._tags[arn] if arn in self._tags else read_tags(sagemaker, arn)
                 if DAG_TAG in tags:
-                    name = {f"{kind}JobName": summary[f"{kind}JobName"]}
-                    job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**name)
+                    job_name = {f"{kind}JobName": summary[f"{kind}JobName"]}
+                    job = getattr(sagemaker, f"describe_{kind.lower()}_job")(**job_name)
                     yield _describe(kind, job, tags, cloudwatch)
         self._tags = live_tags
 

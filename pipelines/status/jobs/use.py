@@ -1,4 +1,4 @@
-"""Describe what a job used of its instances, for the page."""
+"""Describe how much of its instances a job used, for the page."""
 
 from __future__ import annotations
 

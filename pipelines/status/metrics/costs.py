@@ -22,9 +22,9 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
 DAYS = 7
-"""Number of days whose jobs count in the metrics of the key figures."""
+"""Number of days from whose jobs the key figures are computed."""
 SUFFIXES: Mapping[Unit, str] = {"share": "_ratio", "seconds": "_seconds", "usd": "", "per week": ""}
-"""Unit of a key figure to the end of its metric's name."""
+"""Maps the unit of a key figure to the end of its metric's name."""
 READ_AT = "leeway_costs_read_timestamp_seconds"
 """Name of the metric with the time at which the ledgers were read."""
 
@@ -36,7 +36,7 @@ def get_now() -> dt.datetime:
 
 @dataclass(frozen=True)
 class ProjectCosts:
-    """The key figures of a project in the last days, and its last whole day."""
+    """The key figures of a project in the last `DAYS` days, and the cost of its last whole day."""
 
     figures: Sequence[KeyFigure]
     day: JudgedDay | None
@@ -46,7 +46,7 @@ class CostCollector(Collector):
     """Collect metrics from the ledgers that were read last.
 
     Args:
-        lake: lake to read; another reader refreshes it.
+        lake: lake to read. The caller must refresh it before each `refresh` of this object.
         targets: targets of the key figures.
         clock: function that returns the present, UTC.
     """
@@ -96,7 +96,7 @@ def read_projects(lake: CachedLake, targets: Targets, now: dt.datetime) -> dict[
     return {
         project: ProjectCosts(
             build_key_figures([row for row in rows if row["project"] == project], build_last_days(DAYS, now), targets),
-            next(iter(judge_days(costs, 1)), None),
+            next(iter(judge_days(costs, count=1)), None),
         )
         for project, costs in days.items()
     }

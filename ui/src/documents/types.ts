@@ -562,7 +562,7 @@ export interface GuardAnswer {
    */
   why: string;
   /**
-   * First as-of date at which it would not hold it back; null if waiting is not enough, or if `why` is empty.
+   * First as-of date at which the guard would allow the training; null if waiting cannot help, or `why` is empty.
    */
   until: string | null;
 }
@@ -588,11 +588,11 @@ export interface TrainingAge {
    */
   last_as_of: string;
   /**
-   * Days after which the next one is due.
+   * Days after which the next training is due.
    */
   max_age_days: number;
   /**
-   * First as-of date at which it is due.
+   * First as-of date at which the next training is due.
    */
   due_on: string;
 }
@@ -773,7 +773,7 @@ export interface CostDocument {
    */
   price_dates: string;
   /**
-   * Sentences about costs that could be avoided, and about endpoints whose size is not judged; empty without any.
+   * Sentences about costs that could be avoided, and about endpoints whose size is not judged; may be empty.
    */
   advice: string[];
   /**
@@ -781,8 +781,8 @@ export interface CostDocument {
    */
   payers?: PayerCost[];
   /**
-   * Month, YYYY-MM, to the part of the stated commitments that was not used in it up to yesterday, USD; null if no
-   * commitment is stated, or in a document of an earlier version of Leeway.
+   * Maps each month, YYYY-MM, to the part of the stated commitments that was not used, up to yesterday, USD; null if
+   * no commitment is stated, or in a document of an earlier version of Leeway.
    */
   unused_commitment_usd?: {
     [k: string]: number;
@@ -857,7 +857,7 @@ export interface JobCost {
    */
   cost_usd: number;
   /**
-   * Cost of the same seconds on demand, USD.
+   * Cost of `training_s` seconds on demand, USD.
    */
   on_demand_usd: number;
   /**
@@ -869,12 +869,12 @@ export interface JobCost {
    */
   lost_s: number;
   /**
-   * What it used of its instances; null in a document of an earlier version of Leeway.
+   * How much of its instances the job used; null in a document of an earlier version of Leeway.
    */
   use?: JobUse | null;
 }
 /**
- * The utilization of a job's instances, from CloudWatch. Null: CloudWatch has no value.
+ * The utilization of a job's instances, from CloudWatch. A field is null if CloudWatch has no value.
  */
 export interface JobUse {
   /**
@@ -1027,12 +1027,12 @@ export interface PayerCost {
    */
   cost_usd: number;
   /**
-   * Cost of what the instances did not use, as far as their use is known, USD.
+   * Cost of the unused part of the instances, as far as their utilization is known, USD.
    */
   idle_usd: number;
   /**
    * Part of the cost that the stated commitments cover, at on-demand prices, USD; null if no commitment is stated, if
-   * no price with a plan is known, or in a document of an earlier version of Leeway.
+   * no price with a savings plan is known, or in a document of an earlier version of Leeway.
    */
   reserved_usd?: number | null;
 }
@@ -1053,7 +1053,7 @@ export interface RunningJobs {
    */
   jobs: RunningJob[];
   /**
-   * Why SageMaker's list of jobs could not be read; empty if it was read. If it was not, `jobs` is empty.
+   * Why SageMaker's list of jobs could not be read; then `jobs` is empty, too. Empty if it was read.
    */
   problem: string;
 }
