@@ -50,7 +50,7 @@ def connect(memory_mib: int | None = None) -> Iterator[duckdb.DuckDBPyConnection
 
 
 def retry_with_more_memory(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
-    """Run `query`. If it runs out of memory, enforce spilling and repeat it. If it fails again, raise the limit, too.
+    """Run `query`. If it runs out of memory, enforce spilling and repeat; then raise the limit and repeat once more.
 
     DuckDB 2.0 does not spill a sort that is a little too large for the memory, and fails. Enforced spilling is not
     always enough: with many columns and many threads, a query needs more than `LOW_MEMORY_MIB`.

@@ -41,12 +41,12 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 MEMORY_TEXT = "Out of Memory Error:"
 """Beginning of the text of DuckDB's error; pyarrow raises an error with this text where it reads DuckDB's rows."""
 AWS_ERROR = re.compile(r"AWS Error ([A-Z_]+) during")
-"""Code of an error of S3 in the text of pyarrow's error, whose class says nothing about it."""
+"""Code of an error of S3 in the text of pyarrow's error. The class of pyarrow's error does not show it."""
 PERMANENT_AWS_ERRORS = re.compile(
     r"ACCESS_DENIED|NO_SUCH_(BUCKET|KEY)|RESOURCE_NOT_FOUND|INVALID_\w+|MISSING_\w+|\w*SIGNATURE\w*|UNRECOGNIZED_CLIENT|"
     r"NOT_INITIALIZED|OPT_IN_REQUIRED|VALIDATION|MALFORMED_\w+"
 )
-"""Codes for which a retry cannot help."""
+"""Codes of errors of S3 after which a retry cannot help."""
 CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
 """Time and line of the C++ source with which the text of an error of xgboost 3 begins."""
 LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
@@ -54,7 +54,7 @@ LOCKED_TEXTS = ("database is locked", "database table is locked", "database sche
 CREATED_TEXT = "already exists"
 """SQLite's text for a table that another process created a moment ago."""
 EXTRAS = {"pyspark": "spark", "sagemaker": "sagemaker"}
-"""The extra of `pip install` that installs a package, by the package's name; all others are in `pipelines`."""
+"""Maps a package to the extra of `pip install` that installs it; the extra `pipelines` installs all other packages."""
 CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."
 """What to do about a damaged file if nothing else is known about it."""
 
@@ -89,7 +89,7 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
         )
     if isinstance(error, OSError) and (match := AWS_ERROR.search(str(error))):
         return _translate_aws_error(match[1], describe_reason(error))
-    if cause := _find_cause(error, (), (MEMORY_TEXT,)):
+    if cause := _find_cause(error, codes=(), texts=(MEMORY_TEXT,)):
         reason = describe_reason(cause).partition(MEMORY_TEXT)[2].strip()
         return InvalidError(
             f"DuckDB needs more memory than it may use: {reason}.", "Set LEEWAY_MEMORY_MIB higher (MiB; default: 768)."
@@ -252,11 +252,11 @@ KNOWN_ERRORS: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
     ("sqlalchemy.exc", ("ArgumentError", "NoSuchModuleError"), _translate_address_error),
     ("builtins", ("OverflowError",), _translate_date_error),
 )  # fmt: skip
-"""Module, classes of errors, and the function that translates them. The first translation that is not None counts."""
+"""Module, classes of errors, and the function that translates them. The first translation that is not None is used."""
 
 
 def _find_raising_line(error: BaseException) -> str:
-    """Return FILE:LINE of the code that raised the error; "?" where it has no traceback."""
+    """Return FILE:LINE of the code that raised the error; "?" if it has no traceback."""
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next

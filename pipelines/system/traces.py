@@ -52,9 +52,10 @@ def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator
     attributes = {} if attributes is None else attributes
     outer_traceparent = os.environ.get(TRACEPARENT, "")
     match = TRACEPARENT_PATTERN.fullmatch(outer_traceparent)
-    if match is None or not int(match[3], 16) & 1 or not _is_on():
+    if match is None or not int(match[3], 16) & 1 or not _is_tracing_enabled():
         yield attributes
         return
+    # kind 1 is "internal"; of the status, code 1 is "ok" and code 2 "error" (OTLP).
     span = {"traceId": match[1], "spanId": secrets.token_hex(8), "parentSpanId": match[2], "name": name, "kind": 1}
     span["startTimeUnixNano"] = str(time.time_ns())
     os.environ[TRACEPARENT] = f"00-{match[1]}-{span['spanId']}-01"
@@ -71,7 +72,8 @@ def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator
         _send(span | end)
 
 
-def _is_on() -> bool:
+def _is_tracing_enabled() -> bool:
+    """Return whether the variables of OpenTelemetry allow to send spans."""
     is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     return not is_disabled and os.environ.get("OTEL_TRACES_EXPORTER", "") in EXPORTERS
 
@@ -94,7 +96,7 @@ def _send(span: dict[str, Any]) -> None:
     url = url or f"{(os.environ.get('OTEL_EXPORTER_OTLP_ENDPOINT') or DEFAULT_ENDPOINT).rstrip('/')}/v1/traces"
     if url in _failed_endpoints:
         return
-    problems = [f"no answer within {SEND_TIMEOUT_S:g} s"]  # until the request has ended
+    problems = [f"no answer within {SEND_TIMEOUT_S:g} s"]  # `_post` clears the list when the request has succeeded
     # A look-up of a name has no time-out, so the request runs in a thread, which ends with the process.
     thread = threading.Thread(target=_post, args=(url, _build_request(span), problems), daemon=True)
     thread.start()
