@@ -1,4 +1,4 @@
-"""Find outputs that DVC copied from damaged files of its cache. Remove both, so that DVC runs the stages again.
+"""Find outputs that DVC copied from damaged files of its cache. Remove both: DVC then runs the stages again.
 
 DVC 3.67 assumes that a read-only file of the cache is undamaged, and does not compare it with its digest.
 """
@@ -19,7 +19,7 @@ from pipelines.versioning import stages
 from pipelines.versioning.workspaces import Workspace, get_cache_folder
 
 FOLDER_SUFFIX = ".dir"
-"""End of DVC's digest of a folder. The file of this name in the cache lists the folder's files, as JSON."""
+"""End of DVC's digest of a folder. The cache's file whose name is such a digest lists the folder's files, as JSON."""
 
 
 def remove_damaged_outputs(workspace: Workspace, targets: Iterable[str], computed_stages: Iterable[str]) -> list[str]:

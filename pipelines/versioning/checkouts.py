@@ -37,7 +37,7 @@ REQUIRED_PATHS = ("expectations", "dvc.yaml", PARAMS_FILE)
 CODE_PATHS = ("pipelines", *REQUIRED_PATHS)
 """Parts that are copied, if the project has them. A change in one of them makes the code dirty."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-"""Full hash of a commit (SHA-1 or SHA-256). Of Airflow's DAG bundles, only GitDagBundle has it as version."""
+"""Full hash of a commit (SHA-1 or SHA-256). Of Airflow's DAG bundles, only GitDagBundle has such a version."""
 DVCIGNORE = ".dvcignore"
 MODEL_FILES = f"{MODELS_FOLDER}/*/{PARAMS_FILE}"
 """Pattern of the files with the parameters of a project's models."""
@@ -164,7 +164,7 @@ def _find_commit_of_bundle(version: str) -> str:
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
-    """Return the commit to check out, and the value for `Code.git_commit`. An empty commit means: copy the project.
+    """Return the commit to check out, and the value for `Code.git_commit`. Without a commit, the project is copied.
 
     Raises:
         SpecError: a commit is requested, but the project is not a repository or lacks it. A retry cannot help.

@@ -27,7 +27,8 @@ from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.versioning.workspaces import LOCK_BACKUP, Workspace
 
-# Lines of the output: of DVC about a stage that it runs and about its exit code, and of a step about its error.
+# Lines of the output: with the first, DVC names a stage that it runs, with the second the stage's exit code; with the
+# third, a step names its error.
 STAGE_LINE = re.compile(r"^Running stage '([^']+)'")
 EXIT_CODE_LINE = re.compile(r"exited with (-?\d+)")
 ERROR_LINE = re.compile(r"^error: (.+)")
@@ -36,7 +37,7 @@ ATTEMPTS = 3
 
 
 def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = False) -> list[str]:
-    """Bring stages up to date, with those that they depend on.
+    """Bring stages, and all stages that they depend on, up to date.
 
     Args:
         workspace: an open workspace.
@@ -97,7 +98,7 @@ def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str)
 
 
 def _run_dvc(workspace: Workspace, *arguments: str) -> list[str]:
-    return _run_module(workspace, workspace.folder, "dvc", arguments, {})
+    return _run_module(workspace, workspace.folder, "dvc", arguments, variables={})
 
 
 def _run_module(

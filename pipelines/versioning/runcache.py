@@ -57,7 +57,7 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
     Args:
         folder: folder of the workspace.
         targets: names of stages.
-        finished_stages: names of stages that ran already. Their outputs count as source files.
+        finished_stages: names of stages that ran already. Their outputs are treated as source files.
     """
     all_stages = stages.load_stages(folder / "dvc.yaml")
     needed_stages = stages.select_with_dependencies(all_stages, targets)
@@ -106,7 +106,7 @@ def fetch_entries() -> int:
         ServiceError: the remote does not answer. A retry can help.
     """
     with _connect_remote() as (file_system, root):
-        # Not `exists`: for most stores, fsspec answers "no" after any error.
+        # `exists` is not used: for most stores, fsspec returns False from it after any error.
         paths = file_system.find(f"{root}/{RUNS}") if file_system else []
         remote_paths = {_get_runs_folder() / _get_entry_name(path): path for path in paths}
         missing_paths = {file: path for file, path in remote_paths.items() if _is_entry(file) and not file.exists()}

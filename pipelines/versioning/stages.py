@@ -88,7 +88,7 @@ def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
 
 
 def name_stages_of_model(names: Iterable[str], model: str, stages: Mapping[str, Stage]) -> list[str]:
-    """Return the names that stages have for a model: `train` becomes `train@MODEL` if dvc.yaml has only that."""
+    """Return the names of a model's stages: `train` becomes `train@MODEL` if dvc.yaml has no `train` but this stage."""
     return [name if name in stages else f"{name}@{model}" if f"{name}@{model}" in stages else name for name in names]
 
 
@@ -135,8 +135,8 @@ def _format_key(value: Any, fallback: object) -> str:
 
 
 def _parse_stage(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) -> Stage:
-    parts = {key: value for key, value in body.items() if key != "matrix"}
-    fields = _substitute(parts, variables)
+    body_without_matrix = {key: value for key, value in body.items() if key != "matrix"}
+    fields = _substitute(body_without_matrix, variables)
     folder = str(fields.get("wdir", "."))
     cmd = fields.get("cmd", "")
     return Stage(
