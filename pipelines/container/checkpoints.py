@@ -59,7 +59,7 @@ class SaveTimer:
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def restart(self) -> None:
-        """Start to count anew, after a save."""
+        """Count the time from now on, because a checkpoint was just saved."""
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def is_due(self) -> bool:

@@ -1,6 +1,6 @@
-"""Measure the share of its time that a training reads its data, for a script that reads all rows before it trains.
+"""Measure the share of the time in which a training reads data, for a script that reads all rows before it trains.
 
-`container/torch/data_wait.py` measures the same share of a script that reads its data batch by batch. This module is
+`container/torch/data_wait.py` measures this share for a script that reads its data batch by batch. This module is
 part of the training job's bundle, so it imports only the standard library.
 """
 
@@ -17,7 +17,7 @@ METRIC = "data_wait_share"
 class DataWait:
     """Measure how long a training reads its data, and how long it runs in all, from the creation of this object.
 
-    A training that resumes reads its data again. After `load_state_dict`, the share is that of all its starts together.
+    A training that resumes reads its data again. After `load_state_dict`, the share is over all starts of the training.
     """
 
     def __init__(self) -> None:
@@ -25,12 +25,12 @@ class DataWait:
         self._earlier_s = 0.0
 
     def end_reading(self) -> None:
-        """Note that all rows have been read, and that the training begins."""
+        """Record the time at which all rows have been read, and the training begins."""
         self._waited_s += time.monotonic() - self._started_s
 
     @property
     def share(self) -> float:
-        """Share of the time so far that the training read, from 0 to 1."""
+        """Share of the time so far in which the training read its data, from 0 to 1."""
         state = self.state_dict()
         return state["waited_s"] / state["total_s"] if state["total_s"] > 0 else 0.0
 
@@ -46,6 +46,6 @@ class DataWait:
         return {"waited_s": self._waited_s, "total_s": self._earlier_s + time.monotonic() - self._started_s}
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Add the seconds of a checkpoint. A checkpoint that an older script saved has none: then nothing is added."""
+        """Add the seconds of a checkpoint. A checkpoint of an older script has no seconds: then nothing is added."""
         self._waited_s += float(state.get("waited_s", 0.0))
         self._earlier_s += float(state.get("total_s", 0.0))

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import IO
 
 WAIT_S = 900.0
-"""Longest time that a host waits for the others: they may need longer to read their data."""
+"""Seconds that a host waits for the other hosts, which may need longer to read their data."""
 PAUSE_S = 0.1
-"""Time between two attempts to connect to the first host."""
+"""Seconds between two attempts to connect to the first host."""
 REQUEST_S = 5.0
-"""Longest time of one attempt, and of the exchange after it."""
+"""Most seconds of one attempt to connect, and of the exchange of lines after it."""
 FIRST_PORT, PORT_COUNT = 20_000, 10_000
 """The ports that may be used. They are below those that Linux gives to outgoing connections."""
 MAX_LINE = 10_000

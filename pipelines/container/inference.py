@@ -51,7 +51,7 @@ class PackagedModel:
     features: Sequence[Any]
     """Name and type of the features, in the order of the model's signature."""
     row_features: Any = None
-    """A `RowFeatures`; None if the version was registered without what raw rows need."""
+    """A `RowFeatures`; None if the version was registered without compiled features."""
     score_table: Any = None
     """Scores a table of features; None if `row_features` is None."""
     lock: threading.Lock = field(default_factory=threading.Lock)

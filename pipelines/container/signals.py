@@ -90,7 +90,7 @@ class SignalRelay:
             self._terminate()
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        # Only a second Ctrl-C counts: a stop of the whole process group sends SIGTERM more than once.
+        # A second SIGTERM does not kill: a stop of the whole process group sends SIGTERM more than once.
         is_second_interrupt = number == self._signal == signal.SIGINT
         self._signal = number
         if is_second_interrupt:

@@ -82,7 +82,7 @@ class Tracker:
 
 
 class SilentTracker(Tracker):
-    """Keep the metrics of the rounds, and write no record. If a job has several hosts, only the first writes one."""
+    """Keep the metrics of the rounds, and write no record: of a job's hosts, only the first writes the record."""
 
     def __init__(self, folder: Path, job: str, experiment: str) -> None:
         """Take the arguments of a Tracker, and use none of them."""
@@ -121,13 +121,13 @@ class _MlflowRun:
             for name, value in row.items()
             if name != "round"
         ]
-        # MLflow accepts 1,000 metrics in a request.
+        # MLflow accepts at most 1,000 metrics in a request.
         batches = [metrics[start : start + 900] for start in range(0, len(metrics), 900)]
         self._call(lambda: [self._client.log_batch(self.run_id, batch) for batch in batches])
 
     def finish(self, results: dict[str, float]) -> None:
         now_ms = int(time.time() * 1000)
-        metrics = [self._metric_class(f"training_{name}", value, now_ms, 0) for name, value in results.items()]
+        metrics = [self._metric_class(f"training_{name}", value, now_ms, step=0) for name, value in results.items()]
         self._call(lambda: self._client.log_batch(self.run_id, metrics))
         self._call(lambda: self._client.set_terminated(self.run_id))
 
