@@ -1,4 +1,4 @@
-"""Compute the rows of lost partitions, published or quarantined, again: judge their staged rows once more."""
+"""Restore the rows of lost partitions, published or quarantined: judge the staged rows of these partitions again."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ VERDICTS = ("passed", "warned", "quarantined", "blocked")
 
 @dataclass(frozen=True)
 class ReplayedPartition:
-    """The result of one partition by the changed suite, and its last validation."""
+    """The judgement of a partition by the changed suite, and the partition's last validation."""
 
     partition: Partition
     outcome: Outcome

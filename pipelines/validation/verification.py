@@ -1,6 +1,6 @@
 """Judge a share of the partitions by both engines, DuckDB and Great Expectations, and compare the answers.
 
-The partitions are drawn by a hash of their dataset and day, so a repeated run draws the same partitions.
+The partitions are drawn by a hash of the names of dataset and partition, so a repeated run draws the same partitions.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _judge_by_both_engines(judgement: Judgement, rows: Rows) -> list[tuple[Expec
     if not results:
         return []
     suite = replace(judgement.suite, expectations=[result.expectation for result in results])
-    other_results = suites.judge(suite, rows, "duckdb" if judgement.engine == "gx" else "gx").results
+    other_results = suites.judge(suite, rows, engine="duckdb" if judgement.engine == "gx" else "gx").results
     return [
         (result, other_result) if result.engine == "duckdb" else (other_result, result)
         for result, other_result in zip(results, other_results, strict=True)

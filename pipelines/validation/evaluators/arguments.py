@@ -1,6 +1,6 @@
 """Define the kwargs of the expectations that this package evaluates, as strict pydantic models.
 
-If an expectation has other kwargs, it is not refused here. Great Expectations evaluates it: that library knows more
+An expectation with other kwargs is not refused here. Great Expectations evaluates it: Great Expectations knows more
 kwargs (such as `row_condition`) and has better error messages.
 """
 

@@ -68,7 +68,7 @@ class RowCheck:
     count_unexpected: Callable[[Rows], int] | None = None
     """Counts the unexpected rows by a query of its own; None if an aggregate counts them."""
     needs_gx_sql: str = ""
-    """SQL aggregate that is true if only Great Expectations can evaluate the check; empty if it never is."""
+    """SQL aggregate that is true if only Great Expectations can evaluate the check; empty if DuckDB always can."""
 
     @property
     def aggregates(self) -> Sequence[str]:

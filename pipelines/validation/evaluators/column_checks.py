@@ -60,7 +60,9 @@ def make_distinct_count_check(args: arguments.DistinctCountRange, rows: Rows) ->
     """Make the check that the number of distinct values is in a range."""
     if rows.get_kind(args.column) == "other":
         return None
-    return TableCheck([], lambda rows, _: check_bounds(args, _count_distinct(rows, args.column)))
+    return TableCheck(
+        aggregates=[], compute_result=lambda rows, _: check_bounds(args, _count_distinct(rows, args.column))
+    )
 
 
 def make_distinct_share_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
@@ -93,9 +95,13 @@ def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
     result = {"observed_value": to_json_value(value)}
     if value is None or math.isnan(value):
         return False, {"observed_value": None}
-    is_above = args.min_value is None or (value > args.min_value if args.strict_min else value >= args.min_value)
-    is_below = args.max_value is None or (value < args.max_value if args.strict_max else value <= args.max_value)
-    return bool(is_above and is_below), result
+    is_above_minimum = args.min_value is None or (
+        value > args.min_value if args.strict_min else value >= args.min_value
+    )
+    is_below_maximum = args.max_value is None or (
+        value < args.max_value if args.strict_max else value <= args.max_value
+    )
+    return bool(is_above_minimum and is_below_maximum), result
 
 
 def _make_own_query_check(
@@ -108,7 +114,10 @@ def _make_own_query_check(
     """
     if rows.get_kind(args.column) not in ("int", "float"):
         return None
-    return TableCheck([], lambda rows, _: check_bounds(args, compute(rows, rows.build_value_sql(args.column))))
+    return TableCheck(
+        aggregates=[],
+        compute_result=lambda rows, _: check_bounds(args, compute(rows, rows.build_value_sql(args.column))),
+    )
 
 
 def _compute_standard_deviation(rows: Rows, value: str) -> float | None:
@@ -160,7 +169,7 @@ def _make_set_check(
             result |= {"missing_count": len(missing_values), "partial_missing_list": missing_values[:MAX_DISTINCT]}
         return not (result.get("unexpected_count") or result.get("missing_count")), result
 
-    return TableCheck([], compute_result)
+    return TableCheck(aggregates=[], compute_result=compute_result)
 
 
 def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:

@@ -22,9 +22,10 @@ from pipelines.validation.evaluators.rows import VIEW, Rows
 
 BIN_MINUTES = 10
 FIRST_HOUR, LAST_HOUR = -24, 48
-"""Range of the bins, in hours relative to the start of the partition's day. Earlier rows count in the first bin, later
-rows in the last."""
+"""Range of the bins, in hours relative to the start of the partition's day. Earlier rows are counted in the first bin,
+later rows in the last."""
 BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
+"""Number of bins."""
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
 """Number of bins by which times can differ from those of other days, when daylight saving time begins or ends."""
 MAX_DAYS = 14
@@ -54,7 +55,7 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
         is_enough = rows.count >= args.min_ratio * (published_rows + quarantined_rows)
         return is_enough, {"observed_value": observed_text, "details": details}
 
-    return TableCheck([], compute_result)
+    return TableCheck(aggregates=[], compute_result=compute_result)
 
 
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
@@ -93,7 +94,7 @@ def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> Table
         details = {"compared_with": [str(day) for day in days]}
         counts = _count_by_time(rows, VIEW, args).get(get_date(rows.partition), {})
         history = _count_history(rows, args, days)
-        # Rows that are published already pass again: a person allowed them, or no other day was published then.
+        # Rows as in the published version pass again: a person allowed them, or no other day was published then.
         if _are_equal(counts, history.get(get_date(rows.partition), {})):
             observed_text = f"{rows.count} rows, spread as in the published version"
             return True, {"observed_value": observed_text, "details": details}
@@ -103,7 +104,7 @@ def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> Table
         observed_text = problem or f"{rows.count} rows up to the usual end"
         return not problem, {"observed_value": observed_text, "details": details}
 
-    return TableCheck([], compute_result)
+    return TableCheck(aggregates=[], compute_result=compute_result)
 
 
 def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:

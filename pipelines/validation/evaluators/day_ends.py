@@ -36,7 +36,7 @@ class EarlyEnd:
     rows: int
     """Rows of the day from this time on."""
     usual_rows: int
-    """Smallest number of rows of a known day from this time on; ignored days do not count."""
+    """Smallest number of rows of a known day from this time on, apart from the ignored days."""
 
 
 def find_early_end(

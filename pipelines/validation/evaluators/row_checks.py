@@ -23,14 +23,22 @@ _NUMBER_KINDS = ("int", "float")
 def make_not_null_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck:
     """Make the check that no value is missing."""
     return RowCheck(
-        [args.column], "TRUE", f"{rows.build_value_sql(args.column)} IS NULL", args.mostly, is_about_missing=True
+        [args.column],
+        judged_sql="TRUE",
+        unexpected_sql=f"{rows.build_value_sql(args.column)} IS NULL",
+        mostly=args.mostly,
+        is_about_missing=True,
     )
 
 
 def make_null_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck:
     """Make the check that every value is missing."""
     return RowCheck(
-        [args.column], "TRUE", f"{rows.build_value_sql(args.column)} IS NOT NULL", args.mostly, is_about_missing=True
+        [args.column],
+        judged_sql="TRUE",
+        unexpected_sql=f"{rows.build_value_sql(args.column)} IS NOT NULL",
+        mostly=args.mostly,
+        is_about_missing=True,
     )
 
 
@@ -174,7 +182,7 @@ def _build_na_sql(values: Sequence[str]) -> str:
 
 
 def _build_range_condition(value: str, args: Any, low: str | None, high: str | None) -> str:
-    """Return the SQL condition that the value is between the bounds; None: no bound."""
+    """Return the SQL condition that the value is between the bounds; a bound that is None does not exist."""
     lower_condition = f"{value} {'>' if args.strict_min else '>='} {low}" if low else "TRUE"
     upper_condition = f"{value} {'<' if args.strict_max else '<='} {high}" if high else "TRUE"
     return f"{lower_condition} AND {upper_condition}"

@@ -19,23 +19,28 @@ from pipelines.validation.evaluators.rows import Rows
 
 def make_row_count_range_check(args: arguments.CountRange, rows: Rows) -> TableCheck:
     """Make the check that the number of rows is in a range."""
-    return TableCheck([], lambda rows, _: check_bounds(args, rows.count))
+    return TableCheck(aggregates=[], compute_result=lambda rows, _: check_bounds(args, rows.count))
 
 
 def make_row_count_check(args: arguments.ExactCount, rows: Rows) -> TableCheck:
     """Make the check that the number of rows is `value`."""
-    return TableCheck([], lambda rows, _: (rows.count == args.value, {"observed_value": rows.count}))
+    return TableCheck(
+        aggregates=[], compute_result=lambda rows, _: (rows.count == args.value, {"observed_value": rows.count})
+    )
 
 
 def make_column_count_range_check(args: arguments.ColumnCountRange, rows: Rows) -> TableCheck:
     """Make the check that the number of columns is in a range."""
     bounds = arguments.RangeArguments(min_value=args.min_value, max_value=args.max_value)
-    return TableCheck([], lambda rows, _: check_bounds(bounds, len(rows.schema)))
+    return TableCheck(aggregates=[], compute_result=lambda rows, _: check_bounds(bounds, len(rows.schema)))
 
 
 def make_column_count_check(args: arguments.ExactCount, rows: Rows) -> TableCheck:
     """Make the check that the number of columns is `value`."""
-    return TableCheck([], lambda rows, _: (len(rows.schema) == args.value, {"observed_value": len(rows.schema)}))
+    return TableCheck(
+        aggregates=[],
+        compute_result=lambda rows, _: (len(rows.schema) == args.value, {"observed_value": len(rows.schema)}),
+    )
 
 
 def make_existing_column_check(args: arguments.ExistingColumn, rows: Rows) -> TableCheck:
@@ -45,7 +50,7 @@ def make_existing_column_check(args: arguments.ExistingColumn, rows: Rows) -> Ta
         exists = names[args.column_index : args.column_index + 1 or None] == [args.column]
     else:
         exists = args.column in names
-    return TableCheck([], lambda *_: (exists, {}))
+    return TableCheck(aggregates=[], compute_result=lambda *_: (exists, {}))
 
 
 def make_column_set_check(args: arguments.ColumnSet, rows: Rows) -> TableCheck:
@@ -56,7 +61,7 @@ def make_column_set_check(args: arguments.ColumnSet, rows: Rows) -> TableCheck:
     if any(mismatches.values()):
         result["details"] = {"mismatched": {kind: columns for kind, columns in mismatches.items() if columns}}
     success = not mismatches["missing"] and not (args.exact_match and mismatches["unexpected"])
-    return TableCheck([], lambda *_: (success, result))
+    return TableCheck(aggregates=[], compute_result=lambda *_: (success, result))
 
 
 def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck:
@@ -70,7 +75,7 @@ def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck
     result: dict[str, Any] = {"observed_value": names}
     if mismatches:
         result["details"] = {"mismatched": mismatches}
-    return TableCheck([], lambda *_: (not mismatches, result))
+    return TableCheck(aggregates=[], compute_result=lambda *_: (not mismatches, result))
 
 
 def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck:
@@ -99,7 +104,7 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
         details = history_details | {"typical": typical_count, "ratio": round(ratio, 4)}
         return args.min_ratio <= ratio <= args.max_ratio, {"observed_value": observed_text, "details": details}
 
-    return TableCheck([], compute_result)
+    return TableCheck(aggregates=[], compute_result=compute_result)
 
 
 def make_freshness_check(args: arguments.FreshnessArguments, rows: Rows) -> TableCheck | None:

@@ -47,12 +47,12 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
     )
     expectations = [*_draft_table(summary), *_draft_volume(summary), *_draft_key(summary)]
     for column in summary.columns:
-        means = _draft_mean(column) if column.name not in summary.key else ()
+        mean_expectations = _draft_mean(column) if column.name not in summary.key else ()
         expectations += [
             *_draft_presence(column, summary.rows),
             *_draft_range(column),
             *_draft_text(column),
-            *means,
+            *mean_expectations,
             *_draft_freshness(column),
         ]
     if (days := _count_days(summary)) < YEAR_DAYS:
@@ -70,8 +70,8 @@ def _count_days(summary: TableSummary) -> int:
 def _lower_severity(expectation: Expectation, key: Sequence[str]) -> Expectation:
     """Lower the severity of an expectation that may depend on the season, so that a failure is only reported.
 
-    For an expectation about single rows, this is `info`. For any other one it is `warning`, since it has no rows to
-    quarantine.
+    For an expectation about single rows, this is `info`. For any other expectation it is `warning`: such an
+    expectation quarantines no rows.
     """
     kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
     is_about_key = "unique" in kind or column in key
@@ -155,6 +155,7 @@ def _draft_presence(column: ColumnSummary, rows: int) -> Iterator[Expectation]:
     if not column.null_count:
         yield _build_expectation(kind, "critical", f"Never missing in {rows:,} rows.", column=column.name)
         return
+    # Half more missing values than in the worst partition are allowed, and one percentage point.
     mostly = math.floor(100 * (1 - 1.5 * column.max_null_share - 0.01)) / 100
     if mostly > 0:
         why = (

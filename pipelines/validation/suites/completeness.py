@@ -14,10 +14,10 @@ _WHY = "Part of every suite: a truncated source must not replace a complete day,
 
 
 def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrink: bool = False) -> Suite:
-    """Return the suite with both expectations. Its digest stays that of the expectations in the suite's file.
+    """Return the suite with both expectations. Its digest is still that of the expectations in the suite's file.
 
-    If the suite lists one of the two itself, that one keeps its kwargs, and also its severity unless `allow_shrink` is
-    true. The dataset gives the kwargs that are missing.
+    An expectation of these two that the suite itself lists keeps its kwargs, and also its severity unless
+    `allow_shrink` is true. Missing kwargs are taken from the dataset.
 
     Args:
         suite: the suite as it was read.

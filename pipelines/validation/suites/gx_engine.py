@@ -141,7 +141,7 @@ def _define_batch() -> BatchDefinition:
 
 
 def _read_frame(rows: Rows, columns: Sequence[str] | None) -> pd.DataFrame:
-    """Read columns of the rows; for None return a frame with the right columns and number of rows, without values."""
+    """Read columns of the rows. If `columns` is None, return a frame with all columns and rows, and 0 as each value."""
     if columns is None:
         values = np.broadcast_to(np.int8(0), (rows.query("count(*)")[0][0], len(rows.schema.names)))
         return pd.DataFrame(values, columns=rows.schema.names)

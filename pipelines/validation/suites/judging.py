@@ -115,7 +115,7 @@ def _list_columns(args: arguments.Arguments) -> Sequence[str]:
 
 def _fail_without_evaluation(expectation: Expectation, reason: str) -> ExpectationResult:
     info = {"raised_exception": True, "exception_traceback": None, "exception_message": reason}
-    return ExpectationResult(expectation, False, {}, info)
+    return ExpectationResult(expectation, success=False, result={}, exception_info=info)
 
 
 def _evaluate_in_one_pass(
@@ -148,8 +148,8 @@ def _evaluate_with_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[E
             gx_result.success,
             gx_result.result,
             gx_result.exception_info,
-            "" if gx_result.success else gx_result.unexpected_sql,
-            "gx",
+            unexpected_sql="" if gx_result.success else gx_result.unexpected_sql,
+            engine="gx",
         )
         for expectation, gx_result in zip(expectations, gx_results, strict=True)
     ]
