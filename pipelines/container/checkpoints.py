@@ -147,7 +147,7 @@ class Checkpoints:
     def _write(self, target: Path, header: bytes, payload: bytes) -> None:
         """Write a file that is complete or absent, even after a power failure.
 
-        The temporary file always has the same name, so that a job that is killed leaves at most one.
+        The temporary file always has the same name, so that a job that is killed leaves at most one such file.
         """
         digest = hashlib.sha256(header)
         digest.update(payload)
@@ -168,6 +168,7 @@ class Checkpoints:
             os.close(descriptor)
 
     def _read(self, step: int) -> Checkpoint:
+        """Read the checkpoint of a step. The texts of its errors continue the line "checkpoint NAME"."""
         path = self.folder / _format_file_name(step)
         header = _read_header(path)
         if header is None:

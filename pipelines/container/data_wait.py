@@ -15,7 +15,7 @@ METRIC = "data_wait_share"
 
 
 class DataWait:
-    """Measure how long a training reads its data, and how long it runs in all, from the creation of this object.
+    """Measure how long a training reads its data, and how long the training runs, from the creation of this object.
 
     A training that resumes reads its data again. After `load_state_dict`, the share is over all starts of the training.
     """

@@ -89,6 +89,7 @@ class Hosts:
         return self._serve(text, identity) if self.is_first else self._fetch(identity)
 
     def _serve(self, text: str, identity: str) -> str:
+        """On the first host, wait until all other hosts have connected, and send them the text; return the text."""
         deadline = time.monotonic() + WAIT_S
         missing_names, problem = set(self.names) - {self.current}, ""
         connections: list[IO[str]] = []
@@ -121,6 +122,7 @@ class Hosts:
         return text
 
     def _fetch(self, identity: str) -> str:
+        """On another host, connect to the first host, send it the identity, and return the text that it answers."""
         address, deadline = self.find_address(), time.monotonic() + WAIT_S
         while True:
             with (

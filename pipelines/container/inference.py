@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-if find_spec("pipelines") is None:  # an image may install this file alone in another folder
+if find_spec("pipelines") is None:  # an image may have only this file, in another folder
     sys.path.insert(0, "/opt/ml/model/code")
 
 from pipelines.container.serving.compiled_features import read_compiled_features
@@ -89,7 +89,7 @@ def model_fn(model_dir: str) -> PackagedModel:
     has installed code/requirements.txt.
 
     Raises:
-        ValueError: the file of its compiled features cannot be read.
+        ValueError: the file of the model's compiled features cannot be read.
     """
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 

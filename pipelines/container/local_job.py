@@ -104,7 +104,7 @@ def build_command(script: Script, hyperparameters: Hyperparameters) -> list[str]
 
 
 def build_environment(script: Script, job: str, job_folder: Path, channels: Mapping[str, Path]) -> dict[str, str]:
-    """Return the environment variables of SageMaker's script mode, added to those of this process."""
+    """Return the environment variables of SageMaker's script mode, and all variables of this process."""
     return {
         **os.environ,
         **{variable: str(job_folder / folder) for variable, folder in FOLDERS.items()},

@@ -144,11 +144,12 @@ class _MlflowRun:
         return self._logged_rounds
 
     def _call(self, request: Any) -> None:
+        """Call `request`, unless an earlier request failed; log its error instead of raising it."""
         if self._has_failed:  # each further request would delay the training until the client's time-out
             return
         try:
             request()
-        except Exception as error:  # mlflow raises errors of any type; the files have the same content
+        except Exception as error:  # mlflow raises errors of any type; the files of the record have the same content
             self._has_failed = True
             sys.stderr.write(
                 f"MLflow failed ({type(error).__name__}): from now on the training is recorded in files only.\n"

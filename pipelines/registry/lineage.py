@@ -53,7 +53,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
     Args:
         origin: files from which the candidate was made.
         rows: number of rows of `train` and `holdout`.
-        extra: more tags, without the prefix `leeway.`; they replace those of the same name.
+        extra: more tags, without the prefix `leeway.`; they replace tags with the same name.
 
     Raises:
         DataError: the snapshot file does not exist. A retry cannot help.

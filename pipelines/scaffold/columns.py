@@ -140,6 +140,7 @@ def _is_number(value_type: pa.DataType) -> bool:
 
 
 def _infer_number(name: str, values: pa.Array, distinct_count: int, null_texts: Sequence[str]) -> Column:
+    """Infer the kind of a column of numbers: number, id, constant or infinite."""
     is_integer = pa.types.is_integer(values.type)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
@@ -178,7 +179,14 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
         return _infer_number(name, numbers, distinct_count, null_texts)
     lower_values = {str(value).lower() for value in pc.unique(values.drop_null()).slice(0, 3)}
     if lower_values == set(BOOLEAN_TEXTS):
-        return Column(name, "boolean", pa.bool_(), pc.equal(pc.utf8_lower(values), "true"), 2, null_texts=null_texts)
+        return Column(
+            name,
+            "boolean",
+            pa.bool_(),
+            pc.equal(pc.utf8_lower(values), "true"),
+            distinct_count=2,
+            null_texts=null_texts,
+        )
     has_few_classes = distinct_count <= FEW_CLASSES  # `NA` beside `yes` and `no` is not a third class
     return (
         replace(_infer_category(name, values), null_texts=null_texts)
@@ -188,6 +196,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
 
 
 def _infer_category(name: str, values: pa.Array) -> Column:
+    """Infer the kind of a column of other texts: category, id, constant or free text."""
     distinct_count, rows = pc.count_distinct(values).as_py(), len(values) - values.null_count
     max_chars = pc.max(pc.utf8_length(values)).as_py()
     mean_words = pc.mean(pc.count_substring(values, " ")).as_py() + 1

@@ -62,7 +62,7 @@ def create(request: Request, project: Path, ask: AskFunction) -> Creation:
             **rendering.render_model(values),
             f"expectations/{request.name}.json": suite,
             updating.RECORD.format(name=request.name): updating.format_record(values, project_values),
-            # params.yaml comes last, because a folder with this file counts as a project.
+            # params.yaml comes last, because a folder with this file is a project.
             **(rendering.render_project(project_values) if project_values else {}),
         }
         changed_files = {} if is_new else {"dvc.yaml": rendering.add_model(_read_dvc_yaml(project), request.name)}

@@ -146,6 +146,7 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
 
 
 def _check_time(column: Column) -> str:
+    """Refuse a column if a row has no time, or a time that cannot be read; return the name of the column."""
     if column.missing_count and not (column.time and column.time.bad_value):
         message = f"{column.missing_count} rows have no {column.name}, so they belong to no day."
         raise DataError(message, "Remove these rows from the source, or give another column: --time.")
@@ -176,6 +177,7 @@ def _check_formats(column: Column, formats: Sequence[str]) -> None:
 
 
 def _find_days(column: Column) -> pa.Array:
+    """Return the day of each value of a column of days or times."""
     if pa.types.is_date(column.values.type):
         return column.values.cast(pa.date32())
     return (

@@ -30,7 +30,7 @@ PROJECT_FILES = {
     "dvc.yaml.j2": "dvc.yaml",
     "params.yaml.j2": "params.yaml",
 }
-"""Maps each template to the file of a project. params.yaml is written last, because a folder with this file counts as a
+"""Maps each template to the file of a project. params.yaml is written last, because a folder with this file is a
 project."""
 MODEL_FILES = {
     "dataset.py.j2": "datasets/{name}/__init__.py",

@@ -16,6 +16,7 @@ DATE_FORMATS = (
     *("%d %b %Y", "%b %d, %Y", "%d-%b-%Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y"),
 )
 CLOCK_FORMATS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p")
+"""Formats of the time of day after a date; empty: the text has no time of day."""
 FORMATS = tuple(date + clock for date, clock in product(DATE_FORMATS, CLOCK_FORMATS))
 """Formats that are tried, in addition to ISO 8601."""
 ISO = ""

@@ -108,9 +108,9 @@ def _list_idle_endpoints(rows: Iterable[Row], fleets: Iterable[RunningFleet]) ->
     rows_by_key: dict[Any, list[Row]] = {}
     for row in rows:
         rows_by_key.setdefault(get_key(row), []).append(row)
-    for item in fleets:
-        fleet_rows = rows_by_key.get(item.fleet.key, [])
-        if not fleet_rows or not item.usd_h:
+    for running_fleet in fleets:
+        fleet_rows = rows_by_key.get(running_fleet.fleet.key, [])
+        if not fleet_rows or not running_fleet.usd_h:
             continue
         end = fleet_rows[-1]["end"]
         begin = end - dt.timedelta(IDLE_DAYS)
@@ -119,5 +119,5 @@ def _list_idle_endpoints(rows: Iterable[Row], fleets: Iterable[RunningFleet]) ->
         if is_known and not sum(row["requests"] for row in recent_rows):
             yield (
                 f"Endpoint {get_fleet(fleet_rows[-1]).endpoint} had no request in the {IDLE_DAYS} days up to "
-                f"{end:%Y-%m-%d}, and costs {format_usd(24 * item.usd_h)} a day."
+                f"{end:%Y-%m-%d}, and costs {format_usd(24 * running_fleet.usd_h)} a day."
             )

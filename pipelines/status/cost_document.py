@@ -52,7 +52,7 @@ def build_cost_document(data: PassData) -> CostDocument:
         month=get_current_month(),
         jobs=[_describe_job(row) for row in reversed(jobs[-MAX_JOBS:])],
         months=_sum_months(data, jobs, endpoint_rows),
-        endpoints=[_describe_endpoint(item) for item in fleets],
+        endpoints=[_describe_endpoint(running_fleet) for running_fleet in fleets],
         budgets=_list_budgets(data, [*jobs, *endpoint_rows], fleets),
         price_dates=describe_price_dates(priced_rows) if priced_rows else "",
         payers=_list_payers(data, payer_rows),
@@ -81,10 +81,14 @@ def _describe_job(row: Row) -> JobCost:
     )
 
 
-def _describe_endpoint(item: RunningFleet) -> EndpointCost:
-    fleet = item.fleet
+def _describe_endpoint(running_fleet: RunningFleet) -> EndpointCost:
+    fleet = running_fleet.fleet
     return EndpointCost(
-        endpoint=fleet.endpoint, model=fleet.model, machine=fleet.machine, usd_h=item.usd_h, since=item.since
+        endpoint=fleet.endpoint,
+        model=fleet.model,
+        machine=fleet.machine,
+        usd_h=running_fleet.usd_h,
+        since=running_fleet.since,
     )
 
 
@@ -161,9 +165,9 @@ def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningF
             project = row["project"] or ""
             spent_usd[project] = spent_usd.get(project, 0.0) + (row["cost_usd"] or 0.0)
     running_usd: dict[str, float] = {}
-    for item in fleets:
-        project = item.fleet.project
-        running_usd[project] = running_usd.get(project, 0.0) + item.compute_cost_usd(month)
+    for running_fleet in fleets:
+        project = running_fleet.fleet.project
+        running_usd[project] = running_usd.get(project, 0.0) + running_fleet.compute_cost_usd(month)
     return [
         ProjectBudget(
             project=project,

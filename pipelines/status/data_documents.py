@@ -27,6 +27,7 @@ MAX_EARLIER_VALIDATIONS = 5
 MAX_EARLIER_FAILURES = 3
 """Largest number of failures that each of these validations lists."""
 State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
+"""State of a partition; `PartitionState.state` explains each."""
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
@@ -48,9 +49,13 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
     partitions = _select_newest_partitions({*published_rows, *quarantined_rows, *validations})
     states = [
         _describe_partition(
-            dataset.table, item, published_rows.get(item, 0), quarantined_rows.get(item, 0), validations.get(item)
+            dataset.table,
+            partition,
+            published_rows.get(partition, 0),
+            quarantined_rows.get(partition, 0),
+            validations.get(partition),
         )
-        for item in partitions
+        for partition in partitions
     ]
     return DatasetDetails(
         written_at=data.now,
@@ -61,7 +66,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
         published_at=find_publication_time(data.lake, dataset),
         unit=dataset.partition,
         partitions=states,
-        failures=_sum_failures(validations[item] for item in partitions if item in validations),
+        failures=_sum_failures(validations[partition] for partition in partitions if partition in validations),
         docs_url=settings().build_dataset_url(dataset.table),
     )
 
@@ -71,8 +76,8 @@ def _select_newest_partitions(partitions: Iterable[Partition]) -> list[Partition
     sorted_partitions = sorted(partitions, key=lambda partition: partition.isoformat())
     if not sorted_partitions:
         return []
-    last = get_date(sorted_partitions[-1])
-    return [item for item in sorted_partitions if get_date(item) > last - dt.timedelta(HISTORY_DAYS)][-MAX_PARTITIONS:]
+    begin = get_date(sorted_partitions[-1]) - dt.timedelta(HISTORY_DAYS)
+    return [partition for partition in sorted_partitions if get_date(partition) > begin][-MAX_PARTITIONS:]
 
 
 def judge_partition(rows: int, quarantined_rows: int, validation: Validation | None) -> State:
@@ -117,8 +122,10 @@ def _describe_earlier(validations: Sequence[EarlierValidation]) -> list[document
         if before is None or before.failed_expectations != validation.failed_expectations
     ]
     return [
-        documents.EarlierValidation(at=item.at, outcome=item.outcome, failures=_shorten_failures(item.failures))
-        for item in changes[:MAX_EARLIER_VALIDATIONS]
+        documents.EarlierValidation(
+            at=validation.at, outcome=validation.outcome, failures=_shorten_failures(validation.failures)
+        )
+        for validation in changes[:MAX_EARLIER_VALIDATIONS]
     ]
 
 

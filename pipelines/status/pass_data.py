@@ -57,7 +57,7 @@ class PassData:
 
     @cached_property
     def running_fleets(self) -> list[RunningFleet]:
-        """Endpoints that run, as far as the lake knows."""
+        """Endpoints that run, according to the lake."""
         return list_running_fleets(self.lake)
 
     @cached_property

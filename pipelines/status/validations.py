@@ -81,8 +81,8 @@ class Validation:
     def is_refused(self) -> bool:
         """Whether it refused the partition: a critical expectation failed, or too many rows failed warnings.
 
-        Whether too many rows failed is read from the evidence file of the validation. Without the file, the partition
-        counts as published.
+        Whether too many rows failed is read from the evidence file of the validation. Without the file, only
+        a critical failure makes the result True.
         """
         severities = {failure.severity for failure in self.failures}
         if "critical" in severities or "warning" not in severities:

@@ -26,6 +26,7 @@ REASONS = "quarantine"
 MAX_VALUE_CHARS = 200
 """Maximum number of characters of the value in a reason."""
 _POSITION_TYPE = np.dtype("i8")
+"""Type of a position in the file of positions: a whole number of 8 bytes."""
 
 
 @dataclass(frozen=True)

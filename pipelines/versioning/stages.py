@@ -32,7 +32,7 @@ class Stage:
     params: tuple[tuple[str, str], ...] = field(default=())
     """File and key of each parameter; an empty key stands for the whole file."""
     folder: str = "."
-    """Folder in which the command runs, relative to that of dvc.yaml."""
+    """Folder in which the command runs, relative to the folder of dvc.yaml."""
 
     def make_relative(self, path: str) -> str:
         """Return a path relative to the stage's folder, as DVC writes it to dvc.lock."""

@@ -49,7 +49,7 @@ class Comparison:
     checks: list[Check] = field(default_factory=list)
     """Everything that was compared, in order."""
     notes: list[str] = field(default_factory=list)
-    """Differences that do not count as failures."""
+    """Differences that are no failures, such as other versions of libraries."""
 
     def compare(self, name: str, recorded_value: object, rebuilt_value: object, note: str = "") -> bool:
         """Add a check of two values; return whether they are equal."""

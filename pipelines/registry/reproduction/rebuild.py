@@ -68,7 +68,7 @@ def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, re
 
 
 def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mapping[str, Any]) -> list[str]:
-    """Describe the libraries whose version changed. Such a change does not count as a failure."""
+    """Describe the libraries whose version changed. Such a change is no failure."""
     old_versions, new_versions = recorded_code["versions"], code["versions"]
     notes = [
         f"{name} was {old_versions.get(name) or 'not installed'}, is {new_versions.get(name) or 'not installed'}"

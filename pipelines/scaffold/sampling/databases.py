@@ -27,11 +27,11 @@ def read_database(request: Request, source: str, ask: AskFunction) -> Sample:
         SpecError: the URL cannot be used. A retry cannot help.
         ServiceError: the database does not answer. A retry can help.
     """
-    url = sql_session.parse_url(source, "")
+    url = sql_session.parse_url(source, url_env="")
     origin = sql_session.describe_url(url)
     table = request.table if request.query else request.table or ask("table", f"{origin}: no table is named.", ())
     with sql_session.connect(url, origin, request.timezone) as connection:
-        types = sql_session.find_types(connection, table, request.query, None, origin)
+        types = sql_session.find_types(connection, table, request.query, declared_types=None, origin=origin)
         selectable = sql_session.build_selectable(table, request.query, list(types))
         statement = sa.select(*selectable.c).limit(MAX_ROWS)
         rows = [row for batch in sql_session.stream_rows(connection, statement) for row in batch]

@@ -32,6 +32,7 @@ FORMATS: dict[str, Kind] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+"""Maps the ending of a file's name to the format of the file."""
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zip")
 DAY_IN_NAME = ((re.compile(r"\d{4}-\d{2}-\d{2}"), "%Y-%m-%d"), (re.compile(r"(?<!\d)\d{8}(?!\d)"), "%Y%m%d"))
 """Patterns and formats of a day in the name of a file."""
@@ -149,6 +150,7 @@ def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool
 
 
 def _read_parquet(file: Any) -> tuple[pa.Table, dict[str, Any], bool]:
+    """Return the rows, no options, and whether the file was read to its end."""
     with pq.ParquetFile(file) as parquet:
         batches, rows = [], 0
         for batch in parquet.iter_batches():

@@ -20,7 +20,7 @@ DAY = dt.timedelta(days=1)
 class LinkFinder:
     """Find and follow the address of the next page: in the header `Link`, or else at one of `PATHS`.
 
-    An address that contains the previous or the next day, and not the day that is read, does not count as a next page.
+    An address that contains the previous or the next day, and not the day that is read, is not that of a next page.
     A value that is not an address, such as a token, is not followed.
     """
 
@@ -35,13 +35,13 @@ class LinkFinder:
 
     def get_first_request(self) -> PageRequest:
         """Return the request for the source's own address."""
-        return PageRequest({})
+        return PageRequest(params={})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the next page; None if the page names no next page."""
         if self._is_next_page(page.link):
             self.path, self.has_header = "", True
-            return PageRequest({}, page.link)
+            return PageRequest(params={}, url=page.link)
         values = {path: look_up(page.body, path) for path in PATHS if _has_path(page.body, path)}
         links = {path: link for path, link in values.items() if self._is_next_page(link)}
         if links or not (self.path or self.has_header):
@@ -49,7 +49,7 @@ class LinkFinder:
             self.path = next(iter([*links, *empty_paths]), self.path)
         if not links and page.number == 0:
             self._warn_of_tokens(values)
-        return PageRequest({}, links[self.path]) if links else None
+        return PageRequest(params={}, url=links[self.path]) if links else None
 
     def _is_next_page(self, link: Any) -> bool:
         return _is_address(link) and not any(

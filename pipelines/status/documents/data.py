@@ -71,7 +71,7 @@ class DatasetDetails(Document):
     dataset: str
     """Name of the dataset."""
     rows_from: str = ""
-    """Dataset whose published rows it uses; empty: it has its own."""
+    """Dataset whose published rows it uses; empty: the dataset has its own rows."""
     models: list[str]
     """Models that are trained on it."""
     newest_partition: str

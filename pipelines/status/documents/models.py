@@ -10,6 +10,7 @@ from pydantic import Field
 from pipelines.status.documents.json_object import Document, JsonObject
 
 Health = Literal["ok", "drift", "failed", "held back", "no champion"]
+"""The most serious finding about a model; `ok` if there is none."""
 HEALTHS: tuple[Health, ...] = get_args(Health)
 """All values of `Health`."""
 

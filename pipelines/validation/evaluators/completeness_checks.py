@@ -21,6 +21,7 @@ from pipelines.validation.evaluators.day_ends import EarlyEnd, find_early_end
 from pipelines.validation.evaluators.rows import VIEW, Rows
 
 BIN_MINUTES = 10
+"""Length of a bin, minutes. The rows of a day are counted in bins of the time of day."""
 FIRST_HOUR, LAST_HOUR = -24, 48
 """Range of the bins, in hours relative to the start of the partition's day. Earlier rows are counted in the first bin,
 later rows in the last."""
@@ -34,6 +35,7 @@ MAX_HISTORY_ROWS = 10_000_000
 """Maximum number of published rows to compare with, so that a validation does not take too long. One day is always
 read, even if it has more rows."""
 _HISTORY = "leeway_history"
+"""Name of the view of the published rows to compare with."""
 
 Counts = dict[tuple[Any, ...], np.ndarray]
 """For each value of the series, and for the empty tuple (all rows), the number of rows in each bin."""
@@ -61,8 +63,8 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables.
 
-    All quarantined rows are counted if the check passes even so, or if the tables cannot be compared: without a key, or
-    if a published file is lost.
+    All quarantined rows are counted if the check passes in spite of all of them, or if the tables cannot be compared:
+    without a key, or if a published file is lost.
     """
     table = Dataset(rows.published_table, key=()).quarantine
     quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.partition]).get(rows.partition, 0)
@@ -108,7 +110,7 @@ def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> Table
 
 
 def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
-    return dt.datetime.combine(day + dt.timedelta(1), dt.time(), ZoneInfo(timezone))
+    return dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), ZoneInfo(timezone))
 
 
 def _choose_days(rows: Rows) -> list[dt.date]:

@@ -18,6 +18,7 @@ from pipelines.system.duckdb_session import LOW_MEMORY_MIB, quote_identifier, re
 from pipelines.system.temporary_folders import make_temporary_folder
 
 VIEW = "leeway_rows"
+"""Name of the view of all rows of the partition that is judged."""
 POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 

@@ -86,6 +86,7 @@ def _build_expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Exp
 
 
 def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
+    """Expect the columns, and a number of rows not far from those of the window's partitions."""
     names = [DATE_COLUMN, *(column.name for column in summary.columns)]
     why = f"All {len(names)} columns were there; more columns are allowed."
     yield _build_expectation("table_columns_to_match_set", "critical", why, column_set=names, exact_match=False)
@@ -151,6 +152,7 @@ def _draft_key(summary: TableSummary) -> Iterator[Expectation]:
 
 
 def _draft_presence(column: ColumnSummary, rows: int) -> Iterator[Expectation]:
+    """Expect that no value is missing, or, if values were missing, that not many more are."""
     kind = "column_values_to_not_be_null"
     if not column.null_count:
         yield _build_expectation(kind, "critical", f"Never missing in {rows:,} rows.", column=column.name)

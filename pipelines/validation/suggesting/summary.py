@@ -32,7 +32,7 @@ _PARTITION_KEY = "leeway partition"
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """Numbers that describe one column in the window. NaN counts as null."""
+    """Numbers that describe one column in the window. NaN is taken for null."""
 
     name: str
     kind: Kind

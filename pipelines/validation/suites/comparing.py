@@ -12,8 +12,9 @@ from pipelines.validation.evaluators.rows import Rows
 from pipelines.validation.suites.results import ExpectationResult
 
 COUNTS = ("element_count", "unexpected_count", "missing_count")
+"""Fields of a result that are numbers of rows or values."""
 MAX_ROUNDING = 1e-9
-"""Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
+"""Largest relative difference that rounding explains. Sums, means and deviations depend on the order of additions."""
 SUM_EXPECTATIONS = (
     "expect_column_mean_to_be_between",
     "expect_column_stdev_to_be_between",
@@ -122,7 +123,7 @@ def _is_equal(duckdb_value: Any, gx_value: Any, tolerance: float = 0.0) -> bool:
     Args:
         duckdb_value: value of DuckDB.
         gx_value: value of Great Expectations.
-        tolerance: absolute difference that counts as rounding, whatever the size of the values.
+        tolerance: absolute difference that is taken for rounding, whatever the size of the values.
     """
     numbers = [_to_number(value) for value in (duckdb_value, gx_value)]
     if None not in numbers:

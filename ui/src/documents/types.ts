@@ -613,7 +613,7 @@ export interface DatasetDetails {
    */
   dataset: string;
   /**
-   * Dataset whose published rows it uses; empty: it has its own.
+   * Dataset whose published rows it uses; empty: the dataset has its own rows.
    */
   rows_from?: string;
   /**
