@@ -127,7 +127,7 @@ class Checkpoints:
                 (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint of this training; None if there is none. Prints its name."""
+        """Return the newest complete checkpoint of this training; None if there is none. Print its name."""
         checkpoint = next(self._iterate_complete_checkpoints(), None)
         # The operator reads this line in the job's log, to compute how much work was lost.
         name = f"name={_format_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"

@@ -15,7 +15,7 @@ from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_S = 120.0
-"""Seconds from a signal until the script is killed, in which it can save its work; as on SageMaker."""
+"""Seconds from a signal until the script is killed, in which it can save its work. SageMaker waits as long."""
 
 
 class Stopped(BaseException):

@@ -205,7 +205,7 @@ def measure_resources(since_s: float) -> dict[str, float]:
     """Return the wall-clock seconds since `since_s`, and the processor seconds and peak memory, MiB, of this process.
 
     Args:
-        since_s: a time as `time.time()` gives it.
+        since_s: a time as `time.time()` returns it.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {

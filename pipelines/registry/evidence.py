@@ -29,7 +29,7 @@ SAMPLE_ROWS = 1_000
 def collect_evidence(
     candidate: RegisteredCandidate, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
 ) -> Evidence:
-    """Collect the holdout with the scores of candidate and champion, measurements of the package, and the cost.
+    """Collect the holdout with the scores of candidate and champion, measurements of the package, and training cost.
 
     Args:
         candidate: the version to judge, and the champion to compare it with.

@@ -143,7 +143,7 @@ def read_as_of(version: ModelVersion) -> dt.date:
     """Return the as_of of a version, the moment of its training, from its tags.
 
     Raises:
-        DataError: it has no such tag, because `evaluate` did not register it. A retry cannot help.
+        DataError: the version has no tag `leeway.as_of`, because `evaluate` did not register it. A retry cannot help.
     """
     as_of = version.tags.get("leeway.as_of")
     if not as_of:

@@ -95,7 +95,7 @@ def infer_columns(
 
 
 def _simplify(values: pa.Array) -> pa.Array:
-    """Return the values in a simpler type with the same values: texts as `string`, for example, not as a dictionary."""
+    """Return equal values in a simpler type. For example, texts in a dictionary become texts of the type `string`."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):

@@ -48,9 +48,9 @@ def parse_numbers(texts: pa.Array, decimal_point: str = ".") -> pa.Array | None:
 
 
 def _has_decimals(texts: pa.ChunkedArray, mark: str) -> bool:
-    """Return whether all texts are numbers, and some have decimals after the mark.
+    """Return whether all texts are numbers, and some have decimals after `mark`, a comma or a point.
 
-    Three digits after the mark are not taken for decimals, because the comma in 1,234 may separate thousands.
+    Three digits after `mark` are not taken for decimals, because the comma in 1,234 may separate thousands.
     """
     values = texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array(["", *NULL_TEXTS])))).drop_null()
     number_pattern, decimals_pattern = rf"^[+-]?\d+({re.escape(mark)}\d+)?$", rf"{re.escape(mark)}(\d{{1,2}}|\d{{4,}})$"

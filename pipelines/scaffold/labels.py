@@ -42,7 +42,7 @@ class Label:
     """Texts that mean true and false in the source; None if it converts its values to booleans without them."""
 
     def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-        """Yield the label as numbers, and whether each row has a label. For several classes, do so for each."""
+        """Yield the label as numbers, and whether each row has a label. Of several classes, yield each as 0 and 1."""
         has_label = self.values.is_valid().to_numpy(zero_copy_only=False)
         if self.task != "multiclass":
             numbers = pc.fill_null(self.values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)

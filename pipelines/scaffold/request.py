@@ -62,7 +62,7 @@ class Request:
     """Last day to read, if the source does not report which days it has."""
 
     def __post_init__(self) -> None:
-        """Refuse a name that cannot be that of a package, a table and a DAG.
+        """Refuse a name that cannot name a package, a table and a DAG.
 
         Raises:
             SpecError: the name is not valid. A retry cannot help.

@@ -64,7 +64,7 @@ def measure(plan: Plan) -> Sizes:
     """Measure the data, and choose the windows.
 
     Raises:
-        DataError: it has too few days, or too few rows with a label. A retry cannot help.
+        DataError: the sample has too few days, or too few rows with a label. A retry cannot help.
     """
     delay = plan.request.label_delay_days
     labelled_days = plan.days.filter(plan.label.values.is_valid())

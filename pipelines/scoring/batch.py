@@ -107,8 +107,8 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 class Response:
     """Return the scores of a job's output for the rows of its request.
 
-    A caller calls a response like a model: with rows, whose scores it returns. The rows must be those of the request,
-    in the same order.
+    Call an object of this class like a model: pass rows, and it returns their scores. The rows must be those of the
+    request, in the same order.
 
     Args:
         folder: folder of the job's output.

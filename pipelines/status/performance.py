@@ -41,6 +41,7 @@ class LabelledDay:
     counts: tuple[int, ...]
     """See the kinds `joint` and `error` of `pipelines.monitoring.profiles.profile.Column`."""
     sums: tuple[float, ...]
+    """See `sums` of the same `Column`. Of a regression model, they are the sums of absolute and of squared errors."""
 
     @property
     def rows(self) -> int:

@@ -37,7 +37,7 @@ class Failure:
     column: str
     severity: str
     observed: str
-    """What was observed, or why it could not be checked."""
+    """What was observed, or why the expectation could not be checked."""
 
     def __str__(self) -> str:
         """Describe the failure in a line."""

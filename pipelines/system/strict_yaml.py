@@ -27,7 +27,7 @@ class _Loader(BASE_LOADER):
 
 
 def load_yaml(text: str) -> Any:
-    """Read a text of YAML, or of JSON, which is YAML with few exceptions. Tags of other than plain types are refused.
+    """Read a text of YAML, or of JSON, which is YAML with few exceptions. Tags that name Python types are refused.
 
     Raises:
         yaml.YAMLError: the text is not YAML, or a key is twice in a mapping. A retry cannot help.

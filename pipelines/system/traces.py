@@ -73,7 +73,7 @@ def record_span(name: str, attributes: dict[str, Any] | None = None) -> Iterator
 
 
 def _is_tracing_enabled() -> bool:
-    """Return whether the variables of OpenTelemetry allow to send spans."""
+    """Return whether the variables of OpenTelemetry allow sending spans."""
     is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     return not is_disabled and os.environ.get("OTEL_TRACES_EXPORTER", "") in EXPORTERS
 

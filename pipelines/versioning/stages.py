@@ -88,7 +88,7 @@ def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
 
 
 def name_stages_of_model(names: Iterable[str], model: str, stages: Mapping[str, Stage]) -> list[str]:
-    """Return the names of a model's stages: `train` becomes `train@MODEL` if dvc.yaml has no `train` but this stage."""
+    """Return the names of a model's stages: `train` becomes `train@MODEL` if dvc.yaml has only this one."""
     return [name if name in stages else f"{name}@{model}" if f"{name}@{model}" in stages else name for name in names]
 
 

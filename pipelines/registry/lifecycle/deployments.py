@@ -96,7 +96,7 @@ def is_rollback(state: State, endpoint: str, version: str) -> bool:
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events have equal kind, version and configuration, and, for failures and shadows, run."""
+    """Return whether kind, version and configuration of events are equal; for failures and shadows, also the run."""
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
     keys = ("endpoint", "config", *(["run"] if is_of_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)

@@ -132,8 +132,8 @@ class State:
     earlier_champions: tuple[str, ...] = ()
     """Versions that were champion before, oldest first, without `rolled_back_versions`."""
     rolled_back_versions: frozenset[str] = frozenset()
-    """Versions that a rollback removed, and that were not champion again since. If a rollback skips several champions,
-    all of them are removed."""
+    """Versions that a rollback replaced as champion, and that were not champion again since. Earlier champions that the
+    rollback skipped are in this set, too."""
     blocked_versions: Mapping[str, str] = field(default_factory=dict)
     """Maps each version to the reason why it may not be promoted."""
     judgements: Mapping[str, Event] = field(default_factory=dict)

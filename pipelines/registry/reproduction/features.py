@@ -24,7 +24,7 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
     """Fetch the copy of the features that DVC stored, and compare it with the record.
 
     Returns:
-        The folder of the copy; None if DVC has no copy any more, which a note in the comparison then says.
+        The folder of the copy; None if DVC has no copy any more. Then a note is added to the comparison.
     """
     lock = yaml.safe_load((record.folder / "dvc.lock").read_text(encoding="utf-8")) or {}
     stages = [

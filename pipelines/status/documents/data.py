@@ -45,7 +45,7 @@ class PartitionState(JsonObject):
     """Its page in the data docs; empty if it was never validated."""
     earlier_validations: list[EarlierValidation] = Field(default_factory=list)
     """Its validations before the last one, oldest first. Of successive validations in which the same expectations
-    failed, only the first is listed. The list has at most five, those nearest to the partition's date."""
+    failed, only the first is listed. If there are more than five, only the oldest are listed."""
 
 
 class ExpectationFailures(JsonObject):

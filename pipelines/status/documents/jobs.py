@@ -43,4 +43,4 @@ class RunningJobs(Document):
     jobs: list[RunningJob]
     """The jobs, newest first."""
     problem: str
-    """Why SageMaker's list of jobs could not be read; then `jobs` is empty, too. Empty if it was read."""
+    """Why SageMaker's list of jobs could not be read; then `jobs` is empty, too. Empty if the list was read."""

@@ -89,7 +89,7 @@ class VersionFacts(JsonObject):
     mlflow_url: str
     """Its page in MLflow; empty if MLflow has no web pages."""
     checks: list[CheckResult] = Field(default_factory=list)
-    """Values of its last verdict; empty if an older release of Leeway recorded it."""
+    """Values of its last verdict; empty if an older release of Leeway recorded the verdict."""
 
 
 class GuardAnswer(JsonObject):
@@ -109,7 +109,7 @@ class TrainingForecast(JsonObject):
     worst_case_usd: float | None
     """Cost of the longest run, USD; null if a price is not known."""
     text: str
-    """How it was computed, or why it is not known."""
+    """How the cost was computed, or why it is not known."""
 
 
 class TrainingAge(JsonObject):

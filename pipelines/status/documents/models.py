@@ -23,9 +23,9 @@ class WeekPerformance(JsonObject):
     value: float
     """The metric."""
     low: float | None
-    """Lower end of its 95 % interval; null if it has too few days."""
+    """Lower end of its 95 % interval; null if the week has too few days."""
     high: float | None
-    """Upper end of its 95 % interval; null if it has too few days."""
+    """Upper end of its 95 % interval; null if the week has too few days."""
     rows: int
     """Number of rows with a known label."""
     versions: list[str]
@@ -62,7 +62,7 @@ class LastTraining(JsonObject):
     """The last training that was started."""
 
     as_of: dt.date
-    """It saw only rows whose label was known before this day."""
+    """The training saw only rows whose label was known before this day."""
     outcome: str
     """`passed`, `not_passed` or `failed`; empty while it runs."""
     at: dt.datetime

@@ -37,7 +37,7 @@ class RunningJobsWriter:
     """Writes the document of the jobs that run.
 
     Args:
-        create_client: creates a client of an AWS service; None: boto3 does.
+        create_client: creates a client of an AWS service; None: boto3 creates it.
     """
 
     def __init__(self, create_client: Callable[[str], Any] | None = None) -> None:
@@ -65,11 +65,11 @@ class RunningJobsWriter:
         return True
 
     def _read(self) -> tuple[list[RunningJob], str]:
-        """Return the jobs, newest first, and why they cannot be read; empty if they can."""
+        """Return the jobs, newest first, and the reason why they cannot be read; the reason is empty if they can."""
         try:
             clients = [self._create_client(name) for name in ("sagemaker", "cloudwatch")]
             jobs = list(self._iterate_jobs(*clients))
-        except Exception as error:  # AWS does not answer, denies it, or is not configured
+        except Exception as error:  # AWS does not answer, denies the request, or is not configured
             return [], translate_error(error).message
         return sorted(jobs, key=lambda job: job.created, reverse=True), ""
 

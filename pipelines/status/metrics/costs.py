@@ -126,7 +126,7 @@ def _create(name: str, description: str, *labels: str) -> GaugeMetricFamily:
 
 
 def _add_figure(metrics: Mapping[str, GaugeMetricFamily], project: str, figure: KeyFigure) -> None:
-    """Add the values of a key figure. What is not known is left out, because 0 would have a meaning."""
+    """Add the values of a key figure. An unknown value is left out, because 0 would be taken for a known value."""
     if figure.value is not None:
         metrics[build_metric_name(figure.name, figure.unit)].add_metric([project], figure.value)
         metrics["leeway_key_figure_jobs"].add_metric([project, figure.name], figure.jobs)

@@ -48,7 +48,7 @@ class StatusCollector(Collector):
         self._read_at: dt.datetime | None = None
 
     def refresh(self) -> None:
-        """Read the states of all models again. If the lake does not answer, no model is readable."""
+        """Read the states of all models again. If the lake does not answer, all models are unreadable."""
         try:
             self._lake.refresh()
         except Exception as error:

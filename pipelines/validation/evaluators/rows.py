@@ -48,7 +48,7 @@ class Rows:
     lake: Lake
     partition: Partition
     published_table: str
-    """Table whose partitions near the day serve as history."""
+    """Table whose partitions before and after this one serve as history."""
     folder: Path
     """Folder for temporary files; it is removed with the rows."""
     table: str = ""
@@ -142,7 +142,7 @@ def open_rows(lake: Lake, table: str, partition: Partition, published_table: str
         lake: lake with the table.
         table: table whose rows are judged.
         partition: the partition.
-        published_table: table whose partitions near the day serve as history.
+        published_table: table whose partitions before and after this one serve as history.
 
     Raises:
         DataError: the lake has no such table. A retry cannot help.

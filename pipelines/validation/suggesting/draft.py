@@ -152,7 +152,7 @@ def _draft_key(summary: TableSummary) -> Iterator[Expectation]:
 
 
 def _draft_presence(column: ColumnSummary, rows: int) -> Iterator[Expectation]:
-    """Expect that no value is missing, or, if values were missing, that not many more are."""
+    """Expect that no value is missing or, if some were missing, that their share does not grow much."""
     kind = "column_values_to_not_be_null"
     if not column.null_count:
         yield _build_expectation(kind, "critical", f"Never missing in {rows:,} rows.", column=column.name)

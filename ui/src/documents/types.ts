@@ -154,11 +154,11 @@ export interface WeekPerformance {
    */
   value: number;
   /**
-   * Lower end of its 95 % interval; null if it has too few days.
+   * Lower end of its 95 % interval; null if the week has too few days.
    */
   low: number | null;
   /**
-   * Upper end of its 95 % interval; null if it has too few days.
+   * Upper end of its 95 % interval; null if the week has too few days.
    */
   high: number | null;
   /**
@@ -200,7 +200,7 @@ export interface DriftDecision {
  */
 export interface LastTraining {
   /**
-   * It saw only rows whose label was known before this day.
+   * The training saw only rows whose label was known before this day.
    */
   as_of: string;
   /**
@@ -392,7 +392,7 @@ export interface VersionFacts {
    */
   mlflow_url: string;
   /**
-   * Values of its last verdict; empty if an older release of Leeway recorded it.
+   * Values of its last verdict; empty if an older release of Leeway recorded the verdict.
    */
   checks?: CheckResult[];
 }
@@ -575,7 +575,7 @@ export interface TrainingForecast {
    */
   worst_case_usd: number | null;
   /**
-   * How it was computed, or why it is not known.
+   * How the cost was computed, or why it is not known.
    */
   text: string;
 }
@@ -684,7 +684,7 @@ export interface PartitionState {
   url: string;
   /**
    * Its validations before the last one, oldest first. Of successive validations in which the same expectations
-   * failed, only the first is listed. The list has at most five, those nearest to the partition's date.
+   * failed, only the first is listed. If there are more than five, only the oldest are listed.
    */
   earlier_validations?: EarlierValidation[];
 }
@@ -1053,7 +1053,7 @@ export interface RunningJobs {
    */
   jobs: RunningJob[];
   /**
-   * Why SageMaker's list of jobs could not be read; then `jobs` is empty, too. Empty if it was read.
+   * Why SageMaker's list of jobs could not be read; then `jobs` is empty, too. Empty if the list was read.
    */
   problem: string;
 }
