@@ -84,7 +84,7 @@ class SignalRelay:
 
     def attach(self, child: subprocess.Popen[Any]) -> None:
         """Pass every signal from now on to the child, and a signal that was received before."""
-        self._children = [other for other in self._children if other.returncode is None]
+        self._children = [earlier_child for earlier_child in self._children if earlier_child.returncode is None]
         self._children.append(child)
         if self._signal:
             self._terminate()

@@ -24,13 +24,13 @@ def find_decimal_point(origin: str, table: pa.Table) -> str:
         table: columns of texts.
     """
     texts = {name: table[name] for name in table.column_names if pa.types.is_string(table[name].type)}
-    commas, points = ([name for name in texts if _has_decimals(texts[name], mark)] for mark in ",.")
-    if commas and points:
+    comma_columns, point_columns = ([name for name in texts if _has_decimals(texts[name], mark)] for mark in ",.")
+    if comma_columns and point_columns:
         log.warning(
             "%s: column %s has decimal commas, and column %s decimal points: %s is read as text; use points in both",
-            *(origin, commas[0], points[0], commas[0]),
+            *(origin, comma_columns[0], point_columns[0], comma_columns[0]),
         )
-    return "," if commas and not points else "."
+    return "," if comma_columns and not point_columns else "."
 
 
 def parse_numbers(texts: pa.Array, decimal_point: str = ".") -> pa.Array | None:

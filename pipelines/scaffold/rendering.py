@@ -169,7 +169,7 @@ def _find_command() -> str:
     """Return the command that runs Leeway here: `leeway` if its console script is installed."""
     from importlib.metadata import entry_points
 
-    has_script = any(point.name == "leeway" for point in entry_points(group="console_scripts"))
+    has_script = any(script.name == "leeway" for script in entry_points(group="console_scripts"))
     return "leeway" if has_script else "python -m pipelines"
 
 

@@ -54,9 +54,9 @@ def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeForma
     times_by_format = {name: times for name, times in all_times.items() if len(times) - times.null_count}
     chosen_formats, is_parsed = list[str](), texts.is_null()
     while not pc.all(is_parsed).as_py():
-        gains = {name: _count(pc.and_not(times.is_valid(), is_parsed)) for name, times in times_by_format.items()}
-        best_format = max(gains, key=gains.__getitem__, default=ISO)
-        if not gains.get(best_format):
+        new_counts = {name: _count(pc.and_not(times.is_valid(), is_parsed)) for name, times in times_by_format.items()}
+        best_format = max(new_counts, key=new_counts.__getitem__, default=ISO)
+        if not new_counts.get(best_format):
             break
         chosen_formats.append(best_format)
         is_parsed = pc.or_(is_parsed, times_by_format[best_format].is_valid())

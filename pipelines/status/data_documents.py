@@ -118,8 +118,8 @@ def _describe_earlier(validations: Sequence[EarlierValidation]) -> list[document
     """Describe the first validation, and each in which other expectations failed than in the one before it."""
     changes = [
         validation
-        for before, validation in zip([None, *validations], validations, strict=False)
-        if before is None or before.failed_expectations != validation.failed_expectations
+        for earlier_validation, validation in zip([None, *validations], validations, strict=False)
+        if earlier_validation is None or earlier_validation.failed_expectations != validation.failed_expectations
     ]
     return [
         documents.EarlierValidation(

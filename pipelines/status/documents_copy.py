@@ -28,12 +28,12 @@ def upload_documents(uri: str) -> None:
 
     from pipelines.system.aws_errors import translate_aws_errors
 
-    parts = urlsplit(uri)
+    parsed_uri = urlsplit(uri)
     content = pack_documents()
     with translate_aws_errors("S3"):
         client = boto3.client("s3")
         try:
-            client.put_object(Bucket=parts.netloc, Key=parts.path.lstrip("/"), Body=content)
+            client.put_object(Bucket=parsed_uri.netloc, Key=parsed_uri.path.lstrip("/"), Body=content)
         except client.exceptions.NoSuchBucket:
             raise SpecError(f"LEEWAY_STATUS_COPY: the bucket of {uri} does not exist.", "Create it.") from None
     log.info("status: %d bytes copied to %s", len(content), uri)

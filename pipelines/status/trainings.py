@@ -78,10 +78,10 @@ def find_training_age(data: PassData, model: str, dataset: Dataset, history: His
     champion_as_of = map_as_of(history).get(data.registry.read_state(model).champion)
     if champion_as_of is None:
         return None
-    limit = facts.find_age_limit(model, dataset, champion_as_of, as_of=dt.date.max, history=history, lake=data.lake)
-    if limit is None:
+    age_limit = facts.find_age_limit(model, dataset, champion_as_of, as_of=dt.date.max, history=history, lake=data.lake)
+    if age_limit is None:
         return None
-    return TrainingAge(last_as_of=limit.last_as_of, max_age_days=limit.max_age_days, due_on=limit.due_on)
+    return TrainingAge(last_as_of=age_limit.last_as_of, max_age_days=age_limit.max_age_days, due_on=age_limit.due_on)
 
 
 def _check_budget(data: PassData, model: str) -> BudgetVerdict | None:

@@ -132,7 +132,7 @@ def _build_path(folder: str, name: str) -> str:
 
 
 def _build_list(data: PassData, summaries: list[ModelSummary], problems: Mapping[str, LeewayError]) -> ModelList:
-    unreadable = {
+    unreadable_models = {
         model: shorten(problems[name].message)
         for model in data.models
         if (name := _build_path(MODELS, model)) in problems
@@ -143,7 +143,7 @@ def _build_list(data: PassData, summaries: list[ModelSummary], problems: Mapping
     return ModelList(
         written_at=data.now,
         models=sorted(summaries, key=lambda summary: summary.model),
-        unreadable_models=unreadable,
+        unreadable_models=unreadable_models,
         unreadable_documents=unreadable_documents,
         docs_url=settings().docs_index,
         mlflow_url=settings().mlflow_address,

@@ -50,8 +50,8 @@ def _download(uri: str, target: Path) -> None:
 
     from pipelines.system.aws_errors import translate_aws_errors
 
-    parts = urlsplit(uri)
-    bucket, key = parts.netloc, parts.path.lstrip("/")
+    parsed_uri = urlsplit(uri)
+    bucket, key = parsed_uri.netloc, parsed_uri.path.lstrip("/")
     if not bucket or not key:
         raise DataError(f"{uri} names no object.", "Expected s3://BUCKET/KEY.")
     with translate_aws_errors("S3"):

@@ -85,8 +85,8 @@ def _build_verdict(
     if verdicts and evidence.items() <= verdicts[-1].evidence.items():
         return None
     # The comparison does not need the checks: they are in the verdict's file, whose digest is compared.
-    facts = {**evidence, CHECKS: [dict(check) for check in checks[:MAX_CHECKS]]}
-    return Event.create(Kind.JUDGED, model, version, why=reason, evidence=facts, key=str(len(state.events)))
+    full_evidence = {**evidence, CHECKS: [dict(check) for check in checks[:MAX_CHECKS]]}
+    return Event.create(Kind.JUDGED, model, version, why=reason, evidence=full_evidence, key=str(len(state.events)))
 
 
 def record_decision(

@@ -121,11 +121,11 @@ def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
     """Return the address from which the new source reads the files: that of the only file, or FOLDER/*.ENDING."""
     if len(addresses) == 1 or not path or not path.is_dir():
         return str(path) if path and not path.is_dir() else addresses[0]
-    ends = {Path(address).name.partition(".")[2] for address in addresses}
-    if len(ends) > 1:
-        message = f"{path} has files with several endings: {', '.join(sorted(ends))}."
+    endings = {Path(address).name.partition(".")[2] for address in addresses}
+    if len(endings) > 1:
+        message = f"{path} has files with several endings: {', '.join(sorted(endings))}."
         raise DataError(message, "Keep only the files with one ending.")
-    return f"{path}/*.{ends.pop()}"
+    return f"{path}/*.{endings.pop()}"
 
 
 def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool]:

@@ -106,7 +106,10 @@ def _create_metrics() -> dict[str, GaugeMetricFamily]:
     """Create all metrics, without values."""
     metrics = [
         GaugeMetricFamily(READ_AT, "When the ledgers of costs were read."),
-        *(_create(build_metric_name(item.name, item.unit), f"{item.title}: {item.method}.") for item in DEFINITIONS),
+        *(
+            _create(build_metric_name(figure.name, figure.unit), f"{figure.title}: {figure.method}.")
+            for figure in DEFINITIONS
+        ),
         _create("leeway_key_figure_jobs", "Number of jobs or experiments of a key figure.", "figure"),
         _create("leeway_key_figure_met", "1 if a key figure meets its target, else 0.", "figure"),
         _create("leeway_cost_day_usd", "Cost of the last whole day, UTC, in USD."),

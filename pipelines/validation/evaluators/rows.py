@@ -103,7 +103,10 @@ class Rows:
         return replace(self, view=view)
 
     def query(self, select: str, *, where: str = "TRUE", tail: str = "") -> list[tuple[Any, ...]]:
-        """Run a query over the partition's rows, and return its result. The rows have the alias `r`."""
+        """Run a query over the partition's rows, and return its result.
+
+        The rows have the alias `r`. `tail` is the SQL after the condition, such as ORDER BY.
+        """
         query = f"SELECT {select} FROM {self.view} AS r WHERE {where} {tail}"  # noqa: S608
         return self.execute(query)
 

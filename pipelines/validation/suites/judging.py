@@ -129,7 +129,7 @@ def _evaluate_in_one_pass(
         for index, item in enumerate(evaluators_or_results)
         if isinstance(item, _Evaluator) and item.rows is rows
     }
-    aggregates = list(dict.fromkeys(sql for item in evaluators.values() for sql in item.check.aggregates))
+    aggregates = list(dict.fromkeys(sql for evaluator in evaluators.values() for sql in evaluator.check.aggregates))
     values = rows.query(", ".join(["count(*)", *aggregates]))[0]
     rows.count = values[0]
     for index, evaluator in evaluators.items():
