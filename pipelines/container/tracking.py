@@ -115,13 +115,13 @@ class _MlflowRun:
     def log_rounds(self, rounds: list[dict[str, float]]) -> None:
         now_ms = int(time.time() * 1000)
         metrics = [
-            self._metric_class(name, value, now_ms, int(row["round"]))
+            self._metric_class(name, value, now_ms, step=int(row["round"]))
             for row in rounds
             if row["round"] not in self._find_logged_rounds(rounds)
             for name, value in row.items()
             if name != "round"
         ]
-        # MLflow accepts at most 1,000 metrics in a request.
+        # MLflow accepts at most 1,000 metrics in a request, so each request has at most 900.
         batches = [metrics[start : start + 900] for start in range(0, len(metrics), 900)]
         self._call(lambda: [self._client.log_batch(self.run_id, batch) for batch in batches])
 

@@ -31,7 +31,9 @@ State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
-    """Build the document of a dataset. If the dataset has `rows_from`, the document has the partitions of that dataset.
+    """Build the document of a dataset.
+
+    If the dataset uses the rows of another one (`rows_from`), the document has the partitions of the other dataset.
 
     Args:
         data: what is read in this pass.

@@ -81,9 +81,9 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
     """Choose the version that was champion for a day of data, of the versions that scored it.
 
     The time of a promotion cannot be used, because past days may be scored and judged at any time. Only versions that
-    are or were champion are candidates; if none is, all are. The candidate with the latest as_of up to the day
-    is chosen; of several with this as_of, the newest. If no candidate has such an as_of, the newest candidate without a
-    known as_of is chosen; if each as_of is known, the candidate with the latest as_of.
+    are or were champion are candidates; if there is none, all versions are. The candidate with the latest as_of up to
+    the day is chosen; of several with this as_of, the newest. If no candidate has such an as_of, the newest candidate
+    without a known as_of is chosen; if each as_of is known, the candidate with the latest as_of.
 
     Args:
         day: the day of data.
@@ -156,7 +156,7 @@ def _measure_errors(days: Sequence[LabelledDay]) -> Mapping[Measure, Any]:
 def _measure_counts(days: Sequence[LabelledDay], task: Task) -> Mapping[Measure, Any]:
     """Measure the AUC of a binary model, or the accuracy of a multiclass model.
 
-    The label in the profile of a multiclass model is whether the model is right, so its rate is the accuracy.
+    The label in the profile of a multiclass model is whether the model is right: its rate is the accuracy.
     """
     counts = np.asarray([day.counts for day in days], dtype=np.float64).reshape(len(days), 2, -1).swapaxes(1, 2)
     metrics: dict[Measure, Metric] = {"label_rate": _compute_label_rate}

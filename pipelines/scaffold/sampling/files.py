@@ -63,14 +63,14 @@ def read_files(source: str) -> Sample:
     days, pattern = _find_days(addresses)
     url = pattern or _find_pattern(addresses, path)
     tables, options, is_complete = [], dict[str, Any](), True
-    rows = 0
+    row_count = 0
     for address, day in zip(addresses, days, strict=True):
-        if rows >= MAX_ROWS:
+        if row_count >= MAX_ROWS:
             is_complete = False
             break
         table, options, is_whole = _read_file(address, kind)
         is_complete &= is_whole
-        rows += table.num_rows
+        row_count += table.num_rows
         if pattern and DATE_COLUMN not in table.column_names:
             table = table.append_column(DATE_COLUMN, pa.array([day] * table.num_rows, pa.date32()))
         tables.append(table)
@@ -152,14 +152,14 @@ def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool
 def _read_parquet(file: Any) -> tuple[pa.Table, dict[str, Any], bool]:
     """Return the rows, no options, and whether the file was read to its end."""
     with pq.ParquetFile(file) as parquet:
-        batches, rows = [], 0
+        batches, row_count = [], 0
         for batch in parquet.iter_batches():
             batches.append(batch)
-            rows += batch.num_rows
-            if rows >= MAX_ROWS:
+            row_count += batch.num_rows
+            if row_count >= MAX_ROWS:
                 break
         table = pa.Table.from_batches(batches, parquet.schema_arrow.remove_metadata())
-        return table, {}, rows >= parquet.metadata.num_rows
+        return table, {}, row_count >= parquet.metadata.num_rows
 
 
 def _read_csv(data: bytes) -> tuple[pa.Table, dict[str, Any]]:
@@ -184,5 +184,5 @@ def _find_encoding(data: bytes) -> str:
 
 
 def _read_json(data: bytes) -> tuple[pa.Table, dict[str, Any]]:
-    data.decode("utf-8")
+    data.decode("utf-8")  # it raises an error that `_read_file` translates if the text is not UTF-8
     return arrow_json.read_json(io.BytesIO(data)), {}

@@ -232,9 +232,9 @@ class MatchInTable(Arguments):
     columns: Annotated[list[Name], Field(min_length=1)]
     table: Annotated[str, Field(pattern=r"^\w+$")]
     other_columns: list[Name] = []
-    """Columns of the other table, in the order of `columns`; empty: the same names."""
+    """Columns of the other table, in the order of `columns`; empty: the columns with the same names."""
     by_hour: bool = False
-    """Compare timestamps by their hour."""
+    """Whether two timestamps match if they are in the same hour."""
     days_before: Days = 0
     """Days before the partition in which a match may be."""
     days_after: Days = 0

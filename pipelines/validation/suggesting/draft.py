@@ -227,10 +227,10 @@ def _draft_pattern_or_length(column: ColumnSummary, shortest_length: int, longes
 def _compute_bounds(
     minimum: float, maximum: float, *, is_integer: bool, margin: float = MARGIN, has_floor: bool | None = None
 ) -> tuple[float, float]:
-    """Return the range with its margin, rounded outwards.
+    """Return the range with its margin, rounded outwards to the second digit of the margin's width.
 
-    If `has_floor` is true, the lower bound is at least 0. If `has_floor` is None, `minimum` decides: the floor is used
-    unless `minimum` is negative.
+    If `has_floor` is true, the lower bound is at least 0. If `has_floor` is None, `minimum` decides: the lower
+    bound is at least 0 unless `minimum` is negative.
     """
     span = float(maximum) - float(minimum)
     margin_width = margin * (span or abs(minimum) or 1.0)
