@@ -31,9 +31,7 @@ State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 
 
 def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
-    """Build the document of a dataset.
-
-    If the dataset uses the rows of another one (`rows_from`), the document has the partitions of the other dataset.
+    """Build the document of a dataset. With `rows_from`, its partitions are those of the dataset that has the rows.
 
     Args:
         data: what is read in this pass.
