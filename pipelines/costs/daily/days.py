@@ -31,7 +31,7 @@ class DailyCosts:
 def sum_days(rows: Iterable[Row], last: dt.date) -> DailyCosts:
     """Sum the costs of each day from the first one with a row to `last`; no days if there is no row.
 
-    A job counts for the day of its creation, an hour of an endpoint for the day in which it began.
+    The cost of a job belongs to the day of its creation, the cost of an endpoint's hour to the day in which it began.
     """
     costs: dict[dt.date, float] = {}
     for row in rows:

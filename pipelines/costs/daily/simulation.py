@@ -53,7 +53,7 @@ def simulate_costs(workload: Workload, days: int, generator: random.Random) -> l
 
 
 def count_false_alarms(workload: Workload, years: int, seed: int) -> float:
-    """Return the mean number of days a year that are judged an anomaly and are none."""
+    """Return the mean number of days a year that are judged an anomaly, although no day is one."""
     generator, alarms = random.Random(seed), 0  # noqa: S311 (a simulation)
     for _ in range(years):
         costs = simulate_costs(workload, WARM_UP_DAYS + YEAR_DAYS, generator)
@@ -62,7 +62,7 @@ def count_false_alarms(workload: Workload, years: int, seed: int) -> float:
 
 
 def measure_power(workload: Workload, factor: float, trials: int, seed: int) -> float:
-    """Return the share of days that are found to be an anomaly if they cost `factor` times as much as they would."""
+    """Return the share of days that are found to be an anomaly if each costs `factor` times its simulated cost."""
     generator, alarms = random.Random(seed), 0  # noqa: S311 (a simulation)
     for _ in range(trials):
         costs = simulate_costs(workload, WARM_UP_DAYS + 1 + generator.randrange(WEEK), generator)

@@ -57,7 +57,7 @@ class Usage:
     """Instance hours and requests of a fleet in a period."""
 
     instance_h: float = 0.0
-    """Instance hours: two instances that run for an hour have two."""
+    """Instance hours: two instances that run for an hour use two."""
     zero_h: float = 0.0
     """Hours without any instance."""
     count: int = 0
@@ -89,7 +89,7 @@ def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes:
         changes: changes of the number, in any order; those outside of the period have no effect.
     """
     instance_s = zero_s = 0.0
-    for change in (*sorted(changes, key=lambda item: item.at), None):
+    for change in (*sorted(changes, key=lambda item: item.at), None):  # None: no change until the end
         until = min(change.at, end) if change else end
         if until > begin:
             elapsed_s = (until - begin).total_seconds()

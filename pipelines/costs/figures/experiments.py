@@ -17,7 +17,7 @@ NO_EXPERIMENT = "no training completed in this time"
 
 def list_experiments(evidence: Evidence) -> list[list[Row]]:
     """Return the rows of each experiment."""
-    return [list(rows) for _, rows in groupby(sorted(evidence.trainings, key=_get_key), _get_key)]
+    return [list(rows) for _, rows in groupby(sorted(evidence.trainings, key=_get_experiment_key), _get_experiment_key)]
 
 
 def list_completed_experiments(evidence: Evidence) -> list[list[Row]]:
@@ -58,6 +58,7 @@ def _compute_request_time(row: Row) -> dt.datetime:
     return created - dt.timedelta(seconds=row.get("queue_s") or 0.0)
 
 
-def _get_key(row: Row) -> tuple[str, str, str]:
+def _get_experiment_key(row: Row) -> tuple[str, str, str]:
+    """Return the DAG run of a training job, or the ARN of a job that no DAG run started."""
     has_run = row["dag_id"] and row["run_id"]
     return (row["dag_id"], row["run_id"], "") if has_run else ("", "", row["arn"])

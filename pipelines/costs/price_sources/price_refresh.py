@@ -30,10 +30,11 @@ PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
 TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 """Usage type of training on an instance type, in the list of rates."""
 PRODUCT = "Linux/UNIX"
+"""Operating system whose spot prices are requested, as EC2 names it."""
 LEFTOVERS = ".????-??-??.json.????????"
 """Names of temporary files of `replace_file` in the project's folder."""
 MAX_TYPES = 100
-"""Instance types in one request for the spot price history."""
+"""Largest number of instance types in one request for the spot price history."""
 
 
 def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTable:
@@ -58,8 +59,8 @@ def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
 def write_prices(table: PriceTable, path: Path | None = None) -> Path:
     """Write a complete table or nothing, and return its path. Idempotent.
 
-    If the file is of the table's day, its prices that the table does not have are kept: those of other regions and of
-    serverless endpoints. A file of another day is replaced. Files that a killed process left in the project's folder
+    A file of the same day keeps its prices that the table does not have: prices of other regions and of serverless
+    endpoints. A file of another day is replaced. Temporary files that a killed process left in the project's folder
     are removed.
 
     Args:

@@ -27,8 +27,8 @@ Row = Mapping[str, Any]
 def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name a smaller or a larger instance type for the jobs of a task.
 
-    The jobs of a task count together as long as their instance type stays the same. A job whose use is not known is
-    no evidence: then nothing is said.
+    Only the newest jobs of a task with the same instance type are examined. If the use of one of them is not known, no
+    smaller type is suggested.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.
