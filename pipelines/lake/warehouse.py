@@ -23,6 +23,7 @@ def get_tables_folder(catalog: Catalog) -> str:
     try:
         if lacks_database_tables(catalog):
             return f"{warehouse}/{NAMESPACE}"
+        # "t" stands for the name of any table.
         return str(resolve(None, NAMESPACE, "t")).removesuffix("/t")
     except NoSuchNamespaceError:
         return f"{warehouse}/{NAMESPACE}"
@@ -45,7 +46,7 @@ def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, lis
     """Return the tables whose files are in the folder.
 
     A folder counts as a table if it has had rows: its metadata have a second version, or a later one. A writer that was
-    killed while it created a table leaves only the first.
+    killed while it created a table leaves only the first version.
 
     Args:
         io: reads the files.

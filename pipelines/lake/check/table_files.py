@@ -20,7 +20,7 @@ from pipelines.lake.views import build_sort_key
 from pipelines.system.error_translation import DISK_ERRORS, describe_reason, translate_error
 
 _EPOCH = dt.date(1970, 1, 1)
-"""Iceberg stores a date as the number of days since this one."""
+"""Iceberg stores a date as the number of days since this day."""
 
 
 @dataclass(frozen=True)
