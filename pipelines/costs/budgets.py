@@ -85,7 +85,7 @@ def find_paying_project(project: str, model: str = "") -> str:
 
 
 def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
-    """Map each project of the models to its monthly budget, USD; None if it has none.
+    """Map each project of the models to its monthly budget, USD; None if it has no budget.
 
     If the parameters of several models give a project different budgets, the smallest one is used.
     """
@@ -127,7 +127,7 @@ def compute_month_left_usd(project: str, model: str, running_fleets: Iterable[Ru
 def check_budget(
     training: PlannedTraining, running_fleets: Sequence[RunningFleet], lake: Lake | None = None
 ) -> BudgetVerdict:
-    """Compare the worst-case cost of a training with the budget of its run and with that of the month.
+    """Compare the worst-case cost of a training with the budget of its run and with the budget of the month.
 
     Args:
         training: the training.

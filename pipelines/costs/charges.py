@@ -1,6 +1,6 @@
 """Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-All figures are computed from SageMaker's description of the job. The cost is that of the instances, without disks and
+All figures are computed from SageMaker's description of the job. Costs are those of the instances, without disks and
 S3 requests. The only large library that this module imports is pydantic.
 """
 

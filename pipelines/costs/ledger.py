@@ -76,7 +76,7 @@ class Ledger:
         return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-        """Add a row for each job that has none yet. Idempotent: an existing row stays as it is.
+        """Add a row for each job that has no row yet. Idempotent: an existing row stays as it is.
 
         Args:
             rows: each maps a column to its value, without `date`. The columns `arn` and `created` identify the job.

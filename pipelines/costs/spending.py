@@ -47,7 +47,7 @@ def read_spending(
     Args:
         project: project that pays; empty: the costs without a project.
         month: month, YYYY-MM.
-        running_fleets: fleets that run; those of other projects have no effect.
+        running_fleets: fleets that run; fleets of other projects are ignored.
         lake: lake with the ledgers; None: the configured one.
     """
     running_usd = sum(item.compute_cost_usd(month) for item in running_fleets if item.fleet.project == project)

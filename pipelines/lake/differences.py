@@ -47,11 +47,11 @@ def count_changes(
     Args:
         old_scan: the rows that the partition has.
         new_files: files with the rows that the partition will have.
-        key: columns that identify a row. Without them, a changed row counts as one removed and one added.
+        key: columns that identify a row. Without them, a changed row is counted as one removed and one added.
         ignored_columns: columns that are not compared.
 
     Returns:
-        The changes. If the old rows cannot be read because their file is damaged, all new rows count as added.
+        The changes. If the old rows cannot be read because their file is damaged, all new rows are counted as added.
     """
     try:
         return _compare(old_scan, new_files, key, ignored_columns)

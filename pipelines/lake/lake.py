@@ -71,10 +71,10 @@ class Lake:
             partition: the partition.
             rows: all rows of the partition, or of the `part`, in the order in which they are read. Their `date` (and
                 `hour`, if the partition is an hour) are those of the partition.
-            key: columns that identify a row. Without them, a changed row counts as one removed and one added.
+            key: columns that identify a row. Without them, a changed row is counted as one removed and one added.
             part: names and values of columns that are the same in all `rows`. Only the partition's rows with these
                 values are replaced. Every write to the table must name the same columns.
-            ignored_columns: columns that are not compared. Rows that differ only in these columns count as equal.
+            ignored_columns: columns that are not compared. Rows that differ only in these columns are equal.
 
         Raises:
             DataError: there are no rows, or rows of another partition; or a column is gone, narrower or of another

@@ -45,7 +45,7 @@ def load_io(catalog: Catalog, location: str) -> FileIO:
 def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, list[str]]:
     """Return the tables whose files are in the folder.
 
-    A folder counts as a table if it has had rows: its metadata have a second version, or a later one. A writer that was
+    A folder is a table if it has had rows: its metadata have a second version, or a later one. A writer that was
     killed while it created a table leaves only the first version.
 
     Args:

@@ -90,7 +90,7 @@ def estimate_step_of_training(
 ) -> StepTime:
     """Return the time of a step on a cluster: its computation, and the all-reduce among the instances.
 
-    The utilization is that of one instance, so it includes the interconnect of the instance's devices. The utilization
+    `utilization` describes one instance, so it includes the interconnect of the instance's devices. The utilization
     of the whole cluster would include the network, too, which would then be counted twice.
 
     Args:

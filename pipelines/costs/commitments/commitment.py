@@ -50,7 +50,7 @@ class Commitment:
         hours: number of hours from which the commitment was chosen.
         outcome: what the commitment would have cost in these hours.
         fall: share by which use falls in `outcome_if_use_falls`, 0 to 1.
-        outcome_if_use_falls: what it would have cost if the use of each hour had been lower by `fall`.
+        outcome_if_use_falls: what the commitment would have cost if the use of each hour had been lower by `fall`.
         break_even_fall: share by which the use of each hour may fall until the plan saves nothing, 0 to 1; None
             without a commitment.
         backtest: what the best commitment of the first half of the hours would have cost in the second half.

@@ -65,7 +65,7 @@ class Usage:
     requests: int = 0
     """Requests that the fleet answered."""
     busy_s: float = 0.0
-    """Seconds in which a serverless variant worked on requests; two requests at once count twice."""
+    """Seconds in which a serverless variant worked on requests; the times of simultaneous requests are added."""
 
 
 def compute_serverless_usd_h(price_usd_h: float, memory_mb: int, load: float) -> float:

@@ -174,7 +174,7 @@ def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> lis
 
 
 def _is_charged(row: Row, stored_row: Row) -> bool:
-    """Return whether a stored row of the same fleet has the same period, or one that overlaps."""
+    """Return whether a stored row of the same fleet has the same period, or a period that overlaps with it."""
     if get_key(row) != get_key(stored_row):
         return False
     is_equal = (row["begin"], row["end"]) == (stored_row["begin"], stored_row["end"])

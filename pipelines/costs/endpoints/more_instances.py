@@ -1,4 +1,4 @@
-"""Describe larger instances, or more of them, for an endpoint's variant, with what they cost more in a year."""
+"""Describe larger or more instances for an endpoint's variant, with their extra cost in a year."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say for which endpoints smaller or fewer instances would be enough, and which ones need larger or more of them."""
+"""Say which endpoints need only smaller or fewer instances, and which endpoints need larger or more instances."""
 
 from __future__ import annotations
 

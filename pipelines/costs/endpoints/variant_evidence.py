@@ -94,7 +94,7 @@ class VariantEvidence:
         return all(row["requests"] == 0 for row in self.rows)
 
     def find_peak(self, name: str) -> float | None:
-        """Return the highest use of a resource in `known_rows`, percent; None if it is not known in one of them."""
+        """Return the highest use of a resource in `known_rows`, percent; None if one of these rows lacks it."""
         peaks = [row[f"{name}_peak"] for row in self.known_rows]
         return None if None in peaks else max(peaks, default=None)
 

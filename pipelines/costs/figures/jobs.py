@@ -91,5 +91,5 @@ def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:
 
 
 def _is_stopped_on_request(row: Row) -> bool:
-    # SageMaker also stops a job that reached MaxRuntime or MaxWaitTime. Such a job counts as not successful.
+    # SageMaker also stops a job that reached MaxRuntime or MaxWaitTime. Such a job is not successful.
     return row["status"] == "Stopped" and row["secondary_status"] in ("Stopped", "", None)

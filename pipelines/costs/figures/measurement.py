@@ -19,7 +19,7 @@ class Measurement:
 
     Attributes:
         value: the value; None if it is not known.
-        jobs: number of jobs from which it was computed.
+        jobs: number of jobs, or of experiments, from which it was computed.
         reason: why the value is not known; empty if it is known.
     """
 

@@ -84,7 +84,7 @@ def write_prices(table: PriceTable, path: Path | None = None) -> Path:
 
 
 def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
-    """Return the table with the prices that only the file of the same day has."""
+    """Return the table, with the prices added that only the existing file of the same day has."""
     old_table = read_table(path) if path.exists() else table
     if old_table is table or old_table.as_of != table.as_of:
         return table

@@ -11,7 +11,7 @@ SERVICE = "sagemaker"
 def suggest_regions(names: Iterable[str]) -> str:
     """Return a hint about the first name that is no region with SageMaker; empty if all are regions.
 
-    The regions are those that the installed botocore knows. Its import is here, because it takes half a second.
+    The list of regions comes from the installed botocore. It is imported here, because its import takes half a second.
     """
     from boto3.session import Session
 

@@ -23,7 +23,7 @@ class ShowbackPolicy(Spec):
     teams: dict[str, str] = Field(default_factory=dict)
     """Maps a project to the team that pays, for jobs without a team, and for endpoints."""
     environments: dict[str, str] = Field(default_factory=dict)
-    """Maps a project to its environment, such as production, for jobs without one, and for endpoints."""
+    """Maps a project to its environment, such as production, for jobs without an environment, and for endpoints."""
     budgets_usd: dict[str, Money] = Field(default_factory=dict)
     """Maps PROJECT, or PROJECT/YYYY-MM for one month, to the budget of a month, USD. It replaces month_usd of section
     budget in reports and notices; a training is refused by month_usd only."""

@@ -17,8 +17,8 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
     """Sum the costs of rows of both ledgers.
 
     Returns:
-        `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of what the
-        instances did not use, and `known_usd`, the cost of the rows whose use is known; `reserved_usd`, the cost that
+        `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of the
+        instances' unused part, and `known_usd`, the cost of the rows whose use is known; `reserved_usd`, the cost that
         commitments cover, None if no row has a value in this column; the shares `spot`, `on_demand` and
         `endpoints` of the cost, `idle` of `known_usd`, and `reserved` of the cost of the rows whose `reserved_usd` is
         known. A share of 0 USD is None.

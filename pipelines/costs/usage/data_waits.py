@@ -36,8 +36,8 @@ Row = Mapping[str, Any]
 def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the trainings of a task that wait for their data.
 
-    Only the newest jobs of a task are examined that completed on the same instance type and reported their wait for
-    data. If the newest of these waited for less than `MIN_SHARE`, the cause is gone, and there is no sentence.
+    Of the newest jobs of a task, only those are examined that completed on the same instance type and reported their
+    wait for data. If the newest of these waited for less than `MIN_SHARE`, the cause is gone, and there is no sentence.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.

@@ -32,7 +32,7 @@ class PricedType:
 
     @property
     def price_share(self) -> float:
-        """Its price relative to that of the present type; 0.5 is half as much."""
+        """Price of this type / price of the present type."""
         return self.usd_h / self.present_usd_h
 
     def get_rank(self) -> tuple[float, bool, str]:
@@ -93,7 +93,7 @@ def _list_priced_types(name: str, region: str, use: str) -> list[tuple[PricedTyp
 def _is_alike(present: Instance, other: Instance) -> bool:
     """Return whether the programs of the present type run on another type that is neither older nor burstable.
 
-    Programs for bf16 need it on the other type, too.
+    If the present type has bf16, programs may use it, so the other type must have it, too.
     """
     if other.family == present.family:
         return True

@@ -64,7 +64,7 @@ def _advise_larger(task_rows: Sequence[Row], row: Row, size: Size, now: dt.datet
 
 
 def _describe_difference(task_rows: Sequence[Row], row: Row, other: PricedType, now: dt.datetime) -> str:
-    """Describe what the last jobs on the present type would have cost more, or less, on another one."""
+    """Describe how much more or less the last jobs on the present type would have cost on another type."""
     costs = [item["cost_usd"] for item in task_rows[-MAX_JOBS:] if item["instance_type"] == row["instance_type"]]
     difference_usd = sum(costs) / len(costs) * (other.price_share - 1)
     yearly = describe_yearly_usd(task_rows, abs(difference_usd), now)

@@ -27,7 +27,7 @@ class Scope:
     reads_content: bool = True
     """Whether to read the content of the data files. Otherwise, only their presence and size are checked."""
     includes_older: bool = True
-    """Whether to check the files of older snapshots as well. Otherwise, only those of the current rows are checked."""
+    """Whether to check the files of older snapshots as well. Otherwise, only files of the current rows are checked."""
 
 
 EVERYTHING = Scope()

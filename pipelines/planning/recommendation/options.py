@@ -121,7 +121,7 @@ class Recommendation:
         workload: description of the training.
         limits: deadline and budget.
         options: options within the limits, the cheapest first.
-        exclusions: instance types without such an option, and those without one on spot.
+        exclusions: instance types without an option within the limits, or without one on spot.
         accuracy: how wrong predictions of past jobs were; None without past jobs.
         jobs_with_gaps: names of the past jobs that were left out, because a figure is missing or not possible.
     """

@@ -156,6 +156,6 @@ def _get_memory_of_percent(instance: Instance) -> float:
 def _summarize(
     jobs: Sequence[Row], column: str, factor: float, summarize: Callable[[list[float]], float]
 ) -> float | None:
-    """Return a figure of the jobs' use; None if one of them does not have it."""
+    """Return a figure of the jobs' use; None if one of the jobs lacks it."""
     values = [value for row in jobs if (value := read_figure(row, column)) is not None]
     return float(summarize(values)) * factor if len(values) == len(jobs) else None

@@ -34,7 +34,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
     """Choose the cheapest allowed type within the limits; if nothing is known of the training, the first allowed type.
 
     Args:
-        training: what is about to start.
+        training: the training that is about to start.
         rows: all rows of the ledger, oldest first.
         now: current time.
         month_left_usd: what is left of the project's budget of the month, USD; None: no budget.

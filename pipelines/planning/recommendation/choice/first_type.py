@@ -22,7 +22,7 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
     budget, is left out: the operator would refuse it.
 
     Args:
-        training: what is about to start.
+        training: the training that is about to start.
         limits: limits of the training.
         rows: all rows of the ledger.
         reason: why the time of the training cannot be predicted.
