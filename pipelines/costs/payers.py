@@ -34,7 +34,7 @@ PAYER_COLUMNS = tuple(Payer.model_fields)
 
 
 def add_settings(payer: P) -> P:
-    """Return the payer, and take an empty team, environment or person from the settings.
+    """Return the payer. An empty team, environment or person is replaced by that of the settings.
 
     If the settings have no person, it is the person who started the DAG run. A scheduled run has no person.
     """

@@ -1,8 +1,8 @@
 """Count how many rows of a partition a write changes. Memory use does not grow with the partition.
 
 Rows are compared by 64-bit hashes of the row and of its key, which DuckDB computes. The hashes are written to `BUCKETS`
-files, and compared one file at a time. The hash of the key decides in which file, so all rows of a key are in one
-file. The probability that a changed row is not noticed is 2^-64.
+files, and compared one file at a time. The hash of the key decides in which file a row is, so all rows of a key
+are in one file. The probability that a changed row is not noticed is 2^-64.
 """
 
 from __future__ import annotations

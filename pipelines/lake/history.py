@@ -35,7 +35,7 @@ def find_last_write(table: Table, partition: Partition) -> Snapshot | None:
 def find_partition_versions(table: Table, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
     """Return a text for each of `partitions`, which changes when the partition's rows change.
 
-    The text is the digest of the files that the last write created; without a digest, the id of its snapshot.
+    The text is the digest of the files that the last write created; without a digest, the id of that write's snapshot.
     Partitions that no snapshot wrote are left out.
     """
     versions: dict[PartitionT, str] = {}

@@ -48,7 +48,7 @@ def find_largest_batch(estimate_gb: Callable[[int], float], device_gb: float, re
         reserve_gb: part of this memory that the model cannot use.
 
     Raises:
-        SpecError: the reserve leaves no memory of the device.
+        SpecError: the reserve is negative, or leaves no memory for the model.
     """
     available_gb = compute_available_gb(device_gb, reserve_gb)
     low, high = 0, MAX_BATCH + 1
@@ -65,7 +65,7 @@ def compute_available_gb(device_gb: float, reserve_gb: float = RESERVE_GB) -> fl
     """Return the memory of a device that is left for the model, GB.
 
     Raises:
-        SpecError: the reserve leaves no memory of the device.
+        SpecError: the reserve is negative, or leaves no memory for the model.
     """
     require_positive("gpu_gb", device_gb, 1e6)
     if not 0 <= reserve_gb < device_gb:

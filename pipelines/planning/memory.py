@@ -47,7 +47,7 @@ class Setup:
         rank: rank of LoRA on all linear layers; 0 if all weights are trained.
         is_recomputed: whether activations are computed again (gradient checkpointing).
         is_packed: whether several documents share a sequence, which needs a mask.
-        stage: ZeRO stage: 0 (nothing is shared, as with DDP) to 3 (FSDP).
+        stage: ZeRO stage: 0 (each device has everything, as with DDP) to 3 (FSDP).
         devices: number of devices.
 
     Raises:

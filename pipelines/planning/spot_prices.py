@@ -50,7 +50,7 @@ def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPr
 
     Args:
         changes: changes of the price, in any order. Changes after `now` are ignored. So are prices that
-            are not above 0: EC2 has no such prices, and their ratios cannot be computed.
+            are not a number above 0: EC2 has no such prices, and their ratios cannot be computed.
         now: the present, UTC.
     """
     past_changes = [item for item in changes if item.at <= now and isfinite(item.usd_h) and item.usd_h > 0]

@@ -11,7 +11,7 @@ from pipelines.costs.price_sources.price_tables import PlanTerm
 from pipelines.parameters import Parameters
 
 TERM_DAYS: dict[PlanTerm, int] = {"1y": 365, "3y": 3 * 365}
-"""Days of each term of a savings plan. AWS counts 31,536,000 or 94,608,000 seconds (DescribeSavingsPlansOfferings)."""
+"""Days of each term of a savings plan: 31,536,000 or 94,608,000 seconds (AWS, DescribeSavingsPlansOfferings)."""
 
 
 class StatedCommitment(Parameters):

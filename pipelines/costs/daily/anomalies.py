@@ -30,7 +30,8 @@ MIN_SPREAD = 0.15
 MIN_EXCESS_USD = 1.0
 """Smallest difference between the cost of an anomaly and the expected cost, USD."""
 MIN_DAYS = 5
-"""A day with fewer days with a cost before it is not judged, because the usual cost of a day is not known."""
+"""Smallest number of days with a cost in the weeks before a day. With fewer, the day is not judged, because the usual
+cost is not known."""
 SIGMA_PER_MAD = 1.4826
 """Standard deviation of normal errors, as a multiple of their MAD."""
 

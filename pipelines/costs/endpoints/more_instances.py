@@ -28,7 +28,7 @@ def describe_larger_type(evidence: VariantEvidence, resource: Literal["memory", 
 
 
 def describe_more_instances(evidence: VariantEvidence) -> str:
-    """Describe a number of instances larger by `LARGER_FACTOR`, and the extra cost of a year.
+    """Describe more instances, by the factor `LARGER_FACTOR`, and their extra cost in a year.
 
     If the number is scaled automatically, describe a lower target instead.
     """

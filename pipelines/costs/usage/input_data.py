@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 UNCOUNTED_CHANNELS = ("model", "code")
-"""Names that SageMaker's toolkits give to channels with a pretrained model and with code. Their size does not grow with
-the data, so the time of the training does not depend on it."""
+"""Names that SageMaker's toolkits give to channels with a pretrained model and with code. They do not grow with the
+data, so their size does not help to predict the time of the training."""
 MAX_OBJECTS = 100_000
 """Largest number of objects that are listed: 100 requests. The data size of a job with more objects is not known."""
 MAX_LISTING_S = 30.0

@@ -60,7 +60,10 @@ def _has_ended(job: Mapping[str, Any]) -> bool:
 
 
 def _choose_times(begin: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-    """Return the first and the last full hour around a job. Other jobs do not matter: each job has its own hosts."""
+    """Return the beginning and the end of a time of whole hours that includes the job.
+
+    It includes no metrics of other jobs, because each job has its own hosts.
+    """
     period = dt.timedelta(seconds=PERIOD_S)
     first = begin.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
     last = end.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0) + 2 * period

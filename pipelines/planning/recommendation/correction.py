@@ -1,4 +1,4 @@
-"""Learn from past jobs how wrong predictions are, and correct new predictions. Without past jobs, nothing changes."""
+"""Learn from past jobs how wrong predictions are, and correct new ones. Without past jobs, nothing is corrected."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ MIN_PARAMETERS, MAX_PARAMETERS = 5e7, 1e13
 def guess_size(parameters: float) -> DecoderSize:
     """Return the size of a gated decoder with about this number of parameters.
 
-    A layer has about 12 h^2 parameters (Kaplan et al. 2020, section 2.1: 12 L h^2; h is the width of a
-    token, L the number of layers), and L is h / `ASPECT_RATIO`. Kaplan
-    et al. 2020 (figure 5) found that the loss depends little on this ratio.
+    A layer has about 12 h^2 parameters, where h is the width of a token (Kaplan et al. 2020, section 2.1: 12 L h^2).
+    The number of layers L is h / `ASPECT_RATIO`. Kaplan et al. 2020 (figure 5) found that the loss depends little on
+    this ratio.
 
     Args:
         parameters: number of parameters, from 50 million on. Published models below a billion are narrower.

@@ -33,7 +33,7 @@ class Option:
         wait_s: usual wait for instances, seconds, on spot with a wait after each interruption; None if not known.
         cost_usd: cost at the most likely time, USD.
         high_usd: cost at `high_s`, USD.
-        is_cost_known: whether the saving by spot is known; if not, the costs are those on demand, which are higher.
+        is_cost_known: whether the saving by spot is known; if not, they are the costs on demand, the upper limit.
         uncorrected_usd: cost at `uncorrected_s`, USD.
         price_usd_h: on-demand price, USD per instance and hour.
         price_date: date of the price.

@@ -67,7 +67,7 @@ def compute_work_s(row: Row) -> float:
     """Return the seconds of a usable training without the work that interruptions undid.
 
     The time of a training on spot is predicted from this time and the expected interruptions. With TrainingTime, which
-    includes the repeated work, interruptions would be doubled; and a training on demand repeats no work. Jobs with
+    includes the repeated work, this work would be added twice; and a training on demand repeats no work. Jobs with
     interruptions are used, too, because jobs without an interruption are the shorter ones, and where spot is scarce,
     all jobs have some. The result includes restarts, a few minutes each.
 

@@ -224,7 +224,7 @@ def _build_spot_option(option: Option, quote: Quote) -> Option | None:
             run = _estimate_interrupted_run(option, quote.interruptions_per_h)
         except SpecError:
             return None
-    # A training on demand saves checkpoints, too: only undone work and restarts make spot longer.
+    # A training on demand saves checkpoints, too, so only lost work and restarts make a training on spot longer.
     time_factor = run.total_s / (run.work_s + run.saving_s) if run else 1.0
     waits = 1 + (run.interruptions if run else 0.0)
     factor = time_factor * (1 - (quote.spot_saving or 0.0))
