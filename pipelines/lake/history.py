@@ -80,7 +80,7 @@ def _iterate_newest_first(table: Table) -> Iterator[Snapshot]:
 def _may_have_written(snapshot: Snapshot, first: Partition, last: Partition) -> bool:
     """Return whether a commit may have written a partition in `first`..`last`.
 
-    A commit without the property was made by another program, and may have written any partition.
+    A commit without `PARTITION_PROPERTY` was made by another program, and may have written any partition.
     """
     text = _read_property(snapshot, PARTITION_PROPERTY)
     if text is None:

@@ -125,6 +125,7 @@ def compute_break_even_use(machine: OwnMachine, cloud_usd_per_h: float) -> float
         SpecError: the price is not positive. A retry cannot help.
     """
     unused_usd, used_usd = compute_own_usd_month(machine, 0), compute_own_usd_month(machine, 1)
+    # How much more the cost of the cloud grows than that of the machine, from no use to full use.
     slope_usd = compute_cloud_usd_month(cloud_usd_per_h, 1) - (used_usd - unused_usd)
     use = unused_usd / slope_usd if slope_usd > 0 else 2  # 2: never, because a use is at most 1
     return use if use <= 1 else None

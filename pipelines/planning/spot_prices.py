@@ -126,16 +126,20 @@ class WeeklyCourse:
         return groups
 
     def _compute_mean(self, begin: int, count: int) -> float:
+        """Return the mean price of `count` hours from the position `begin` on."""
         return (self._sums[begin + count] - self._sums[begin]) / count
 
     def _compute_ratio(self, position: int) -> float:
+        """Return the price of an hour, divided by its level."""
         return self._prices[position] / self._compute_mean(position - WEEK_H + 1, WEEK_H)
 
     def _compute_run_ratio(self, position: int) -> float:
+        """Return the mean price of a run that starts at an hour, divided by the level of this hour."""
         level = self._compute_mean(position - WEEK_H + 1, WEEK_H)
         return self._compute_mean(position, self._run_h) / level
 
     def _is_rising(self, position: int) -> float:
+        """Return 1.0 if the price rises by the factor `RISE` during a run that starts at an hour, else 0.0."""
         later_prices = self._prices[position + 1 : position + self._run_h + 1]
         return float(max(later_prices) >= RISE * self._prices[position])
 

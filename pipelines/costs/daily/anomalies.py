@@ -87,7 +87,7 @@ def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
     """Return what the next day may cost; None if too little is known.
 
     Args:
-        history: costs of the days before it, USD, oldest first, without gaps.
+        history: costs of the days before that day, USD, oldest first, without gaps.
     """
     weeks = min(WEEKS, len(history) // WEEK)
     window = list(history[len(history) - weeks * WEEK :])

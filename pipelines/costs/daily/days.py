@@ -52,5 +52,5 @@ def sum_days_by_project(rows: Iterable[Row], last: dt.date) -> dict[str, DailyCo
 
 def get_day(row: Row) -> dt.date:
     """Return the day, in UTC, to which the cost of a row belongs."""
-    moment: dt.datetime = row.get("created") or row["begin"]
+    moment: dt.datetime = row.get("created") or row["begin"]  # of a job, or of an endpoint's hour
     return moment.astimezone(dt.UTC).date()

@@ -36,6 +36,7 @@ def measure_experiment_usd(evidence: Evidence) -> Measurement:
 def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
     """Measure the completed experiments of persons, divided by the persons and by the weeks."""
     completed_experiments = list_completed_experiments(evidence)
+    # The user of each experiment that has one.
     users = [user for rows in completed_experiments if (user := next((row["user"] for row in rows if row["user"]), ""))]
     reason = "no training in the ledger has a user (LEEWAY_USER, or a DAG run that a person started)"
     reason = reason if completed_experiments else NO_EXPERIMENT

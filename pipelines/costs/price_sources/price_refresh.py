@@ -76,14 +76,14 @@ def write_prices(table: PriceTable, path: Path | None = None) -> Path:
     with hold_lock(settings().home / "prices.lock"):
         for leftover in folder.glob(LEFTOVERS):
             leftover.unlink(missing_ok=True)
-        complete_table = _keep_other_prices(table, path)
+        complete_table = _add_existing_prices(table, path)
         with replace_file(path) as temporary:
             text = complete_table.model_dump_json(indent=2, exclude_defaults=True)
             temporary.write_text(f"{text}\n", encoding="utf-8")
     return path
 
 
-def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
+def _add_existing_prices(table: PriceTable, path: Path) -> PriceTable:
     """Return the table, with the prices added that only the existing file of the same day has."""
     old_table = read_table(path) if path.exists() else table
     if old_table is table or old_table.as_of != table.as_of:
@@ -103,8 +103,8 @@ def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
     serverless = table.serverless or old_table.serverless
     if serverless:
         serverless = serverless.model_copy(update={"source": serverless.source or source})
-    kept_groups = [group for group in groups if group.regions]
-    return table.model_copy(update={"prices": [*kept_groups, *table.prices], "serverless": serverless})
+    remaining_groups = [group for group in groups if group.regions]
+    return table.model_copy(update={"prices": [*remaining_groups, *table.prices], "serverless": serverless})
 
 
 def _request_region(region: str, days: int) -> RegionGroup:

@@ -87,7 +87,8 @@ def build_states(
     for project, budget_usd in budgets.items():
         project_rows = [row for row in rows if row["project"] == project]
         spent_usd = _sum_month_usd(project_rows, month)
-        rest_usd = forecast_rest_usd([row for row in project_rows if "created" in row], now)
+        job_rows = [row for row in project_rows if "created" in row]  # rows of endpoints have no such column
+        rest_usd = forecast_rest_usd(job_rows, now)
         forecast_usd = None if rest_usd is None else spent_usd + running_usd.get(project, 0.0) + rest_usd
         states.append(
             BudgetState(

@@ -51,7 +51,7 @@ def find_use(row: Row) -> float | None:
     The share is the mean use of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with
     instances, it is 0 if no request came. A serverless endpoint costs nothing while it idles.
     """
-    if "begin" in row:
+    if "begin" in row:  # only rows of endpoints have this column
         if row["memory_mb"]:
             return 1.0
         if row.get("requests") == 0:
@@ -66,7 +66,7 @@ def find_use(row: Row) -> float | None:
 
 
 def _find_part(row: Row) -> str:
-    if "begin" in row:
+    if "begin" in row:  # only rows of endpoints have this column
         return "endpoints_usd"
     return "spot_usd" if row["spot"] else "on_demand_jobs_usd"
 
