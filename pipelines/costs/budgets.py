@@ -85,14 +85,14 @@ def find_paying_project(project: str, model: str = "") -> str:
 
 
 def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
-    """Map each project of the models to its monthly budget, USD; None if it has none.
+    """Map each project of the models to its monthly budget, USD; None if it has no budget.
 
-    If the parameters of several models give a project different budgets, the smallest one counts.
+    If the parameters of several models give a project different budgets, the smallest one is used.
     """
     budgets: dict[str, float | None] = {}
     for model in models:
         try:
-            project = find_paying_project("", model)
+            project = find_paying_project(project="", model=model)
             budget = params.load_section(settings().project, "budget", model).get("month_usd")
         except LeewayError:  # `status` reports it where it builds the document of the model
             continue
@@ -102,7 +102,9 @@ def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
 
 
 def compute_month_left_usd(project: str, model: str, running_fleets: Iterable[RunningFleet]) -> float | None:
-    """Compute what is left of the budget of the current month, USD: negative if it is exceeded; None if there is none.
+    """Compute what is left of the budget of the current month, USD; None if there is no budget.
+
+    The result is negative if the budget is exceeded.
 
     Args:
         project: project that pays; empty: the one that the parameters of the model name.
@@ -125,7 +127,7 @@ def compute_month_left_usd(project: str, model: str, running_fleets: Iterable[Ru
 def check_budget(
     training: PlannedTraining, running_fleets: Sequence[RunningFleet], lake: Lake | None = None
 ) -> BudgetVerdict:
-    """Compare the worst-case cost of a training with the budget of its run and with that of the month.
+    """Compare the worst-case cost of a training with the budget of its run and with the budget of the month.
 
     Args:
         training: the training.
@@ -174,7 +176,7 @@ def _describe_worst_case(
 
 
 def _format_duration(seconds: int) -> str:
-    """Format a duration: in hours from a day on."""
+    """Format a duration: in hours if it is a day or longer, else in seconds."""
     return f"{seconds / HOUR_S:g} h" if seconds >= DAY_S else f"{seconds} s"
 
 

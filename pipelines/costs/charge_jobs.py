@@ -19,7 +19,7 @@ JOB_COLUMNS = {
     *("prediction_basis", "input_bytes"),
     *PREDICTIONS,
 }
-"""Columns of the ledger that are fields of a job, besides those of its charge."""
+"""Fields of `Job` that become columns of the ledger. All fields of its `Charge` become columns, too."""
 
 
 class JobPurpose(Payer):

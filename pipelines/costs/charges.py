@@ -1,7 +1,7 @@
 """Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-All figures are computed from SageMaker's description of the job. The cost is that of the instances, without disks and
-S3 requests. This module loads no large library but pydantic.
+All figures are computed from SageMaker's description of the job. Costs are those of the instances, without disks and
+S3 requests. The only large library that this module imports is pydantic.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ INTERRUPTED = "Interrupted"
 """Secondary status of a spot interruption."""
 HOUR_S = 3_600
 DIGITS = 6
-"""Decimals of an amount in USD. They are needed, since a second of the cheapest instance costs 0.000014 USD."""
+"""Decimals of an amount in USD: six, because a second of the cheapest instance costs 0.000014 USD."""
 
 Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
-"""Resource of an instance. `usage.resource_metrics` has the names of the metrics."""
+"""Resource of an instance whose use CloudWatch reports. `usage.resource_metrics` has the names of the metrics."""
 # SageMaker and the log give an empty string for a time that is not known.
 _OptionalTime = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 
@@ -100,11 +100,11 @@ class Job(Prediction):
     """SageMaker's reason, if the job failed."""
     usage: dict[Resource, ResourceUse] = Field(default_factory=dict)
     """Maps each resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the
-    instance, or its whole disk. A resource that is missing is not known."""
+    instance, or its whole disk. The use of a missing resource is not known."""
     queue_s: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Seconds for which the job waited in a queue of AWS Batch before it was created; none if it had no queue."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    """Share of its time that the training waited for data, as its script reported it; none if it did not."""
+    """Share of the training time that was spent waiting for data, as its script reported it; none without a report."""
 
 
 class Price(_Record):
@@ -150,7 +150,7 @@ class Charge(_Record):
     interruptions: int
     """Number of spot interruptions."""
     lost_s: float
-    """Seconds of training that interruptions lost. A second that several interruptions lost counts once."""
+    """Seconds of training that interruptions lost. A second that several interruptions lost is counted once."""
     capacity_s: float
     """Seconds of waiting for instances: before the first ones, and after each interruption."""
     first_capacity_s: float
@@ -195,7 +195,7 @@ def compute_lost_s(job: Job) -> float:
 
     After an interruption, the job resumes from a checkpoint. The training between the save of this checkpoint and the
     interruption is lost. If the job resumes without a checkpoint, all training so far is lost. A second that two
-    interruptions lost counts once.
+    interruptions lost is counted once.
     """
     training_spans = _list_training_spans(job)
     interruption_times = [transition.start for transition in _sort_transitions(job) if transition.status == INTERRUPTED]
@@ -216,7 +216,7 @@ def compute_capacity_waits_s(job: Job) -> list[float]:
             waiting_since = None
         elif transition.status == INTERRUPTED:
             waiting_since = waiting_since or transition.start
-    if waiting_since and job.ended:  # the job got no instances again
+    if waiting_since and job.ended:  # the job ended before it got instances
         waits.append(_compute_span_s(waiting_since, job.ended))
     return waits
 
@@ -274,7 +274,7 @@ def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
 
 
 def _find_save_time(job: Job, interruption: dt.datetime, next_interruption: dt.datetime | None) -> dt.datetime | None:
-    """Return when the checkpoint was saved that the job restored after an interruption; None if it restored none.
+    """Return the save time of the checkpoint that the job restored after an interruption; None if it restored none.
 
     Only the first start of the script before the next interruption is examined.
     """

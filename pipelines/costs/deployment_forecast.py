@@ -1,6 +1,6 @@
 """Forecast what a deployment of an endpoint costs, and compare it with the budget of its project.
 
-An endpoint runs until it is deleted. So the budget has two conditions. This month, it must cover what is spent already,
+An endpoint runs until it is deleted. So the budget is checked twice. This month, it must cover what is spent already,
 and this and the other endpoints until the end of the month. In a full month, it must cover all endpoints together.
 """
 
@@ -47,8 +47,8 @@ class PlannedDeployment(Spec):
     model: str = ""
     """Model to deploy. Its models/NAME/params.yaml may set another project and budget."""
     month_usd: Money | None = None
-    """Highest allowed spending of the project in a month, USD; null: that in section `budget` of params.yaml, or no
-    limit."""
+    """Highest allowed spending of the project in a month, USD; null: the budget in section `budget` of
+    params.yaml, or no limit if there is none."""
 
     @model_validator(mode="after")
     def _check_machine(self) -> Self:
@@ -193,10 +193,10 @@ def _explain_excess(plan: PlannedDeployment, amounts: Mapping[str, float], month
     if amounts["full_month_usd"] + others_usd > plan.month_usd + TOLERANCE_USD:
         others_text = f", of which other endpoints cost {format_usd(others_usd)}" if others_usd else ""
         return f"more than {budget_text} a month{others_text}"
-    committed_usd = amounts["month_spent_usd"] + amounts["others_rest_of_month_usd"]
-    if amounts["rest_of_month_usd"] + committed_usd <= plan.month_usd + TOLERANCE_USD:
+    used_usd = amounts["month_spent_usd"] + amounts["others_rest_of_month_usd"]
+    if amounts["rest_of_month_usd"] + used_usd <= plan.month_usd + TOLERANCE_USD:
         return ""
-    left_text = format_usd(max(0.0, plan.month_usd - committed_usd))
+    left_text = format_usd(max(0.0, plan.month_usd - used_usd))
     return (
         f"the rest of {month}, {format_usd(amounts['rest_of_month_usd'])}, is more than the {left_text} left of "
         f"{budget_text}: {format_usd(amounts['month_spent_usd'])} are spent, and other endpoints will cost "

@@ -155,5 +155,5 @@ def count_runs(dag_id: str, first: dt.date, last: dt.date) -> int:
             (line for line in reversed(process.stderr.splitlines()) if line.strip()), "the process gave no answer"
         )
         raise InvalidError(f"the runs of {dag_id} could not be counted: {reason}.", "Give --runs N.") from None
-    error = InvalidError if report.exit_code == InvalidError.exit_code else ServiceError
-    raise error(report.message, report.hint)
+    error_class = InvalidError if report.exit_code == InvalidError.exit_code else ServiceError
+    raise error_class(report.message, report.hint)

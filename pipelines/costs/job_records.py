@@ -1,4 +1,4 @@
-"""Convert SageMaker's descriptions of jobs to the records that the step `charge` takes.
+"""Convert SageMaker's descriptions of jobs to records, the input of the step `charge`.
 
 This module imports only the standard library, because Airflow's operators import it.
 """
@@ -24,19 +24,19 @@ RESTORE_LINE = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+)
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
 CHOICE_VARIABLE = "LEEWAY_CHOICE"
-"""Variable of a training job with the record of how its instance type was chosen, in JSON. Without it, the task named
-the type itself."""
+"""Environment variable of a training job: the record of how its instance type was chosen, in JSON. Without it,
+the job runs on the type that its task names."""
 CHOICE_FIELDS = (
     *("instance_choice", "predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd", "prediction_basis"),
 )
 """Fields of the record of a choice that go into the ledger."""
 INPUT_BYTES_VARIABLE = "LEEWAY_INPUT_BYTES"
-"""Variable of a training job with the bytes of its data, as they were before its start."""
+"""Environment variable of a training job: how many bytes of input data it had before its start."""
 INPUT_BYTES = re.compile(r"[1-9][0-9]{0,17}")
-"""A number of bytes that the ledger can hold, an integer of 64 bits."""
+"""Value of this variable: at most 18 digits, because the ledger's column is an integer of 64 bits."""
 DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
-"""Line that a training script prints at its end: the share of its time that it waited for data. The line is not read by
-MetricDefinitions, because SageMaker refuses them for some images."""
+"""Line that a training script prints at its end: the share of its time that it waited for data. No MetricDefinitions
+read the line, because SageMaker refuses them for some images."""
 
 
 def to_training_record(
@@ -164,7 +164,7 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
 
 
 def find_data_wait_share(logs: Any, job_name: str) -> float | None:
-    """Find the share of its time that a training waited for data, from the log of its first host.
+    """Find the share of the training time that was spent waiting for data, in the log of the first host.
 
     Args:
         logs: boto3 client of CloudWatch Logs.
@@ -181,9 +181,9 @@ def find_data_wait_share(logs: Any, job_name: str) -> float | None:
 def _find_events(logs: Any, job_name: str, text: str) -> list[Any]:
     """Return the events with a text in the log of the first host, oldest first; none if there is no log.
 
-    CloudWatch Logs selects them.
+    CloudWatch Logs selects the events, so only these are downloaded.
     """
-    request = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
+    request = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}  # algo-1: the first host
     try:
         streams = [stream["logStreamName"] for stream in logs.describe_log_streams(**request)["logStreams"]]
         events = [event for stream in streams for event in _iterate_events(logs, stream, text)]

@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in COLUMNS),
         # Share of its time that a training waited for data. Null if its script did not report it.
         (DATA_WAIT_COLUMN, pa.float64()),
-        # Why the instance type was chosen, and the prediction then. Null if the task named the type itself.
+        # Why the instance type was chosen, and what was predicted then. Null if the task named the type itself.
         *((name, _TEXT) for name in ("instance_choice", "prediction_basis")),
         *((name, pa.float64()) for name in PREDICTIONS),
         # Interruptions after which the script restored a checkpoint, and after which it began anew. Null in old rows.
@@ -76,10 +76,10 @@ class Ledger:
         return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-        """Add a row for each job that has none yet. Idempotent: an existing row stays as it is.
+        """Add a row for each job that has no row yet. Idempotent: an existing row stays as it is.
 
         Args:
-            rows: column to value, without `date`. The columns `arn` and `created` identify the job.
+            rows: each maps a column to its value, without `date`. The columns `arn` and `created` identify the job.
 
         Returns:
             The jobs' rows in the ledger, in the order of `rows`.
@@ -102,7 +102,7 @@ class Ledger:
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
-        check_rows(selected_rows, ())
+        check_rows(selected_rows, names=())  # check only the times
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:

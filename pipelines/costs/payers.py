@@ -34,9 +34,9 @@ PAYER_COLUMNS = tuple(Payer.model_fields)
 
 
 def add_settings(payer: P) -> P:
-    """Return the payer with team, environment and person from the settings, where it has none.
+    """Return the payer. An empty team, environment or person is replaced by that of the settings.
 
-    Without a person in the settings, it is the person who started the DAG run. A schedule is not a person.
+    If the settings have no person, it is the person who started the DAG run. A scheduled run has no person.
     """
     values = settings()
     actor = "" if "/" in values.actor else values.actor  # a run that no person started has DAG/RUN as its actor
@@ -45,7 +45,7 @@ def add_settings(payer: P) -> P:
 
 
 def find_dataset(model: str) -> str:
-    """Return the dataset that the parameters of a model name; empty if they name none, or there are none."""
+    """Return the dataset that the parameters of a model name; empty if there are none, or they name none."""
     if not model:
         return ""
     try:

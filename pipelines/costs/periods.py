@@ -35,7 +35,7 @@ class Period:
         return max((self.end - self.begin) / dt.timedelta(WEEK_DAYS), 1.0)
 
     def select(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows of jobs created, and of endpoints' hours that began, in this time."""
+        """Return the rows of jobs that were created in this period, and of endpoints' hours that began in it."""
         return [row for row in rows if self.begin <= (row.get("created") or row["begin"]) < self.end]
 
 
@@ -69,5 +69,5 @@ def build_period(month: str, now: dt.datetime) -> Period:
 
 
 def build_last_days(days: int, now: dt.datetime) -> Period:
-    """Return the period of the last days up to now."""
+    """Return the period of the last `days` days, up to now."""
     return Period(now - dt.timedelta(days), now, f"the last {days} days")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 PREDICTIONS = ("predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd")
-"""Fields of a job with the prediction of its training time and cost: as corrected by past jobs, and without."""
+"""Fields of a job with the prediction of its training time and cost: corrected by past jobs, and not corrected."""
 
 
 class Prediction(BaseModel):
-    """The size of the data, and the choice of an instance type with the prediction.
+    """The size of the data, and the choice of an instance type with the predicted time and cost.
 
     The fields of the choice and of the prediction are none if the task named the type itself.
     """
@@ -29,4 +29,5 @@ class Prediction(BaseModel):
     uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None
-    """Origin of the prediction: `formula`, or past jobs `measured` on the same machines or `scaled` from others."""
+    """Origin of the prediction: `formula`, or past jobs: `measured` on the same machines, `sized` if the size of their
+    data was used, or `scaled` from other machines."""

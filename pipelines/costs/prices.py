@@ -51,7 +51,7 @@ def find_price(
         instance_type: instance type, such as ml.m5.large.
         region: AWS region.
         component: job or endpoint.
-        as_of: use only tables of this day or of an earlier one; None: all.
+        as_of: use only tables of this day or earlier; None: all tables.
 
     Raises:
         InvalidError: no table has the price, the table is not valid, or AWS denies access. A retry cannot help.
@@ -90,12 +90,12 @@ def find_launch_price(instance_type: str, region: str, component: Component = "T
 
 @dataclass(frozen=True)
 class RegionPrices:
-    """What instances cost in a region, by type. A type that is missing is not known.
+    """What instances cost in a region, by type. A missing type has no known price.
 
     Attributes:
         on_demand: price of training on demand.
         spot_savings: share, 0 to 1, by which spot is typically cheaper than on demand.
-        plans: term of a savings plan to the prices of training with it.
+        plans: each term of a savings plan, with the prices of training under such a plan.
     """
 
     on_demand: Mapping[str, Price]
@@ -108,7 +108,7 @@ def find_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
 
     Args:
         region: AWS region.
-        as_of: use only tables of this day or of an earlier one; None: all.
+        as_of: use only tables of this day or earlier; None: all tables.
 
     Raises:
         InvalidError: a table is not valid, or AWS denies access or has only today's prices. A retry cannot help.
@@ -126,11 +126,11 @@ def find_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
 
 
 def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrices:
-    """Read the prices of a region from the tables, without a request to AWS. The newest price of a type counts.
+    """Read the prices of a region from the tables, without a request to AWS. The newest price of a type is used.
 
     Args:
         region: AWS region.
-        as_of: use only tables of this day or of an earlier one; None: all.
+        as_of: use only tables of this day or earlier; None: all tables.
 
     Raises:
         DataError: a table is not valid. A retry cannot help.

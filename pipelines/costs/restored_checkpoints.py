@@ -13,8 +13,8 @@ RESTORE_COLUMNS = ("resumes", "cold_starts")
 def count_restores(job: Job) -> dict[str, int]:
     """Return the values of `RESTORE_COLUMNS` for a job.
 
-    Only the first start of the script after an interruption counts. An interruption after which the script did not
-    start again, or did not report its start, counts in neither column.
+    Only the first start of the script after an interruption is examined. An interruption after which the script did not
+    start again, or did not report its start, is counted in neither column.
     """
     interruptions = sorted(entry.start for entry in job.transitions if entry.status == INTERRUPTED)
     starts = sorted(job.restored, key=lambda start: start.at)

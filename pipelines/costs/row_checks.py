@@ -13,11 +13,11 @@ AMOUNTS = (
     *("cost_usd", "on_demand_usd", "saved_usd", "training_s", "billable_s", "first_capacity_s", "capacity_s"),
     *("lost_s", "instance_h", "zero_h", "busy_s", "instance_count", "interruptions", "price_usd_h", "instances"),
 )
-"""Columns of both ledgers that must be numbers from 0 on. A ledger has only some of them."""
+"""Columns of both ledgers that must be numbers of at least 0. A ledger has only some of them."""
 REQUIRED_COLUMNS = ("date", "arn", "created", "begin", "end")
 """Columns of both ledgers that must have a value."""
 OPTIONAL_AMOUNTS = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s", "observed_h", "input_bytes")
-"""Columns of both ledgers that may be null, and must otherwise be numbers from 0 on."""
+"""Columns of both ledgers that may be null, and must otherwise be numbers of at least 0."""
 TIME_PAIRS = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""
 

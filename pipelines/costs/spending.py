@@ -17,11 +17,11 @@ class Spending:
     """The costs of a project in a month, USD."""
 
     jobs_usd: float
-    """Jobs that have ended."""
+    """Cost of the ended jobs."""
     endpoints_usd: float
-    """Endpoints, up to their last metering."""
+    """Cost of the endpoints, up to their last metering."""
     running_usd: float
-    """Running endpoints, from their last metering to the end of the month, if nothing changes."""
+    """Cost of the running endpoints, from their last metering to the end of the month, if nothing changes."""
 
     @property
     def spent_usd(self) -> float:
@@ -45,9 +45,9 @@ def read_spending(
     """Sum the costs of a project in a month.
 
     Args:
-        project: project that pays; empty: what has no project.
+        project: project that pays; empty: the costs without a project.
         month: month, YYYY-MM.
-        running_fleets: fleets that run; those of other projects have no effect.
+        running_fleets: fleets that run; fleets of other projects are ignored.
         lake: lake with the ledgers; None: the configured one.
     """
     running_usd = sum(item.compute_cost_usd(month) for item in running_fleets if item.fleet.project == project)

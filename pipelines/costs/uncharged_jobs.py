@@ -112,7 +112,7 @@ def _describe_job(clients: Clients, kind: str, summary: Mapping[str, Any]) -> Jo
 
 
 def _read_usage(cloudwatch: Any, job: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the field `usage` of a job; no field, and a warning, if CloudWatch does not answer."""
+    """Return the field `usage` of a job. If CloudWatch does not answer, log a warning and return no field."""
     try:
         return {"usage": read_usage(cloudwatch, job)}
     except Exception as error:  # a job must be charged whatever CloudWatch answers

@@ -1,4 +1,4 @@
-"""The lake: Apache Iceberg tables, written one partition (a day) at a time.
+"""The lake: Apache Iceberg tables, written one partition (an hour, a day or a month) at a time.
 
 Every write of a partition is one commit: readers see either its old rows or its new rows. If a writer dies, the old
 rows stay. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own configuration

@@ -105,7 +105,7 @@ def has_configured_catalog() -> bool:
 
 
 def build_embedded_properties() -> dict[str, str]:
-    """Return the properties of the SQLite catalog under LEEWAY_HOME; none if another catalog is configured.
+    """Return the properties of the SQLite catalog under LEEWAY_HOME; empty if another catalog is configured.
 
     Raises:
         SpecError: the configuration of another catalog is wrong. A retry cannot help.
@@ -128,7 +128,7 @@ def list_embedded_tables() -> dict[str, list[str]]:
     """Return the tables whose files are beside the embedded catalog, whether or not it lists them.
 
     Returns:
-        Name to the locations of the table's metadata files, the newest last; the names are sorted.
+        Maps each name to the locations of the table's metadata files, the newest last; sorted by name.
     """
     return list_stored_tables(PyArrowFileIO(), f"{get_embedded_file().parent.as_uri()}/{NAMESPACE}")
 

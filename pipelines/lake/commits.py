@@ -28,7 +28,7 @@ TABLE_PROPERTIES = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    # If pyiceberg 0.12 retried a commit, it would append the rows to those that another writer committed meanwhile.
+    # 0: a retry of pyiceberg 0.12 would append the rows to those that another writer committed meanwhile.
     RETRIES_PROPERTY: "0",
 }
 
@@ -54,7 +54,7 @@ class Commit:
     snapshot_id: int
     """Snapshot that wrote the partition's current rows. It stays the same as long as the rows do."""
     changed: bool
-    """Whether this write created that snapshot; False if the partition had the same rows before."""
+    """Whether this write created the snapshot `snapshot_id`; False if the partition had the same rows before."""
     rows: int = 0
     """Rows of the partition."""
     changes: ChangeCounts = ChangeCounts()

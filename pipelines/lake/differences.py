@@ -1,8 +1,8 @@
 """Count how many rows of a partition a write changes. Memory use does not grow with the partition.
 
 Rows are compared by 64-bit hashes of the row and of its key, which DuckDB computes. The hashes are written to `BUCKETS`
-files, and compared one file at a time. The hash of the key decides which file, so that all rows of a key are in one
-file. The probability that a changed row is not noticed is 2^-64.
+files, and compared one file at a time. The hash of the key decides in which file a row is, so all rows of a key
+are in one file. The probability that a changed row is not noticed is 2^-64.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def count_changes(
     Args:
         old_scan: the rows that the partition has.
         new_files: files with the rows that the partition will have.
-        key: columns that identify a row. Without them, a changed row counts as one removed and one added.
+        key: columns that identify a row. Without them, a changed row is counted as one removed and one added.
         ignored_columns: columns that are not compared.
 
     Returns:
-        The changes. If the old rows cannot be read because their file is damaged, all new rows count as added.
+        The changes. If the old rows cannot be read because their file is damaged, all new rows are counted as added.
     """
     try:
         return _compare(old_scan, new_files, key, ignored_columns)

@@ -53,7 +53,7 @@ class EventTable(ABC, Generic[E, S]):
     table: ClassVar[str]
     """Name of the table."""
     columns: ClassVar[pa.Schema]
-    """Columns of the table: `COMMON_COLUMNS`, and those of `to_row`."""
+    """Columns of the table: `COMMON_COLUMNS`, and the columns that `to_row` returns."""
 
     def __init__(self, months: MonthTable) -> None:
         self._months = months

@@ -35,7 +35,7 @@ def find_last_write(table: Table, partition: Partition) -> Snapshot | None:
 def find_partition_versions(table: Table, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
     """Return a text for each of `partitions`, which changes when the partition's rows change.
 
-    It is the digest of the files that the last write created, or the id of that write's snapshot if there is no digest.
+    The text is the digest of the files that the last write created; without a digest, the id of that write's snapshot.
     Partitions that no snapshot wrote are left out.
     """
     versions: dict[PartitionT, str] = {}
@@ -80,7 +80,7 @@ def _iterate_newest_first(table: Table) -> Iterator[Snapshot]:
 def _may_have_written(snapshot: Snapshot, first: Partition, last: Partition) -> bool:
     """Return whether a commit may have written a partition in `first`..`last`.
 
-    A commit without the property was made by another program, and may have written any partition.
+    A commit without `PARTITION_PROPERTY` was made by another program, and may have written any partition.
     """
     text = _read_property(snapshot, PARTITION_PROPERTY)
     if text is None:

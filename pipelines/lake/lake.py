@@ -71,10 +71,10 @@ class Lake:
             partition: the partition.
             rows: all rows of the partition, or of the `part`, in the order in which they are read. Their `date` (and
                 `hour`, if the partition is an hour) are those of the partition.
-            key: columns that identify a row. Without them, a changed row counts as one removed and one added.
+            key: columns that identify a row. Without them, a changed row is counted as one removed and one added.
             part: names and values of columns that are the same in all `rows`. Only the partition's rows with these
                 values are replaced. Every write to the table must name the same columns.
-            ignored_columns: columns that are not compared. Rows that differ only in these columns count as equal.
+            ignored_columns: columns that are not compared. Rows that differ only in these columns are equal.
 
         Raises:
             DataError: there are no rows, or rows of another partition; or a column is gone, narrower or of another
@@ -127,7 +127,8 @@ class Lake:
                 table = load_table(self.catalog, name)
                 add_columns = evolution.plan_new_columns(table, rows.schema).apply
                 with write_file_with_digest(table, partition, rows) as new_files:
-                    commit_new_files(table, new_files, None, build_properties(partition, new_files), add_columns)
+                    properties = build_properties(partition, new_files)
+                    commit_new_files(table, new_files, row_filter=None, properties=properties, apply=add_columns)
         history.expire_old_snapshots(table)
 
     def read_partition(self, name: str, partition: Partition) -> pa.Table:
@@ -221,7 +222,7 @@ class Lake:
         return counts
 
     def find_lost_partitions(self, name: str, partitions: Collection[PartitionT]) -> set[PartitionT]:
-        """Return those of `partitions` that have a file that is missing or does not have its original size.
+        """Return the partitions that have a file that is missing or does not have its original size.
 
         Raises:
             ServiceError: the storage does not answer. A retry can help.
@@ -288,11 +289,11 @@ class Lake:
             return _report_unchanged_partition(table, partition, new_files)
         properties = build_properties(partition, new_files)
         snapshot = commit_new_files(table, new_files, row_filter if has_rows else None, properties, plan.apply)
-        return Commit(snapshot.snapshot_id, True, new_files.rows, changes, plan.describe())
+        return Commit(snapshot.snapshot_id, changed=True, rows=new_files.rows, changes=changes, columns=plan.describe())
 
 
 def _report_unchanged_partition(table: Table, partition: Partition, new_files: NewFiles) -> Commit:
     """Return a result with the snapshot that wrote the partition: a write of another partition does not change it."""
     snapshot = history.find_last_write(table, partition) or table.current_snapshot()
     assert snapshot is not None
-    return Commit(snapshot.snapshot_id, False, new_files.rows)
+    return Commit(snapshot.snapshot_id, changed=False, rows=new_files.rows)

@@ -1,8 +1,8 @@
 """Define a table of the lake whose partitions are months.
 
 It is for a few rows a day: a year of rows is in twelve files, which are read quickly. A writer loads the table,
-computes the new rows of a month, and commits them. If another process committed meanwhile, the writer repeats all of it
-(compare and swap).
+computes the new rows of a month, and commits them. If another process committed meanwhile, the writer repeats these
+steps (compare and swap).
 """
 
 from __future__ import annotations
@@ -130,13 +130,14 @@ class MonthTable:
     def update(self, change: Callable[[TableVersion], T]) -> T:
         """Call `change` with the current version of the table; call it again if another writer committed first.
 
+        Columns of the schema that the table lacks are added before; they are null in the old rows.
+
         Args:
             change: function that reads rows of the version, and replaces at most one month. It must have no other
                 effect, because it may be called several times.
 
         Returns:
-            The result of the last call. Columns of the schema that the table lacked are added; they are null in its
-            rows.
+            The result of the last call.
 
         Raises:
             ConflictError: other writers committed first in every attempt. A retry can help.

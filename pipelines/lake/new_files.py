@@ -212,7 +212,7 @@ def commit_new_files(
     """Commit the files to the table, in one attempt, and return the snapshot.
 
     Args:
-        table: the version of the table that the commit is for. If it is not the current one, the commit fails.
+        table: the version of the table that the commit is for. If it is not the current version, the commit fails.
         new_files: the files to add.
         row_filter: selects the rows to delete; None if no rows are deleted.
         properties: properties of the snapshot.
@@ -242,8 +242,8 @@ def remove_unused_files(table: Table, new_files: NewFiles) -> None:
 def _may_use_files(table: Table, paths: Sequence[str]) -> bool:
     """Return whether the table refers to one of the files; True if the table cannot be read.
 
-    An error does not prove that a commit failed: the connection may break after the database has committed. In doubt
-    the files stay, because an unused file changes nothing.
+    An error does not prove that a commit failed: the connection may break after the database has committed. If in
+    doubt, keep the files, because an unused file changes nothing.
     """
     try:
         return any(task.file.file_path in paths for task in table.refresh().scan().plan_files())

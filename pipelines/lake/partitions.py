@@ -34,7 +34,7 @@ WHOLE_PARTITION: Mapping[str, str] = {}
 """The value of `part` that selects all rows of a partition. Another value selects the rows with certain values of some
 columns, such as {"model": "flights", "version": "3"}."""
 _EPOCH = dt.date(1970, 1, 1)
-"""Iceberg stores a date as the number of days since this one."""
+"""Iceberg stores a date as the number of days since this day."""
 
 
 def list_partition_columns(partition: Partition, part: Mapping[str, str]) -> list[str]:
@@ -120,5 +120,5 @@ def parse_partition_text(text: str, unit: Unit) -> tuple[Partition, list[str]]:
         partitioned (here a model and its version).
     """
     day, *values = text.split("/")
-    hours = [int(values.pop(0))] if unit == "hour" else [None]
-    return make_partition({DATE_COLUMN: dt.date.fromisoformat(day), HOUR_COLUMN: hours[0]}, unit), values
+    hour = int(values.pop(0)) if unit == "hour" else None
+    return make_partition({DATE_COLUMN: dt.date.fromisoformat(day), HOUR_COLUMN: hour}, unit), values

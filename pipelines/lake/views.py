@@ -98,7 +98,7 @@ def read_schema(scan: DataScan) -> pa.Schema:
 def _find_local_path(location: str) -> str:
     """Return the path of a data file on this machine; empty if DuckDB cannot read it there.
 
-    This is so for a file in remote storage, and for a path with a wildcard: DuckDB would look for matching files.
+    DuckDB cannot read a file in remote storage, or one whose path has a wildcard: it would look for matching files.
     """
     path = storage.get_local_path(location)
     return "" if path is None or set("*?[") & set(str(path)) else str(path)

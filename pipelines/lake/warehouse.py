@@ -23,6 +23,7 @@ def get_tables_folder(catalog: Catalog) -> str:
     try:
         if lacks_database_tables(catalog):
             return f"{warehouse}/{NAMESPACE}"
+        # "t" stands for the name of any table.
         return str(resolve(None, NAMESPACE, "t")).removesuffix("/t")
     except NoSuchNamespaceError:
         return f"{warehouse}/{NAMESPACE}"
@@ -44,8 +45,8 @@ def load_io(catalog: Catalog, location: str) -> FileIO:
 def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, list[str]]:
     """Return the tables whose files are in the folder.
 
-    A folder counts as a table if it has had rows: its metadata have a second version, or a later one. A writer that was
-    killed while it created a table leaves only the first.
+    A folder is a table if it has had rows: its metadata have a second version, or a later one. A writer that was
+    killed while it created a table leaves only the first version.
 
     Args:
         io: reads the files.

@@ -45,10 +45,10 @@ def find_largest_batch(estimate_gb: Callable[[int], float], device_gb: float, re
     Args:
         estimate_gb: function from the number of sequences to the GB that are needed.
         device_gb: memory of a device, GB of 10^9 bytes.
-        reserve_gb: part of it that is not for the model.
+        reserve_gb: part of this memory that the model cannot use.
 
     Raises:
-        SpecError: the device has no memory beside the reserve.
+        SpecError: the reserve is negative, or leaves no memory for the model.
     """
     available_gb = compute_available_gb(device_gb, reserve_gb)
     low, high = 0, MAX_BATCH + 1
@@ -65,7 +65,7 @@ def compute_available_gb(device_gb: float, reserve_gb: float = RESERVE_GB) -> fl
     """Return the memory of a device that is left for the model, GB.
 
     Raises:
-        SpecError: the device has no memory beside the reserve.
+        SpecError: the reserve is negative, or leaves no memory for the model.
     """
     require_positive("gpu_gb", device_gb, 1e6)
     if not 0 <= reserve_gb < device_gb:
@@ -86,10 +86,10 @@ def find_serving_batch(size: DecoderSize, sequence: int, serving: Serving, devic
 def list_training_changes(
     size: DecoderSize, sequence: int, batch: int, setup: Setup, available_gb: float
 ) -> list[Change]:
-    """Return what would make a training fit: each single change that is enough, and combinations that are.
+    """Return what would make a training fit: each single change, and each combination, that is enough.
 
     Fewer sequences at once with more accumulation, gradient checkpointing, and sharing (ZeRO) give the same model.
-    8-bit Adam and LoRA change how the model is trained. Empty if the training fits, or if nothing is enough.
+    8-bit Adam and LoRA change how the model is trained. The list is empty if the training fits, or no change is enough.
     """
     steps: list[Step] = []
     if batch > 1:
@@ -116,9 +116,9 @@ def list_training_changes(
 def list_serving_changes(
     size: DecoderSize, sequence: int, batch: int, serving: Serving, available_gb: float
 ) -> list[Change]:
-    """Return what would make an inference fit: each single change that is enough, and combinations that are.
+    """Return what would make an inference fit: each single change, and each combination, that is enough.
 
-    Empty if it fits, or if nothing is enough.
+    The list is empty if the inference fits, or no change is enough.
     """
     steps: list[Step] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
     smaller_steps: list[Step] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
@@ -175,10 +175,10 @@ def _combine(
 ) -> Change | None:
     """Combine the steps that save memory, one after the other, until they are enough.
 
-    None if all of them are not enough, or if the last one is enough alone.
+    Return None if all steps together are not enough, or if the last step is enough alone.
     """
     values: dict[str, Any] = {}
-    texts: dict[str, str] = {}  # field to text: a later change of a field replaces an earlier one
+    texts: dict[str, str] = {}  # text by field: a later change of a field replaces an earlier one
     for text, new_values in steps:
         if measure(values | new_values) >= measure(values):
             continue

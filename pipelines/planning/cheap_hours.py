@@ -20,7 +20,7 @@ from pipelines.planning.spot_prices import HOUR, RISE, WEEK_H, HourlyPrices, Wee
 Criterion = Literal["price", "risk"]
 """What has to be low: the expected price of the run, or the risk of an interruption."""
 MIN_SAVING = 0.01
-"""Smallest saving for which the start waits, as a share of the price; of a risk, the smallest difference."""
+"""Smallest saving for which the start waits, as a share of the price; if the risk decides, the smallest difference."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PlannedRun:
         duration_s: expected time of the run, seconds.
         criterion: what has to be low.
         quantile: above 0 and below 1. The price of a later start is predicted by this quantile of the prices of past
-            runs from the same hour of the week. 0.5 predicts the usual price. With a lower one, the run waits longer.
+            runs from the same hour of the week. 0.5 predicts the usual price. A lower value makes the run wait longer.
     """
 
     latest: dt.datetime
@@ -77,7 +77,7 @@ class Decision:
     expected_usd_h: float | None
     """Expected mean price of a run that starts now, US dollars an hour; None if the history is too short."""
     best_at: dt.datetime | None
-    """Beginning of the hour that is expected to be best, UTC; None if it is now, or not known."""
+    """Beginning of the hour that is expected to be best, UTC; None if it is the present hour, or not known."""
 
 
 def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetime:
@@ -99,11 +99,13 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
     """
     usd_h = prices.usd_h[-1] if prices.usd_h else None
     if now >= run.latest:
-        return Decision(True, f"the latest start, {_format_time(run.latest)}, is reached", usd_h, None, None)
+        reason = f"the latest start, {_format_time(run.latest)}, is reached"
+        return Decision(is_start=True, reason=reason, usd_h=usd_h, expected_usd_h=None, best_at=None)
     needed_h = 2 * WEEK_H + run.run_h
     if len(prices.usd_h) < needed_h:
         reason = f"the history has {len(prices.usd_h)} h of prices, and a prediction needs {needed_h} h"
-        return Decision(True, f"{reason}: starting at once", usd_h, None, None)
+        reason = f"{reason}: starting at once"
+        return Decision(is_start=True, reason=reason, usd_h=usd_h, expected_usd_h=None, best_at=None)
     course = WeeklyCourse(prices, run.run_h)
     waits_h = range(1, int((run.latest - prices.hour) / HOUR) + 1)
     decide = _decide_by_price if run.criterion == "price" else _decide_by_risk

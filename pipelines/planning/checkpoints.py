@@ -21,7 +21,7 @@ MONTH_H = 730.0
 COMMON_INTERVALS_S = (900.0, 1800.0)
 """Intervals that guides recommend: every 15 to 30 minutes."""
 MAX_INTERVAL_RATIO = 50.0
-"""Largest interval, as a multiple of the mean time between interruptions. A training with a longer one never ends."""
+"""Largest interval, as a multiple of the mean time between interruptions: with a longer one, trainings never end."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class InterruptedRun:
 
     Attributes:
         work_s: time of the training without checkpoints and interruptions.
-        saving_s: time of the saves that count.
+        saving_s: time of the completed saves.
         lost_s: time of work that is done again, of saves that did not end, and of restarts.
         interruptions: expected number of interruptions.
     """
@@ -73,7 +73,7 @@ def compute_checkpoint_bytes(trained_parameters: float, setup: Setup | None = No
 def estimate_save_s(checkpoint_bytes: float, write_gb_s: float) -> float:
     """Return the seconds of a save: bytes / throughput.
 
-    If the training continues during the save, only the time of its pause counts.
+    If the training continues during the save, the save costs only the pause of the training.
 
     Args:
         checkpoint_bytes: bytes of all parts of a checkpoint.
@@ -177,7 +177,7 @@ def estimate_interrupted_run(
 
     Source: Daly 2006, the complete wall clock time, for interruptions at exponential times that can come during a save
     and a restart, too. The tests compare it with a simulation. `work d / t` of this time are saves, and the rest
-    is lost. Interruptions: the time / M.
+    is lost. The number of interruptions is this time / M.
 
     A training that is shorter than the interval saves once, at its end. The formula assumes that an interruption comes
     without a warning: a script that saves at SIGTERM loses less.

@@ -10,8 +10,8 @@ from itertools import product
 from pipelines.errors import SpecError
 
 SAMPLES = 2000
-"""Number of samples of a band. With it, the lower end is between the exact 4th and 6th percentiles, and the upper end
-between the 94th and the 96th."""
+"""Number of samples of a band. With 2,000, the lower end is between the exact 4th and 6th percentiles, and the upper
+end between the 94th and the 96th."""
 SHARES = (0.05, 0.5, 0.95)
 """Shares of the samples below the lower end, the median and the upper end."""
 MAX_RANGES = 12
@@ -46,7 +46,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Band:
-    """The range of a number.
+    """The likely range of a number.
 
     Attributes:
         lowest: smallest value of all combinations of the limits.
@@ -70,13 +70,14 @@ def estimate_band(
 
     `low`, `median` and `high` are quantiles of samples: each number of `ranges` is drawn independently, and each value
     between its limits is as likely as any other. `lowest` and `highest` are the extremes of all combinations of the
-    limits: the exact bounds, if the number grows or falls with each of them. All is reproducible: the seed is fixed.
+    limits: the exact bounds, if the result only grows or only falls with each number. The seed is fixed, so the band is
+    reproducible.
 
     The band is too narrow if the ranges are too narrow, or if `compute` leaves something out.
 
     Args:
-        compute: function that gets each number by its name.
-        ranges: name of each number to its limits.
+        compute: function that gets the numbers as keyword arguments, by their names.
+        ranges: maps the name of each number to its limits.
         samples: number of samples.
         seed: seed of the samples.
 

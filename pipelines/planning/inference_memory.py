@@ -88,9 +88,9 @@ def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: in
 def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Serving) -> float:
     """Return the bytes of the largest temporary values of an inference on a device.
 
-    Source: counted by operation, for the layer of Llama in transformers, without a gradient, with attention that keeps
-    no scores. At once there are the layer's input and the normalized input, whole on each device, and either the
-    queries, keys, values and the output of the attention, or `GATED_VALUES` of the gated layer, which the devices
+    Source: counted by operation, for the layer of Llama in transformers, without a gradient, with attention that stores
+    no scores. At the same time, there are the layer's input and the normalized input, whole on each device, and either
+    the queries, keys, values and the output of the attention, or `GATED_VALUES` of the gated layer, which the devices
     share; or the logits of the last token of each sequence, in fp32. Not compared with a measurement.
 
     Args:
@@ -104,11 +104,11 @@ def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Servin
     """
     require_positive("tokens", tokens, MAX_DIMENSION)
     require_positive("batch", batch, MAX_DIMENSION)
-    value = BYTES[serving.computation]
+    value_bytes = BYTES[serving.computation]
     attention = 2 * size.query_width + 2 * size.key_width
     shared_values = max(attention, GATED_VALUES * size.intermediate) / serving.devices
     logits = batch * size.vocabulary * BYTES["fp32"]
-    return max(tokens * value * (2 * size.hidden + shared_values), logits)
+    return max(tokens * value_bytes * (2 * size.hidden + shared_values), logits)
 
 
 def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> InferenceMemory:

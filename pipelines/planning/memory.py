@@ -23,16 +23,17 @@ STATES: dict[str, tuple[float, float, float]] = {"fp32": (4, 4, 0), "mixed": (2,
 """Maps each precision of a training to the bytes of a parameter: its weight, its gradient, and the optimizer's fp32
 copy of it.
 
-`mixed` is that of Micikevicius et al. 2018, as ZeRO counts it. torch's autocast, and FSDP with a MixedPrecisionPolicy,
-store as `fp32` does, and compute in bf16: with Adam, both are 16 bytes."""
+`mixed` is the mixed precision of Micikevicius et al. 2018, with the bytes that the ZeRO paper gives. torch's autocast,
+and FSDP with a MixedPrecisionPolicy, store as `fp32` does, and compute in bf16. With Adam, `mixed` and `fp32` both have
+16 bytes for each parameter."""
 BLOCK = 256
 """Parameters that share the scale of a quantized optimizer (bitsandbytes; 2,048 in Dettmers et al. 2022)."""
 OPTIMIZERS = {"sgd": 0.0, "momentum": 4.0, "adam": 8.0, "adam8bit": 2 * (1 + 4 / BLOCK)}
 """Maps each optimizer to the bytes of its states for a parameter."""
 GATHERED_LAYERS = 2
-"""Layers that FSDP has whole at a time: the one that is computed, and the next one."""
+"""Number of layers that FSDP has whole at the same time: the one that is computed, and the next one."""
 LOSS_COPIES = 3
-"""fp32 copies of the logits at the start of the backward pass: log-softmax, its gradient, and that of the logits."""
+"""fp32 copies of the logits at the start of the backward pass: log-softmax, its gradient, and the logits' gradient."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Setup:
         rank: rank of LoRA on all linear layers; 0 if all weights are trained.
         is_recomputed: whether activations are computed again (gradient checkpointing).
         is_packed: whether several documents share a sequence, which needs a mask.
-        stage: ZeRO stage: 0 (all whole, as with DDP) to 3 (FSDP).
+        stage: ZeRO stage: 0 (each device has everything, as with DDP) to 3 (FSDP).
         devices: number of devices.
 
     Raises:
@@ -81,7 +82,7 @@ class TrainingMemory:
         weights: weights, trained and frozen.
         gradients: gradients of the weights that are trained.
         optimizer: the optimizer's states, and its fp32 copy of the weights in mixed precision.
-        activations: what the forward pass keeps for the backward pass.
+        activations: values that the forward pass stores for the backward pass.
         working: the largest temporary values: the logits with their gradients, or a layer that is computed again.
         gathered: whole layers that FSDP holds temporarily.
     """
@@ -101,7 +102,7 @@ class TrainingMemory:
 
     @property
     def peak(self) -> float:
-        """The largest sum at one moment of a step with one pass: as gradients come, activations are released."""
+        """The largest memory at a moment of a step with one pass: activations are released as gradients are created."""
         fixed_bytes = self.weights + self.optimizer + self.gathered
         return fixed_bytes + max(self.gradients, self.activations + self.working)
 
@@ -137,11 +138,13 @@ def estimate_states(trained: float, setup: Setup | None = None, frozen: float = 
     if frozen:
         require_positive("frozen", frozen, MAX_PARAMETERS)
     weight, gradient, copy = STATES[setup.precision]
-    parts = [setup.devices if setup.stage >= stage else 1 for stage in (1, 2, 3)]
+    optimizer_parts, gradient_parts, weight_parts = (
+        setup.devices if setup.stage >= stage else 1 for stage in (1, 2, 3)
+    )
     return TrainingMemory(
-        weights=(trained * weight + frozen * BYTES[setup.computation]) / parts[2],
-        gradients=trained * gradient / parts[1],
-        optimizer=trained * (copy + OPTIMIZERS[setup.optimizer]) / parts[0],
+        weights=(trained * weight + frozen * BYTES[setup.computation]) / weight_parts,
+        gradients=trained * gradient / gradient_parts,
+        optimizer=trained * (copy + OPTIMIZERS[setup.optimizer]) / optimizer_parts,
     )
 
 
@@ -172,30 +175,30 @@ def estimate_gpt_activations(
 
 
 def estimate_layer_activations(size: DecoderSize, sequence: int, setup: Setup) -> float:
-    """Return the bytes that a gated decoder layer keeps for each token, with attention that keeps no scores.
+    """Return the bytes that a gated decoder layer stores for each token, with attention that stores no scores.
 
     Source: counted by operation, as Korthikanti et al. 2022 do for GPT, for the layer of Llama in transformers 5.24
-    with sdpa; `python -m benchmarks language_model` compares it with a measurement. Each norm keeps its input in fp32,
-    what it has normalized, and its output, which the linear layers after it share. Attention keeps queries, keys,
-    values and its output. The gated layer keeps four values: gate, its activation, up, and their product. Packed
-    documents need a mask: torch keeps it as numbers in each layer, and transformers repeats keys and values for each
-    head of the queries. With LoRA, a norm need not keep what it has normalized, because its weights are frozen; each
-    matrix keeps `rank` values.
+    with sdpa; `python -m benchmarks language_model` compares it with a measurement. Each norm stores its input in fp32,
+    its normalized input, and its output, which the linear layers after it share. Attention stores queries, keys, values
+    and its output. The gated layer stores four values: gate, its activation, up, and their product. Packed documents
+    need a mask: torch stores it as numbers in each layer, and transformers repeats keys and values for each head of the
+    queries. With LoRA, a norm does not store its normalized input, because its weights are frozen; each matrix stores
+    `rank` values.
 
     Args:
         size: size of the model.
         sequence: tokens of a sequence.
         setup: precision of the computation, packing, and rank of LoRA.
     """
-    value = BYTES[setup.computation]
-    norms = 2 * size.hidden * (BYTES["fp32"] + value * (1 if setup.rank else 2))
+    value_bytes = BYTES[setup.computation]
+    norms = 2 * size.hidden * (BYTES["fp32"] + value_bytes * (1 if setup.rank else 2))
     attention = 4 * size.query_width + sequence if setup.is_packed else 2 * (size.query_width + size.key_width)
-    sums = BYTES["fp32"] * (2 + size.heads)  # of the norms, and of the scores of each head
-    return norms + sums + value * (attention + 4 * size.intermediate + LINEAR_LAYERS * setup.rank)
+    sums = BYTES["fp32"] * (2 + size.heads)  # sums of the norms, and of the scores of each head
+    return norms + sums + value_bytes * (attention + 4 * size.intermediate + LINEAR_LAYERS * setup.rank)
 
 
 def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
-    """Return the bytes that all layers of a gated decoder keep from the forward pass for the backward pass.
+    """Return the bytes that all layers of a gated decoder store in the forward pass for the backward pass.
 
     With gradient checkpointing (Chen et al. 2016), only the input of each layer is kept. The norm after the last layer
     is added, unless it is frozen.
@@ -211,9 +214,9 @@ def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Se
     """
     require_positive("sequence", sequence, MAX_DIMENSION)
     require_positive("batch", batch, MAX_DIMENSION)
-    value = BYTES[setup.computation]
-    layer = size.hidden * value if setup.is_recomputed else estimate_layer_activations(size, sequence, setup)
-    last_norm = 0.0 if setup.rank else size.hidden * (BYTES["fp32"] + 2 * value)
+    value_bytes = BYTES[setup.computation]
+    layer = size.hidden * value_bytes if setup.is_recomputed else estimate_layer_activations(size, sequence, setup)
+    last_norm = 0.0 if setup.rank else size.hidden * (BYTES["fp32"] + 2 * value_bytes)
     return sequence * batch * (size.layers * layer + last_norm)
 
 
@@ -221,7 +224,7 @@ def estimate_training(size: DecoderSize, sequence: int, batch: int, setup: Setup
     """Return the bytes of a training of a gated decoder on each device, by part.
 
     The logits are those of all tokens, in fp32, with `LOSS_COPIES` at the start of the backward pass. With gradient
-    checkpointing, a layer is computed again after they are released, so the larger one of both counts.
+    checkpointing, a layer is computed again after the logits are released, so only the larger one of both is added.
 
     Args:
         size: size of the model.

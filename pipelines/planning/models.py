@@ -18,9 +18,10 @@ MODELS = {
     "llama-3.1-405b": DecoderSize(126, 16384, 53248, 128, 8, 128256),
     "mistral-7b": DecoderSize(32, 4096, 14336, 32, 8, 32000),
 }
-"""Maps the name of each model to its size, from the config.json that is published with its weights."""
+"""Maps the name of each model to its size, from the config.json that is published with its weights: layers, hidden,
+intermediate, heads, key_heads and vocabulary."""
 GATED_TYPES = ("llama", "mistral", "qwen2", "qwen3")
-"""Values of `model_type` in a config.json whose layers are those of `DecoderSize`."""
+"""Values of `model_type` in the config.json of models whose layers `DecoderSize` describes."""
 KEYS = {
     "layers": "num_hidden_layers",
     "hidden": "hidden_size",

@@ -22,12 +22,12 @@ class OwnMachine:
         price_usd: price of the machine with network and installation.
         lifetime_months: months until it is replaced.
         power_kw: its power when it is used, kW.
-        idle_kw: its power when it is not, kW.
+        idle_kw: its power when it is idle, kW.
         pue: power usage effectiveness: power of the building / power of its machines, at least 1 (ISO/IEC 30134-2).
         usd_per_kwh: price of electricity.
         staff_usd_month: share of salaries for its operation, USD a month.
         hosting_usd_month: rent, network and maintenance, USD a month.
-        resale_usd: what it brings at the end.
+        resale_usd: price at which it is sold after its lifetime.
 
     Raises:
         SpecError: a number is out of its range.
@@ -125,6 +125,7 @@ def compute_break_even_use(machine: OwnMachine, cloud_usd_per_h: float) -> float
         SpecError: the price is not positive. A retry cannot help.
     """
     unused_usd, used_usd = compute_own_usd_month(machine, 0), compute_own_usd_month(machine, 1)
+    # How much more the cost of the cloud grows than that of the machine, from no use to full use.
     slope_usd = compute_cloud_usd_month(cloud_usd_per_h, 1) - (used_usd - unused_usd)
-    use = unused_usd / slope_usd if slope_usd > 0 else 2
+    use = unused_usd / slope_usd if slope_usd > 0 else 2  # 2: never, because a use is at most 1
     return use if use <= 1 else None

@@ -14,7 +14,7 @@ MAX_DIMENSION = 10_000_000
 MAX_DEVICES = 1_000_000
 """Largest number of devices or instances."""
 MAX_NUMBER = 1e40
-"""Largest value of any other quantity, such as the operations of a training. Products of several do not overflow."""
+"""Largest value of any other quantity, such as the operations of a training. Their products do not overflow."""
 MAX_USD_PER_H = 1e5
 """Largest price of an instance, USD an hour."""
 MAX_GB_S = 1e6
@@ -42,7 +42,7 @@ class DecoderSize:
         head_width: width of a head; 0 for `hidden / heads`.
 
     Raises:
-        SpecError: a number is not positive or absurdly large, `hidden` is no multiple of `heads` and there is no
+        SpecError: a number is not positive or too large, `hidden` is no multiple of `heads` and there is no
             `head_width`, or the heads of the keys do not divide those of the queries.
     """
 

@@ -44,13 +44,13 @@ class HourlyPrices:
 
 
 def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPrices:
-    """Return the price of each hour until now, by the price at the hour's end (in the last hour, now).
+    """Return the price at the end of each hour until now; of the last hour, the price now.
 
     SageMaker chooses the zone of a job, so each hour has the mean of the zones that have a price.
 
     Args:
-        changes: changes of the price, in any order. Those after `now` are ignored, and so are prices that are no
-            number above 0: EC2 has none, and no ratio of them can be computed.
+        changes: changes of the price, in any order. Changes after `now` are ignored. So are prices that
+            are not a number above 0: EC2 has no such prices, and their ratios cannot be computed.
         now: the present, UTC.
     """
     past_changes = [item for item in changes if item.at <= now and isfinite(item.usd_h) and item.usd_h > 0]
@@ -58,13 +58,13 @@ def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPr
     hour = now.replace(minute=0, second=0, microsecond=0)
     if not past_changes:
         return HourlyPrices(hour, ())
-    prices, zones = list[float](), dict[str, float]()
+    prices, price_by_zone = list[float](), dict[str, float]()
     position, end = 0, past_changes[0].at.replace(minute=0, second=0, microsecond=0) + HOUR
     while end <= hour + HOUR:
         while position < len(past_changes) and past_changes[position].at < end:
-            zones[past_changes[position].zone] = past_changes[position].usd_h
+            price_by_zone[past_changes[position].zone] = past_changes[position].usd_h
             position += 1
-        prices.append(sum(zones.values()) / len(zones))
+        prices.append(sum(price_by_zone.values()) / len(price_by_zone))
         end += HOUR
     return HourlyPrices(hour, tuple(prices))
 
@@ -74,7 +74,7 @@ class WeeklyCourse:
 
     The price of each hour is divided by its level: the mean of the week that ends with it. These ratios are grouped by
     the hour of the week, and quantiles are computed for each group. The deviation is the present ratio, divided by the
-    usual (median) one. It fades from hour to hour, as it did in the past: by the first autocorrelation of the
+    usual (median) ratio. It fades from hour to hour, as it did in the past: by the first autocorrelation of the
     logarithms, as in an autoregressive process of order 1 (Box and Jenkins 1970, section 3.2).
 
     Args:
@@ -101,7 +101,7 @@ class WeeklyCourse:
 
         Args:
             later_h: hours from now to the start of the run.
-            quantile: which quantile of the past runs of that hour of the week is expected, 0 to 1.
+            quantile: quantile of the past runs from that hour of the week that is predicted, 0 to 1.
         """
         ratio = compute_quantile(self._run_ratios[(self._last + later_h) % WEEK_H], quantile)
         return self.level_usd_h * ratio * self._predict_mean_deviation(later_h)
@@ -126,26 +126,31 @@ class WeeklyCourse:
         return groups
 
     def _compute_mean(self, begin: int, count: int) -> float:
+        """Return the mean price of `count` hours from the position `begin` on."""
         return (self._sums[begin + count] - self._sums[begin]) / count
 
     def _compute_ratio(self, position: int) -> float:
+        """Return the price of an hour, divided by its level."""
         return self._prices[position] / self._compute_mean(position - WEEK_H + 1, WEEK_H)
 
     def _compute_run_ratio(self, position: int) -> float:
+        """Return the mean price of a run that starts at an hour, divided by the level of this hour."""
         level = self._compute_mean(position - WEEK_H + 1, WEEK_H)
         return self._compute_mean(position, self._run_h) / level
 
     def _is_rising(self, position: int) -> float:
+        """Return 1.0 if the price rises by the factor `RISE` during a run that starts at an hour, else 0.0."""
         later_prices = self._prices[position + 1 : position + self._run_h + 1]
         return float(max(later_prices) >= RISE * self._prices[position])
 
     def _estimate_decay(self) -> float:
+        """Return the first autocorrelation of the logarithms of past deviations; 0 if it is negative."""
         usual_ratios = {hour: median(ratios) for hour, ratios in self._hour_ratios.items()}
         positions = range(WEEK_H - 1, self._last)
         deviations = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
         variance = sum(value * value for value in deviations)
         covariance = sum(first * second for first, second in pairwise(deviations))
-        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0
+        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0  # else constant prices
 
 
 def compute_quantile(values: Sequence[float], quantile: float) -> float:

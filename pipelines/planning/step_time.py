@@ -42,10 +42,11 @@ class StepTime:
 
 
 def compute_ring_traffic(size_bytes: float, members: int, stage: int = 0) -> float:
-    """Return the bytes that each member of a ring sends in a step: `2 (n - 1) / n size`, with ZeRO stage 3 `3 ...`.
+    """Return the bytes that each member of a ring sends in a step: `passes (n - 1) / n size`.
 
     Source: Patarasuk and Yuan 2009 (Bandwidth optimal all-reduce algorithms); nccl-tests, doc/PERFORMANCE.md, has the
-    same factor of an all-reduce. Passes by ZeRO stage: Rajbhandari et al. 2020, section 7.
+    same factor for an all-reduce. There are 2 passes, and 3 with ZeRO stage 3: Rajbhandari
+    et al. 2020, section 7.
 
     Args:
         size_bytes: bytes of the gradients: parameters that are trained, times 2 for 16-bit values.
@@ -88,8 +89,8 @@ def estimate_communication_s(
 def estimate_step(computation_s: float, communication_s: float, overlap: float = BACKWARD_SHARE) -> StepTime:
     """Return the time of a step: `computation + max(0, communication - overlap computation)`.
 
-    An overlap of 0 is the sum of both, and 1 the larger one. The default is the backward pass, in which
-    DistributedDataParallel sends gradients as they come (Li et al. 2020, section 3.2.3).
+    With an overlap of 0, the step is the sum of both; with 1, the larger one. The default is the backward pass, in
+    which DistributedDataParallel sends gradients as they come (Li et al. 2020, section 3.2.3).
 
     Args:
         computation_s: seconds of the computation of a step.
@@ -102,8 +103,8 @@ def estimate_step(computation_s: float, communication_s: float, overlap: float =
     require_positive("computation_s", computation_s)
     require_not_negative("communication_s", communication_s)
     require_share("overlap", overlap)
-    visible_s = max(0.0, communication_s - overlap * computation_s)
-    return StepTime(computation_s, communication_s, computation_s + visible_s)
+    waiting_s = max(0.0, communication_s - overlap * computation_s)
+    return StepTime(computation_s, communication_s, computation_s + waiting_s)
 
 
 def compute_needed_bandwidth_gb_s(

@@ -57,7 +57,7 @@ def estimate_download_s(data_gb: float, available_gb_s: float) -> float:
     """Return the seconds to copy all data to the disks of the instances before the training starts.
 
     Args:
-        data_gb: bytes of the data, GB of 10^9 bytes.
+        data_gb: size of the data, GB of 10^9 bytes.
         available_gb_s: throughput of the storage.
 
     Raises:

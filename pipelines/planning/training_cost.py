@@ -26,7 +26,7 @@ class Cluster:
         instances: number of instances.
         devices: devices of an instance.
         peak_flops: peak of a device, FLOP/s.
-        network_gb_s: what an instance can send in a second, GB of 10^9 bytes; 0 if the network is not counted.
+        network_gb_s: what an instance can send in a second, GB of 10^9 bytes; 0: the network is ignored.
 
     Raises:
         SpecError: a number is out of its range.
@@ -90,7 +90,7 @@ def estimate_step_of_training(
 ) -> StepTime:
     """Return the time of a step on a cluster: its computation, and the all-reduce among the instances.
 
-    The utilization is that of one instance, so it includes the interconnect of the instance's devices. The utilization
+    `utilization` describes one instance, so it includes the interconnect of the instance's devices. The utilization
     of the whole cluster would include the network, too, which would then be counted twice.
 
     Args:
@@ -135,7 +135,7 @@ def compute_cost_usd(hours: float, instances: int, usd_per_h: float) -> float:
 def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, interruptions: Interruptions) -> SpotCost:
     """Return the time and the cost of a training on spot, with the training that is lost to interruptions.
 
-    Source: Daly 2006 (`estimate_interrupted_run`), x instances x spot price. SageMaker charges while
+    Source: the time by Daly 2006 (`estimate_interrupted_run`) x instances x spot price. SageMaker charges while
     instances run, and not while a job waits for them (BillableTimeInSeconds).
 
     Args:
@@ -157,7 +157,7 @@ def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, int
 
 
 def compute_savings_plan_usd(on_demand_usd: float, saving: float) -> float:
-    """Return the cost of the same hours with a savings plan: `on demand (1 - saving)`. The plan is fully used.
+    """Return the cost of the same hours with a savings plan: `on demand (1 - saving)`, if the plan is fully used.
 
     Args:
         on_demand_usd: cost on demand, USD.

@@ -73,7 +73,7 @@ def estimate_training_s(flops: float, peak_flops: float, devices: int = 1, utili
 def compute_utilization(token_flops: float, tokens_per_s: float, peak_flops: float, devices: int = 1) -> float:
     """Return the model FLOPs utilization (MFU): the share of the devices' peak that the training uses.
 
-    Source: Chowdhery et al. 2022, appendix B. Operations of a recomputation do not count.
+    Source: Chowdhery et al. 2022, appendix B. Operations of a recomputation are left out.
 
     Args:
         token_flops: operations for each token, without recomputation.

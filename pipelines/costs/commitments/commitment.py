@@ -1,10 +1,10 @@
 """Compute the commitment with the lowest cost for a series of hours, and what it costs if use falls.
 
-With a savings plan, each hour costs the commitment C, whether it is used or not. It pays for use of C / (1 - d) USD at
-on-demand prices, where d is the discount; what exceeds this is paid on demand. So an hour with use u costs
-C + max(0, u - C / (1 - d)). The sum over hours is lowest where the covered use is the d-quantile of the hours: the
+With a savings plan, each hour costs the commitment C, whether it is used or not. C covers use that costs C / (1 - d)
+on demand, where d is the discount; the use above this is paid on demand. So an hour whose use costs u on demand costs
+C + max(0, u - C / (1 - d)). The sum over hours is lowest where the covered use is the d-quantile of the hours' use: the
 newsvendor problem (Arrow, Harris & Marschak 1951, Econometrica 19). AWS, Savings Plans user guide, "How Savings Plans
-apply to your usage": a commitment is per hour, and what an hour does not use is lost.
+apply to your usage": a commitment is per hour, and the part that an hour does not use is lost.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Outcome:
     """What a commitment would have cost in some hours.
 
     Attributes:
-        on_demand_usd: cost without it, USD.
-        plan_usd: cost with it, USD.
+        on_demand_usd: cost without the commitment, USD.
+        plan_usd: cost with the commitment, USD.
         utilization: used share of the commitment, 0 to 1; None without a commitment.
-        coverage: share of the on-demand cost that it covered, 0 to 1; None without a cost.
+        coverage: share of the on-demand cost that the commitment covered, 0 to 1; None without a cost.
     """
 
     on_demand_usd: float
@@ -47,10 +47,10 @@ class Commitment:
     Attributes:
         usd_h: commitment, USD an hour.
         discount: discount of the plan, 0 to 1.
-        hours: number of hours from which it was chosen.
-        outcome: what it would have cost in these hours.
+        hours: number of hours from which the commitment was chosen.
+        outcome: what the commitment would have cost in these hours.
         fall: share by which use falls in `outcome_if_use_falls`, 0 to 1.
-        outcome_if_use_falls: what it would have cost if the use of each hour had been lower by `fall`.
+        outcome_if_use_falls: what the commitment would have cost if the use of each hour had been lower by `fall`.
         break_even_fall: share by which the use of each hour may fall until the plan saves nothing, 0 to 1; None
             without a commitment.
         backtest: what the best commitment of the first half of the hours would have cost in the second half.
@@ -121,7 +121,7 @@ def apply_commitment(costs: Sequence[float], usd_h: float, discount: float) -> O
 def _find_break_even(costs: Sequence[float], usd_h: float, discount: float) -> float:
     """Return the fall of use at which the plan saves nothing, by bisection: the saving only shrinks as use falls."""
     low, high = 0.0, 1.0
-    for _ in range(40):
+    for _ in range(40):  # halves the range 40 times, to less than 1e-12
         fall = (low + high) / 2
         outcome = apply_commitment([cost * (1 - fall) for cost in costs], usd_h, discount)
         low, high = (fall, high) if outcome.saved_usd > 0 else (low, fall)

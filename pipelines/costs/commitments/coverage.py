@@ -3,12 +3,12 @@
 The rules are those of AWS: Savings Plans user guide, "Understanding how Savings Plans apply to your AWS usage",
 https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html.
 
-- A commitment is per hour. Use is charged against it at the plan's rates; what exceeds it is paid on demand.
-- It pays first for the use with the highest saving, in percent; of equal savings, for the lowest rate of the plan.
-- It never pays for spot or for serverless endpoints. What an hour does not use of it is lost.
+- A commitment is per hour. Use is charged against it at the plan's rates; the rest of the use is paid on demand.
+- A commitment covers first the use with the highest saving, in percent; of equal savings, the lowest rate of the plan.
+- It never covers spot or serverless endpoints. The part of it that an hour does not use is lost.
 
 AWS says nothing about jobs with the same saving and the same rate: here, the same share of each is covered. AWS applies
-all commitments of an account together; here, the oldest pays first, which gives the same sums for equal terms.
+all commitments of an account together; here, the oldest is used first, which gives the same sums for equal terms.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 Row = Mapping[str, Any]
 FindSaving = Callable[[StatedCommitment, Row], float | None]
-"""Function that returns the saving of a plan on a row, above 0 and below 1; None if it is not known."""
+"""Function that returns the share by which a plan reduces the cost of a row, above 0 and below 1; None: not known."""
 
 
 class UncoveredUse(NamedTuple):
     """The part of a row's use in an hour that is not covered yet."""
 
     row: int
-    """Number of the row."""
+    """Index of the row in the list of all rows."""
     usd: float
     """Cost on demand, USD."""
     saving: float
-    """Saving of the plan, above 0 and below 1."""
+    """Share by which the plan is cheaper than on demand, above 0 and below 1."""
     rate_usd_h: float
     """Rate of the plan for an instance, USD an hour."""
 
@@ -56,10 +56,10 @@ class Coverage:
     """What the stated commitments cover.
 
     Attributes:
-        reserved_usd: cost on demand of each row that they cover, USD; None if the saving of a commitment on it is not
-            known, and the commitments before do not cover all of it.
-        committed_usd: month, YYYY-MM, to the commitments of its hours, USD.
-        unused_usd: month to the part of them that was not used, USD.
+        reserved_usd: for each row, the part of its cost on demand that the commitments cover, USD; None if the saving
+            of a commitment on the row is not known, and older commitments do not cover the whole row.
+        committed_usd: maps each month, YYYY-MM, to the sum of the commitments of its hours, USD.
+        unused_usd: maps each month to the part of this sum that was not used, USD.
     """
 
     reserved_usd: Sequence[float | None]
@@ -70,10 +70,10 @@ class Coverage:
 def cover_costs(
     rows: Sequence[Row], commitments: Sequence[StatedCommitment], find_saving: FindSaving, now: dt.datetime
 ) -> Coverage:
-    """Compute what the commitments cover of the rows, and what is not used of them.
+    """Compute which part of each row the commitments cover, and which part of the commitments is not used.
 
-    The cost of a row is spread evenly over its time. What is not used is counted in whole days, UTC, from the first day
-    in the ledgers up to yesterday: jobs that still run are not in the ledger.
+    The cost of a row is spread evenly over its time. The unused part is computed for whole days, UTC, from the first
+    day in the ledgers up to yesterday. Today is left out, because jobs that still run are not in the ledger.
 
     Args:
         rows: all rows of both ledgers, checked, because a plan covers the whole account.
@@ -81,7 +81,7 @@ def cover_costs(
         find_saving: finds the saving of a commitment on a row.
         now: the current moment.
     """
-    hours = _spread_rows(rows)
+    uncovered_usd = _spread_rows(rows)
     covered_usd = [0.0] * len(rows)
     unknown_rows: set[int] = set()
     committed_usd: dict[str, float] = defaultdict(float)
@@ -90,16 +90,16 @@ def cover_costs(
     first_day = min(map(get_day, rows), default=today)
     for commitment in sorted(commitments, key=lambda item: item.begin):
         savings = _find_savings(rows, commitment, find_saving)
-        paid_usd = {}
-        for hour in _list_hours(commitment, hours):
+        used_usd = {}
+        for hour in _list_hours(commitment, uncovered_usd):
             unknown_rows |= {
-                index for index, usd in hours[hour].items() if index not in savings and usd > TOLERANCE_USD
+                index for index, usd in uncovered_usd[hour].items() if index not in savings and usd > TOLERANCE_USD
             }
-            paid_usd[hour] = _pay_hour(commitment, hours[hour], savings, covered_usd)
-        for hour in _get_range(max(commitment.begin, first_day), min(commitment.end, today)):
+            used_usd[hour] = _apply_to_hour(commitment, uncovered_usd[hour], savings, covered_usd)
+        for hour in _get_hour_range(max(commitment.begin, first_day), min(commitment.end, today)):
             month = f"{EPOCH + hour * HOUR:%Y-%m}"
             committed_usd[month] += commitment.usd_h
-            unused_usd[month] += commitment.usd_h - paid_usd.get(hour, 0.0)
+            unused_usd[month] += commitment.usd_h - used_usd.get(hour, 0.0)
     reserved_usd = [None if index in unknown_rows else usd for index, usd in enumerate(covered_usd)]
     return Coverage(reserved_usd, committed_usd, unused_usd)
 
@@ -112,7 +112,7 @@ def cover_hour(uses: Sequence[UncoveredUse], usd_h: float) -> tuple[dict[int, fl
         usd_h: commitment of the hour, USD.
 
     Returns:
-        Row to its covered cost on demand, USD; and the used part of the commitment, USD.
+        The covered cost on demand of each row, USD, by its index; and the used part of the commitment, USD.
     """
 
     def get_order(use: UncoveredUse) -> tuple[float, float]:
@@ -132,7 +132,7 @@ def cover_hour(uses: Sequence[UncoveredUse], usd_h: float) -> tuple[dict[int, fl
 def _find_savings(
     rows: Sequence[Row], commitment: StatedCommitment, find_saving: FindSaving
 ) -> dict[int, tuple[float, float]]:
-    """Return the saving and the rate, USD an hour, of each row that the plan covers, if its saving is known."""
+    """Map each row that the plan covers to its saving and its rate, USD an hour, if the saving is known."""
     savings = ((index, row, find_saving(commitment, row)) for index, row in enumerate(rows) if is_covered(row))
     return {
         index: (saving, (1 - saving) * (row["price_usd_h"] or 0.0))
@@ -142,7 +142,7 @@ def _find_savings(
 
 
 def _spread_rows(rows: Sequence[Row]) -> dict[int, dict[int, float]]:
-    """Return the cost that plans can cover by hour and row, USD."""
+    """Map each hour to its rows, and each of these to its cost in the hour that plans can cover, USD."""
     hours: dict[int, dict[int, float]] = {}
     for index, row in enumerate(rows):
         if is_covered(row):
@@ -151,27 +151,27 @@ def _spread_rows(rows: Sequence[Row]) -> dict[int, dict[int, float]]:
     return hours
 
 
-def _pay_hour(
+def _apply_to_hour(
     commitment: StatedCommitment,
-    left_usd: dict[int, float],
+    uncovered_usd: dict[int, float],
     savings: Mapping[int, tuple[float, float]],
     covered_usd: list[float],
 ) -> float:
-    """Move what a commitment covers in an hour from `left_usd` to `covered_usd`; return its used part, USD."""
-    uses = [UncoveredUse(index, usd, *savings[index]) for index, usd in left_usd.items() if index in savings]
-    covered, paid_usd = cover_hour(uses, commitment.usd_h)
+    """Move what a commitment covers in an hour from `uncovered_usd` to `covered_usd`; return its used part, USD."""
+    uses = [UncoveredUse(index, usd, *savings[index]) for index, usd in uncovered_usd.items() if index in savings]
+    covered, used_usd = cover_hour(uses, commitment.usd_h)
     for index, usd in covered.items():
         covered_usd[index] += usd
-        left_usd[index] -= usd
-    return paid_usd
+        uncovered_usd[index] -= usd
+    return used_usd
 
 
 def _list_hours(commitment: StatedCommitment, hours: Iterable[int]) -> list[int]:
-    """Return those of the hours that are in the term of a commitment."""
-    term = _get_range(commitment.begin, commitment.end)
+    """Return the hours that are in the term of a commitment."""
+    term = _get_hour_range(commitment.begin, commitment.end)
     return [hour for hour in hours if hour in term]
 
 
-def _get_range(begin: dt.date, end: dt.date) -> range:
-    """Return the numbers of the hours from one day, UTC, up to another one, excluded."""
+def _get_hour_range(begin: dt.date, end: dt.date) -> range:
+    """Return the numbers of the hours of the days from `begin` to `end`, UTC; `end` is excluded."""
     return range(*((dt.datetime.combine(day, dt.time(), dt.UTC) - EPOCH) // HOUR for day in (begin, end)))

@@ -12,15 +12,18 @@ Row = Mapping[str, Any]
 
 
 def is_covered(row: Row) -> bool:
-    """Return whether a savings plan of SageMaker covers a row: on-demand instances, and neither spot nor serverless."""
+    """Return whether a savings plan of SageMaker covers a row: on-demand instances, and neither spot nor serverless.
+
+    Only rows of endpoints have the column `begin`.
+    """
     return not row["memory_mb"] if "begin" in row else not row["spot"]
 
 
 def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[float]:
-    """Return the covered cost of each hour, USD. The cost of a row is spread evenly over its time.
+    """Return the cost of each hour that savings plans can cover, USD. The cost of a row is spread evenly over its time.
 
     Args:
-        rows: rows of both ledgers. Those that a savings plan does not cover are left out.
+        rows: rows of both ledgers. Rows that a savings plan does not cover are left out.
         begin: beginning of the first hour.
         hours: number of hours.
     """
@@ -35,7 +38,7 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
 def spread_row(row: Row, begin: dt.datetime) -> Iterator[tuple[int, float]]:
     """Yield the number of each hour in which a row has a cost, and this cost, USD. Hour 0 begins at `begin`."""
     row_begin, row_end = _get_span(row)
-    row_end = max(row_end, row_begin + dt.timedelta(seconds=1))
+    row_end = max(row_end, row_begin + dt.timedelta(seconds=1))  # a span without length cannot be divided
     for index in range((row_begin - begin) // HOUR, (row_end - begin) // HOUR + 1):
         overlap = min(row_end, begin + (index + 1) * HOUR) - max(row_begin, begin + index * HOUR)
         if overlap > dt.timedelta():
@@ -43,7 +46,7 @@ def spread_row(row: Row, begin: dt.datetime) -> Iterator[tuple[int, float]]:
 
 
 def _get_span(row: Row) -> tuple[dt.datetime, dt.datetime]:
-    """Return the beginning and the end of the time that a row paid for."""
+    """Return the beginning and the end of the time for which the cost of a row is charged."""
     if "begin" in row:
         return row["begin"], row["end"]
     begin = row["started"] or row["created"]

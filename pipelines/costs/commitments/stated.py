@@ -11,21 +11,21 @@ from pipelines.costs.price_sources.price_tables import PlanTerm
 from pipelines.parameters import Parameters
 
 TERM_DAYS: dict[PlanTerm, int] = {"1y": 365, "3y": 3 * 365}
-"""Maps the term of a savings plan to days: 31,536,000 or 94,608,000 seconds (AWS, DescribeSavingsPlansOfferings)."""
+"""Days of each term of a savings plan: 31,536,000 or 94,608,000 seconds (AWS, DescribeSavingsPlansOfferings)."""
 
 
 class StatedCommitment(Parameters):
-    """A commitment of a savings plan of SageMaker that was bought."""
+    """A commitment that a team has bought with a savings plan of SageMaker."""
 
     usd_h: Annotated[float, Field(ge=0.001, le=1_000_000)]
     """Commitment, USD an hour: 0.001 to 1,000,000, the limits of AWS (Savings Plans API, CreateSavingsPlan)."""
     term: PlanTerm
     """Term of the plan: 1y or 3y."""
     begin: Annotated[dt.date, Field(ge=dt.date(2000, 1, 1), lt=dt.date(3000, 1, 1))]
-    """First day of the term, UTC: from then on, the plan pays for use."""
+    """First day of the term, UTC. The plan covers use from this day on."""
     discount: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Null: each instance type has the
-    discount that the tables of prices name."""
+    """Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Null: the tables of prices give
+    the discount of each instance type."""
 
     @property
     def end(self) -> dt.date:

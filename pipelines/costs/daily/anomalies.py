@@ -1,6 +1,7 @@
 """Find days that cost far more than their weekday usually does.
 
-A day is compared with the same weekday of the twelve weeks before it: with the median of the logarithms of their costs.
+The cost of a day is compared with the costs of the same weekday in the twelve weeks before it: with the median of their
+logarithms.
 The spread is the median absolute deviation (MAD) of all days of these weeks from the median of their own weekday. One
 expensive day, or a holiday, hardly changes a median. The logarithms are used because a busy day costs a multiple of
 the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation of normal errors (Rousseeuw &
@@ -20,7 +21,7 @@ WEEK = 7
 WEEKS = 12
 """Number of weeks with which a day is compared."""
 MIN_WEEKS = 4
-"""Smallest number of weeks: without them a day is not judged."""
+"""A day with fewer whole weeks before it is not judged."""
 FACTOR = 4.0
 """A day is an anomaly if its cost is more than this number of standard deviations above the expected cost.
 `simulation.py` measures the false alarms."""
@@ -29,7 +30,8 @@ MIN_SPREAD = 0.15
 MIN_EXCESS_USD = 1.0
 """Smallest difference between the cost of an anomaly and the expected cost, USD."""
 MIN_DAYS = 5
-"""Smallest number of days with a cost: with fewer, it is not known what a day costs."""
+"""Smallest number of days with a cost in the weeks before a day. With fewer, the day is not judged, because the usual
+cost is not known."""
 SIGMA_PER_MAD = 1.4826
 """Standard deviation of normal errors, as a multiple of their MAD."""
 
@@ -63,7 +65,7 @@ class JudgedDay:
 
     @property
     def is_anomaly(self) -> bool:
-        """Whether the day cost more than it may."""
+        """Whether the day cost more than its limit."""
         return self.expected_cost is not None and self.usd > self.expected_cost.limit_usd
 
 
@@ -85,7 +87,7 @@ def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
     """Return what the next day may cost; None if too little is known.
 
     Args:
-        history: costs of the days before it, USD, oldest first, without gaps.
+        history: costs of the days before that day, USD, oldest first, without gaps.
     """
     weeks = min(WEEKS, len(history) // WEEK)
     window = list(history[len(history) - weeks * WEEK :])

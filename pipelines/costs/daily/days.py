@@ -31,7 +31,7 @@ class DailyCosts:
 def sum_days(rows: Iterable[Row], last: dt.date) -> DailyCosts:
     """Sum the costs of each day from the first one with a row to `last`; no days if there is no row.
 
-    A job counts for the day of its creation, an hour of an endpoint for the day in which it began.
+    The cost of a job belongs to the day of its creation, the cost of an endpoint's hour to the day in which it began.
     """
     costs: dict[dt.date, float] = {}
     for row in rows:
@@ -52,5 +52,5 @@ def sum_days_by_project(rows: Iterable[Row], last: dt.date) -> dict[str, DailyCo
 
 def get_day(row: Row) -> dt.date:
     """Return the day, in UTC, to which the cost of a row belongs."""
-    moment: dt.datetime = row.get("created") or row["begin"]
+    moment: dt.datetime = row.get("created") or row["begin"]  # of a job, or of an endpoint's hour
     return moment.astimezone(dt.UTC).date()

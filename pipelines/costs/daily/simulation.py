@@ -10,6 +10,7 @@ from pipelines.costs.daily.anomalies import WEEK, WEEKS, estimate_cost
 
 YEAR_DAYS = 365
 WARM_UP_DAYS = WEEK * WEEKS
+"""Days at the beginning that are not judged: the first judged day has as many days before it as it is compared with."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def simulate_costs(workload: Workload, days: int, generator: random.Random) -> l
 
 
 def count_false_alarms(workload: Workload, years: int, seed: int) -> float:
-    """Return the mean number of days a year that are judged an anomaly and are none."""
+    """Return the mean number of days a year that are judged an anomaly, although no day is one."""
     generator, alarms = random.Random(seed), 0  # noqa: S311 (a simulation)
     for _ in range(years):
         costs = simulate_costs(workload, WARM_UP_DAYS + YEAR_DAYS, generator)
@@ -62,7 +63,7 @@ def count_false_alarms(workload: Workload, years: int, seed: int) -> float:
 
 
 def measure_power(workload: Workload, factor: float, trials: int, seed: int) -> float:
-    """Return the share of days that are found to be an anomaly if they cost `factor` times as much as they would."""
+    """Return the share of days that are found to be an anomaly if each costs `factor` times its simulated cost."""
     generator, alarms = random.Random(seed), 0  # noqa: S311 (a simulation)
     for _ in range(trials):
         costs = simulate_costs(workload, WARM_UP_DAYS + 1 + generator.randrange(WEEK), generator)

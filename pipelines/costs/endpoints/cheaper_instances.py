@@ -12,17 +12,17 @@ from pipelines.costs.usage.task_jobs import MIN_USD
 from pipelines.instances.catalogue import find_instance
 
 UNUSED_PERCENT = 5.0
-"""Mean use of a GPU, percent, up to which a type without a GPU is named."""
+"""Mean use of a GPU, percent, up to which a type without a GPU is suggested."""
 MAX_CHOICES = 2
-"""Number of choices that are named: a sentence on Leeway's page has at most 500 characters."""
+"""Largest number of choices in a sentence: a sentence on Leeway's page has at most 500 characters."""
 
 
 def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
-    """List clauses, each with instances that would be enough and what they cost less; those that save most come first.
+    """List clauses of a sentence, each with instances that would be enough and the saving, the largest saving first.
 
     The use of the variant must be known.
     """
-    choices: list[tuple[float, str]] = []
+    choices: list[tuple[float, str]] = []  # saved share of the cost; text, with {} where the saving is inserted
     if other := _find_type(evidence):
         target = ", if the target of its scaling is measured again for it" if evidence.is_scaled else ""
         choices.append((1 - other.price_share, f"{other.describe()} fits{{}}{target}"))
@@ -40,7 +40,7 @@ def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
 
 
 def _find_type(evidence: VariantEvidence) -> PricedType | None:
-    """Return the cheapest type of the same kind that would be enough; None without, or if a peak is not known."""
+    """Return the cheapest type of the same kind that would be enough; None if there is none, or a peak is not known."""
     fleet, size = evidence.fleet, evidence.size
     cpu_peak, memory_peak = evidence.find_peak("cpu"), evidence.find_peak("memory")
     if cpu_peak is None or memory_peak is None:
@@ -68,9 +68,10 @@ def _find_type_without_gpu(evidence: VariantEvidence) -> PricedType | None:
 
 
 def _find_smaller_count(evidence: VariantEvidence) -> int:
-    """Return the smallest number of instances on which the peaks fit; 0 if it is not smaller, or not a person's choice.
+    """Return the smallest number of instances on which the peaks fit; 0 if it is not smaller than the present number.
 
-    All instances are taken to have had their peaks at once. Each instance holds the whole model, so its memory does
+    Return 0, too, if a peak is not known, or if the number is or may be scaled automatically. The computation assumes
+    that all instances had their peaks at the same time. Each instance holds the whole model, so its memory does
     not depend on their number.
     """
     size, memory_peak = evidence.size, evidence.find_peak("memory")
@@ -86,5 +87,5 @@ def _find_smaller_count(evidence: VariantEvidence) -> int:
 
 
 def _is_worthwhile(evidence: VariantEvidence, share: float) -> bool:
-    """Return whether a share of the cost is an amount that is named."""
+    """Return whether a share of the cost is large enough to be reported."""
     return share * evidence.cost_usd >= MIN_USD

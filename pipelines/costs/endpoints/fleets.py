@@ -57,7 +57,7 @@ class Usage:
     """Instance hours and requests of a fleet in a period."""
 
     instance_h: float = 0.0
-    """Instance hours: two instances that run for an hour have two."""
+    """Instance hours: two instances that run for an hour use two."""
     zero_h: float = 0.0
     """Hours without any instance."""
     count: int = 0
@@ -65,7 +65,7 @@ class Usage:
     requests: int = 0
     """Requests that the fleet answered."""
     busy_s: float = 0.0
-    """Seconds in which a serverless variant worked on requests; two requests at once count twice."""
+    """Seconds in which a serverless variant worked on requests; the times of simultaneous requests are added."""
 
 
 def compute_serverless_usd_h(price_usd_h: float, memory_mb: int, load: float) -> float:
@@ -89,7 +89,7 @@ def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes:
         changes: changes of the number, in any order; those outside of the period have no effect.
     """
     instance_s = zero_s = 0.0
-    for change in (*sorted(changes, key=lambda item: item.at), None):
+    for change in (*sorted(changes, key=lambda item: item.at), None):  # None: no change until the end
         until = min(change.at, end) if change else end
         if until > begin:
             elapsed_s = (until - begin).total_seconds()

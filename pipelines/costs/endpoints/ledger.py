@@ -33,12 +33,12 @@ SCHEMA = pa.schema(
         ("instance_type", _TEXT),  # empty if the variant is serverless
         ("memory_mb", pa.int32()),  # 0 if the variant has instances
         *((name, _MOMENT) for name in ("begin", "end")),
-        ("instances", pa.int32()),  # at the end
-        ("running", pa.bool_()),  # whether the fleet still ran at the end, as far as was known
+        ("instances", pa.int32()),  # their number at the end of the period
+        ("running", pa.bool_()),  # whether the fleet still ran at the end, as far as the metering knew
         ("instance_h", pa.float64()),
         ("requests", pa.int64()),
         ("busy_s", pa.float64()),
-        ("price_usd_h", pa.float64()),  # of an instance, or of 1 GB of a serverless variant that works
+        ("price_usd_h", pa.float64()),  # of an instance, or of 1 GB of a serverless variant while it works
         ("price_date", pa.date32()),
         ("price_source", _TEXT),
         ("cost_usd", pa.float64()),
@@ -94,7 +94,7 @@ class EndpointLedger:
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"])]
-        check_rows(selected_rows, ())
+        check_rows(selected_rows, names=())  # check only the times
         # A row without length says that a fleet has ended. It must follow the row that ends at the same moment.
         return sorted(selected_rows, key=lambda row: (row["end"], row["begin"], not row["running"], get_key(row)))
 
@@ -127,7 +127,7 @@ def build_row(
         usage: what the fleet used in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
         is_running: whether the fleet still ran at the end.
-        use: maps the columns of the use that are known to their values; None: the use was not read.
+        use: columns with the use of the instances, each with its value; None: the use was not read.
         is_scaled: whether the number of instances is scaled automatically; None: not known.
     """
     busy_gb_h = usage.busy_s * fleet.memory_mb / MB_PER_GB / HOUR_S
@@ -174,7 +174,7 @@ def _add_to_month(version: TableVersion, month: dt.date, rows: list[Row]) -> lis
 
 
 def _is_charged(row: Row, stored_row: Row) -> bool:
-    """Return whether a stored row of the same fleet has the same period, or one that overlaps."""
+    """Return whether a stored row of the same fleet has the same period, or a period that overlaps with it."""
     if get_key(row) != get_key(stored_row):
         return False
     is_equal = (row["begin"], row["end"]) == (stored_row["begin"], stored_row["end"])

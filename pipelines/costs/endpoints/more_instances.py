@@ -1,4 +1,4 @@
-"""Describe larger instances, or more of them, for an endpoint's variant, with what they cost more in a year."""
+"""Describe larger or more instances for an endpoint's variant, with their extra cost in a year."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def describe_larger_type(evidence: VariantEvidence, resource: Literal["memory", 
 
 
 def describe_more_instances(evidence: VariantEvidence) -> str:
-    """Describe half as many instances again, with what they cost more in a year; if it is scaled: a lower target."""
+    """Describe more instances, by the factor `LARGER_FACTOR`, and their extra cost in a year.
+
+    If the number is scaled automatically, describe a lower target instead.
+    """
     if evidence.is_scaled:
         return "a lower target of its scaling, or a larger maximum if that is reached, adds instances earlier"
     count = math.ceil(LARGER_FACTOR * evidence.count)

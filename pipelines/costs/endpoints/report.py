@@ -25,17 +25,17 @@ Row = Mapping[str, Any]
 def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
     """Group the rows by the keys of `costs report`, and sum the figures of each group.
 
-    The instance type of a serverless variant is a text with its memory. The DAG is empty, because none belongs to an
-    hour of an endpoint.
+    The instance type of a serverless variant is a text with its memory. `dag_id` is empty, because an hour
+    of an endpoint belongs to no DAG.
     """
     named_rows = [{**row, "instance_type": get_fleet(row).machine, "dag_id": ""} for row in rows]
     return group_rows(named_rows, keys, sum_endpoint_rows)
 
 
 def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, Any]:
-    """Sum the figures of endpoints: hours, seconds, USD; unknown requests are 0. `endpoints` is their number.
+    """Sum the figures of endpoints: hours, seconds, USD; unknown requests are 0. `endpoints`: number of endpoints.
 
-    The figures of `summarize_endpoint_use` are with them.
+    The result also has the figures of `summarize_endpoint_use`.
     """
     names = ("instance_h", "busy_s", "requests", "cost_usd", "zero_h", "saved_usd")
     endpoints = {(row["region"], row["endpoint"]) for row in rows}

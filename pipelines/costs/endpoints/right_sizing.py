@@ -1,4 +1,4 @@
-"""Say for which endpoints smaller or fewer instances would be enough, and which ones need larger or more of them."""
+"""Say which endpoints need only smaller or fewer instances, and which endpoints need larger or more instances."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LABELS = {"cpu": "CPU", "memory": "memory", "gpu": "GPUs"}
 
 
 def list_endpoint_size_advice(rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime) -> list[str]:
-    """List sentences about the size of the variants that run, by the rules for jobs.
+    """List sentences about the size of the variants that run, by the same limits as for jobs.
 
-    A variant that cannot be judged has a sentence that says why. A variant that needs what it has, has none; so have
-    serverless variants, and variants without a request, which other advice names.
+    A variant that cannot be judged has a sentence that says why. There is no sentence for a variant that
+    needs its instances, for a serverless variant, or for a variant without a request, which other advice names.
 
     Args:
         rows: rows of the ledger of endpoints, oldest first.
@@ -59,7 +59,7 @@ def _advise(evidence: VariantEvidence) -> Iterator[str]:
     elif evidence.has_no_requests and evidence.hours >= MIN_OBSERVED_H:
         return
     elif reason := _find_reason(evidence):
-        yield f"The size of {_lower(evidence.describe())} is not judged, because {reason}."
+        yield f"The size of {_lower_first_letter(evidence.describe())} is not judged, because {reason}."
     elif evidence.compute_mean("cpu") >= BUSY_PERCENT * evidence.size.vcpus:
         percent = evidence.compute_mean("cpu") / evidence.size.vcpus
         yield (
@@ -97,16 +97,16 @@ def _advise_cheaper(evidence: VariantEvidence) -> Iterator[str]:
 
 def _describe_use(evidence: VariantEvidence) -> str:
     """Describe the use: "used at most 10% (mean 4%) of its 8 vCPUs and ...", with the evidence."""
-    size, parts = evidence.size, []
+    size, uses = evidence.size, []
     gpus = f"its {size.gpus} GPUs" if size.gpus > 1 else "its GPU"
     names = {"cpu": f"its {size.vcpus} vCPUs", "memory": "its memory", "gpu": gpus}
     numbers = {"cpu": size.vcpus, "memory": 1, "gpu": size.gpus}
     for resource in evidence.resources:
         peak, mean = evidence.find_peak(resource) or 0.0, evidence.compute_mean(resource)
         number = numbers[resource]
-        parts.append(f"{peak / number:.0f}% (mean {mean / number:.0f}%) of {names[resource]}")
-    return f"used at most {', '.join(parts[:-1])} and {parts[-1]} ({evidence.describe_observation()})"
+        uses.append(f"{peak / number:.0f}% (mean {mean / number:.0f}%) of {names[resource]}")
+    return f"used at most {', '.join(uses[:-1])} and {uses[-1]} ({evidence.describe_observation()})"
 
 
-def _lower(text: str) -> str:
+def _lower_first_letter(text: str) -> str:
     return text[0].lower() + text[1:]

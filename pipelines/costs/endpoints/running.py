@@ -13,7 +13,7 @@ from pipelines.costs.endpoints.ledger import get_fleet, get_key
 
 @dataclass(frozen=True)
 class RunningFleet:
-    """A fleet that was running according to the last row of the ledger or, without a row, its deployment."""
+    """A fleet that was running according to its last row in the ledger or, if it has no row, to its deployment."""
 
     fleet: Fleet
     since: dt.datetime
@@ -57,7 +57,7 @@ def get_month_bounds(month: str) -> tuple[dt.datetime, dt.datetime]:
 
 
 def _estimate_usd_h(rows: list[Mapping[str, Any]]) -> float:
-    """Return the cost of an hour, USD: that of all instances now or, for a serverless variant, the average so far."""
+    """Return the cost of an hour, USD: of all instances now or, for a serverless variant, the average so far."""
     last_row = rows[-1]
     if not last_row["memory_mb"]:
         return float(last_row["instances"] * last_row["price_usd_h"])

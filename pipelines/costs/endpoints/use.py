@@ -40,7 +40,7 @@ def summarize_endpoint_use(rows: Sequence[Row]) -> dict[str, Any]:
 def compute_mean_use(rows: Iterable[Row], name: str) -> float | None:
     """Compute the mean use of a resource, percent, weighted by observed instance hours; None if it is not known.
 
-    A row that had no instance for a part of its period counts as one with one instance.
+    The weight of a row includes at least one instance, even if none ran for a part of its period.
 
     Args:
         rows: rows of the ledger of endpoints.

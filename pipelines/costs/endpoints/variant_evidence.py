@@ -1,4 +1,4 @@
-"""Collect what is known of the use of an endpoint's variant since its instances are the present ones."""
+"""Collect what is known of the use of an endpoint's variant since it has its present instances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PERIOD_DAYS = 30
 MIN_OBSERVED_H = 24 * MIN_DAYS
 """Number of hours in which the use must be known: a week, because the load of most endpoints differs by weekday."""
 COUNT_TOLERANCE = 0.01
-"""Largest difference between the mean number of instances of a row and the present one, relative to the latter."""
+"""Largest difference of a row's mean number of instances from the present number, as a share of the present number."""
 
 Row = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ class VariantEvidence:
     size: Size
     """Size of its instance type."""
     rows: Sequence[Row]
-    """Rows of the ledger with the present instances, oldest first; none has the length 0."""
+    """Rows of the ledger with the present instances, oldest first, without rows whose period has no length."""
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class VariantEvidence:
         return all(row["requests"] == 0 for row in self.rows)
 
     def find_peak(self, name: str) -> float | None:
-        """Return the highest use of a resource in `known_rows`, percent; None if it is not known in one of them."""
+        """Return the highest use of a resource in `known_rows`, percent; None if one of these rows lacks it."""
         peaks = [row[f"{name}_peak"] for row in self.known_rows]
         return None if None in peaks else max(peaks, default=None)
 
@@ -104,8 +104,8 @@ class VariantEvidence:
 
     def describe(self) -> str:
         """Describe the variant as the subject of a sentence."""
-        is_counted = self.rows and not self.is_scaled
-        instances = f"{self.count} x {self.fleet.instance_type}" if is_counted else self.fleet.instance_type
+        has_fixed_count = self.rows and not self.is_scaled
+        instances = f"{self.count} x {self.fleet.instance_type}" if has_fixed_count else self.fleet.instance_type
         ending = ", scaled automatically" if self.is_scaled else ""
         return f"Endpoint {self.fleet.endpoint} (variant {self.fleet.variant}, {instances}{ending})"
 
@@ -136,8 +136,8 @@ class VariantEvidence:
 def collect_rows(rows: Iterable[Row], fleet: Fleet, now: dt.datetime) -> list[Row]:
     """Return the rows of the last `PERIOD_DAYS` days since a variant has its present instances, oldest first.
 
-    A release does not end the period, but another type does. So does another number of instances, unless it is scaled
-    automatically: with fewer instances, each has more to do.
+    Rows before a change of the instance type are left out. So are rows before a change of the number of instances,
+    unless it is scaled automatically: with fewer instances, each has more to do. A release alone leaves out no row.
 
     Args:
         rows: rows of the ledger of endpoints, oldest first.
@@ -162,7 +162,7 @@ def collect_rows(rows: Iterable[Row], fleet: Fleet, now: dt.datetime) -> list[Ro
 
 
 def _has_same_count(row: Row, newest_row: Row) -> bool:
-    """Return whether a row has the present number of instances in its whole period, or that is scaled automatically."""
+    """Return whether a row had the present number of instances all the time, or this number is scaled automatically."""
     count = newest_row["instances"]
     mean_count = row["instance_h"] / get_hours(row)
     return bool(newest_row["scaled"]) or abs(mean_count - count) <= COUNT_TOLERANCE * count

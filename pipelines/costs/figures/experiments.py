@@ -17,7 +17,7 @@ NO_EXPERIMENT = "no training completed in this time"
 
 def list_experiments(evidence: Evidence) -> list[list[Row]]:
     """Return the rows of each experiment."""
-    return [list(rows) for _, rows in groupby(sorted(evidence.trainings, key=_get_key), _get_key)]
+    return [list(rows) for _, rows in groupby(sorted(evidence.trainings, key=_get_experiment_key), _get_experiment_key)]
 
 
 def list_completed_experiments(evidence: Evidence) -> list[list[Row]]:
@@ -36,6 +36,7 @@ def measure_experiment_usd(evidence: Evidence) -> Measurement:
 def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
     """Measure the completed experiments of persons, divided by the persons and by the weeks."""
     completed_experiments = list_completed_experiments(evidence)
+    # The user of each experiment that has one.
     users = [user for rows in completed_experiments if (user := next((row["user"] for row in rows if row["user"]), ""))]
     reason = "no training in the ledger has a user (LEEWAY_USER, or a DAG run that a person started)"
     reason = reason if completed_experiments else NO_EXPERIMENT
@@ -58,6 +59,7 @@ def _compute_request_time(row: Row) -> dt.datetime:
     return created - dt.timedelta(seconds=row.get("queue_s") or 0.0)
 
 
-def _get_key(row: Row) -> tuple[str, str, str]:
+def _get_experiment_key(row: Row) -> tuple[str, str, str]:
+    """Return the DAG run of a training job, or the ARN of a job that no DAG run started."""
     has_run = row["dag_id"] and row["run_id"]
     return (row["dag_id"], row["run_id"], "") if has_run else ("", "", row["arn"])

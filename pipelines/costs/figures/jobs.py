@@ -58,7 +58,7 @@ def measure_spot_share(evidence: Evidence) -> Measurement:
 
 
 def measure_spot_saving(evidence: Evidence) -> Measurement:
-    """Measure the share of their on-demand cost that the trainings on spot saved."""
+    """Measure what the trainings on spot saved, as a share of their on-demand cost."""
     rows = [row for row in evidence.trainings if row["spot"]]
     on_demand_usd = sum(row["on_demand_usd"] for row in rows)
     saved_usd = on_demand_usd - sum(row["cost_usd"] for row in rows)
@@ -91,5 +91,5 @@ def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:
 
 
 def _is_stopped_on_request(row: Row) -> bool:
-    # SageMaker also stops a job that reached MaxRuntime or MaxWaitTime. Such a job counts as not successful.
+    # SageMaker also stops a job that reached MaxRuntime or MaxWaitTime. Such a job is not successful.
     return row["status"] == "Stopped" and row["secondary_status"] in ("Stopped", "", None)

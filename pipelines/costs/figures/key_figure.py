@@ -33,7 +33,7 @@ class KeyFigure(BaseModel):
     method: str
     """How the value is computed, in a sentence."""
     reason: str
-    """Why the value is not known; empty if it is."""
+    """Why the value is not known; empty if it is known."""
 
     def format_value(self) -> str:
         """Format the value with its unit; `not known` if there is none."""
@@ -44,7 +44,7 @@ class KeyFigure(BaseModel):
         return "" if self.target is None else f"{'>=' if self.is_minimum else '<='} {self._format(self.target)}"
 
     def format_outcome(self) -> str:
-        """Return `met`, `not met`, or an empty text if it is not known or there is no target."""
+        """Return `met`, `not met`, or an empty text if the value is not known or there is no target."""
         return "" if self.is_met is None else "met" if self.is_met else "not met"
 
     def _format(self, number: float) -> str:

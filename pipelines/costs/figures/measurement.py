@@ -19,8 +19,8 @@ class Measurement:
 
     Attributes:
         value: the value; None if it is not known.
-        jobs: number of jobs from which it was computed.
-        reason: why it is not known; empty if it is.
+        jobs: number of jobs, or of experiments, from which it was computed.
+        reason: why the value is not known; empty if it is known.
     """
 
     value: float | None
@@ -57,5 +57,5 @@ def find_percentile(values: Sequence[float], share: float) -> float:
 
 
 def compute_instance_h(row: Row) -> float:
-    """Return the hours of a job times its instances."""
+    """Return the instance hours of a job: its hours times its number of instances."""
     return float(row["training_s"] * row["instance_count"] / HOUR_S)

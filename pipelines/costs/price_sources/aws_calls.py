@@ -26,7 +26,7 @@ def call_aws(subject: str, permission: str, request: Callable[[], Answer], alter
     Args:
         subject: what is requested, for the messages.
         permission: action that the role needs.
-        request: makes the calls.
+        request: function that makes the calls.
         alternative: what a person can do instead, for the hints.
 
     Raises:

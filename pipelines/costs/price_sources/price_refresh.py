@@ -30,10 +30,11 @@ PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
 TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 """Usage type of training on an instance type, in the list of rates."""
 PRODUCT = "Linux/UNIX"
+"""Operating system whose spot prices are requested, as EC2 names it."""
 LEFTOVERS = ".????-??-??.json.????????"
 """Names of temporary files of `replace_file` in the project's folder."""
 MAX_TYPES = 100
-"""Instance types in one request for the spot price history."""
+"""Largest number of instance types in one request for the spot price history."""
 
 
 def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTable:
@@ -58,8 +59,8 @@ def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
 def write_prices(table: PriceTable, path: Path | None = None) -> Path:
     """Write a complete table or nothing, and return its path. Idempotent.
 
-    If the file is of the table's day, its prices that the table does not have are kept: those of other regions and of
-    serverless endpoints. A file of another day is replaced. Files that a killed process left in the project's folder
+    A file of the same day keeps its prices that the table does not have: prices of other regions and of serverless
+    endpoints. A file of another day is replaced. Temporary files that a killed process left in the project's folder
     are removed.
 
     Args:
@@ -75,15 +76,15 @@ def write_prices(table: PriceTable, path: Path | None = None) -> Path:
     with hold_lock(settings().home / "prices.lock"):
         for leftover in folder.glob(LEFTOVERS):
             leftover.unlink(missing_ok=True)
-        complete_table = _keep_other_prices(table, path)
+        complete_table = _add_existing_prices(table, path)
         with replace_file(path) as temporary:
             text = complete_table.model_dump_json(indent=2, exclude_defaults=True)
             temporary.write_text(f"{text}\n", encoding="utf-8")
     return path
 
 
-def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
-    """Return the table with the prices that only the file of the same day has."""
+def _add_existing_prices(table: PriceTable, path: Path) -> PriceTable:
+    """Return the table, with the prices added that only the existing file of the same day has."""
     old_table = read_table(path) if path.exists() else table
     if old_table is table or old_table.as_of != table.as_of:
         return table
@@ -102,8 +103,8 @@ def _keep_other_prices(table: PriceTable, path: Path) -> PriceTable:
     serverless = table.serverless or old_table.serverless
     if serverless:
         serverless = serverless.model_copy(update={"source": serverless.source or source})
-    kept_groups = [group for group in groups if group.regions]
-    return table.model_copy(update={"prices": [*kept_groups, *table.prices], "serverless": serverless})
+    remaining_groups = [group for group in groups if group.regions]
+    return table.model_copy(update={"prices": [*remaining_groups, *table.prices], "serverless": serverless})
 
 
 def _request_region(region: str, days: int) -> RegionGroup:

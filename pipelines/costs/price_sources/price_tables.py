@@ -1,4 +1,4 @@
-"""Read the dated tables of prices: that of LEEWAY_PRICES, those of the project, and that of this package."""
+"""Read the dated tables of prices: the table of LEEWAY_PRICES, those of the project, and the one of this package."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ DEFAULT_TABLE = Path(__file__).with_name("prices.json")
 FOLDER = "prices"
 """Folder of the project with the tables that `prices refresh` writes, one for each day: YYYY-MM-DD.json."""
 MAX_BYTES = 16 * 2**20
-"""Largest size of a table. One of all regions of AWS has less than 2 MB."""
+"""Largest size of a table. A table of all regions of AWS has less than 2 MB."""
 LATEST = dt.timedelta(days=1)
-"""How much later than today in UTC a table may be: in the far east, tomorrow has begun."""
+"""How much later than today in UTC the date of a table may be: east of Greenwich, the next day begins earlier."""
 PlanTerm = Literal["1y", "3y"]
 """Term of a savings plan: one year or three years."""
 Day = Annotated[dt.date, Field(strict=True)]
@@ -45,15 +45,15 @@ class RegionGroup(BaseModel):
 
     regions: list[str]
     source: str = ""
-    """Source of these prices; empty: that of the table."""
+    """Source of these prices; empty: the source of the table."""
     note: str = ""
     usd_per_hour: dict[str, Usd]
     hosting_usd_per_hour: dict[str, Usd] = Field(default_factory=dict)
-    """Prices of instances of endpoints that differ from those of `usd_per_hour`."""
+    """Prices of instances of endpoints, where they differ from `usd_per_hour`."""
     spot_saving: dict[str, Saving] = Field(default_factory=dict)
-    """Share, 0 to 1, by which spot is typically cheaper than on demand. A type that is missing is not known."""
+    """Share, 0 to 1, by which spot is typically cheaper than on demand. The saving of a missing type is not known."""
     savings_plan_usd_per_hour: dict[PlanTerm, dict[str, Usd]] = Field(default_factory=dict)
-    """Prices of training with a savings plan, by its term. A type that is missing is not known."""
+    """Prices of training with a savings plan, by its term. The price of a missing type is not known."""
 
 
 class ServerlessPrices(BaseModel):
@@ -62,7 +62,9 @@ class ServerlessPrices(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     as_of: Day | None = None
+    """Date of these prices; null: the date of the table."""
     source: str = ""
+    """Source of these prices; empty: the source of the table."""
     usd_per_gb_second: dict[str, UsdPerGbSecond]
     """Maps each region to the price of a second of work with 1 GB of memory."""
 
@@ -81,10 +83,10 @@ class PriceTable(BaseModel):
 
 
 def read_tables(as_of: dt.date | None = None) -> Iterator[tuple[Path, PriceTable]]:
-    """Yield the tables in the order of the search: that of LEEWAY_PRICES, the project's (newest first), the package's.
+    """Yield the tables in the order of the search: LEEWAY_PRICES, the project's tables (newest first), the package's.
 
     Args:
-        as_of: only tables of this day or of an earlier one; None: all.
+        as_of: only tables of this day or earlier; None: all tables.
 
     Raises:
         DataError: a table is not valid. A retry cannot help.
@@ -121,7 +123,7 @@ def is_api_used() -> bool:
 
 
 def require_no_api(as_of: dt.date | None) -> None:
-    """Check that prices of a past day are not requested from AWS, which has only today's.
+    """Check that prices of a past day are not requested from AWS, which has only today's prices.
 
     Raises:
         SpecError: prices of a past day are requested from AWS. A retry cannot help.

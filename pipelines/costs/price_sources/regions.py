@@ -1,4 +1,4 @@
-"""Tell a wrong name of an AWS region from a region without prices."""
+"""Distinguish a wrong name of an AWS region from a region without prices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVICE = "sagemaker"
 def suggest_regions(names: Iterable[str]) -> str:
     """Return a hint about the first name that is no region with SageMaker; empty if all are regions.
 
-    The regions are those that the installed botocore knows. It is imported only here, because that takes half a second.
+    The list of regions comes from the installed botocore. It is imported here, because its import takes half a second.
     """
     from boto3.session import Session
 

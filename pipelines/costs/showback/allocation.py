@@ -16,7 +16,8 @@ Row = dict[str, Any]
 def allocate_rows(rows: Iterable[Mapping[str, Any]], policy: ShowbackPolicy) -> list[Row]:
     """Return the rows of jobs or endpoints with team, environment, user and dataset; empty where nothing is known.
 
-    An endpoint has no user. A row without a dataset (of an endpoint, or of an older Leeway) gets that of its model.
+    An endpoint has no user. A row without a dataset gets the dataset of its model: a row of an
+    endpoint, or of an older Leeway.
     """
     find_dataset_once = lru_cache(maxsize=None)(find_dataset)
     return [

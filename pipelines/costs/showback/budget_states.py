@@ -1,4 +1,4 @@
-"""Compare the budgets of projects with what a month has cost, and will have cost at its end."""
+"""Compare the budgets of projects with the cost of a month so far, and with the expected cost at its end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from pipelines.costs.endpoints.running import RunningFleet
 
 RATE_DAYS = 28
-"""Whole days whose jobs give the expected cost of a day."""
+"""Number of whole days before today, from whose jobs the expected cost of a day is computed."""
 MIN_RATE_DAYS = 7
-"""Smallest number of days since a project's first job: without them, no forecast is made."""
+"""Smallest number of days since a project's first job. With fewer days, no forecast is made."""
 
 Row = Mapping[str, Any]
 
 
 class BudgetState(BaseModel):
-    """The budget of a project in a month, and what is used of it."""
+    """The budget of a project in a month, and its used part."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -52,8 +52,8 @@ def choose_budgets(budgets: Mapping[str, float | None], policy: ShowbackPolicy, 
     """Return the budget of each project that has one in a month, sorted by project.
 
     Args:
-        budgets: project to month_usd of section `budget`.
-        policy: section `showback`, whose budgets replace the others.
+        budgets: each project with its month_usd of section `budget`.
+        policy: section `showback`, whose budgets replace those of section `budget`.
         month: month, YYYY-MM.
     """
     projects = {*budgets, *(key.partition("/")[0] for key in policy.budgets_usd)}
@@ -67,13 +67,13 @@ def choose_budgets(budgets: Mapping[str, float | None], policy: ShowbackPolicy, 
 def build_states(
     budgets: Mapping[str, float], rows: Sequence[Row], fleets: Iterable[RunningFleet], now: dt.datetime
 ) -> list[BudgetState]:
-    """Compute what is used of each budget of the current month.
+    """Compute the used part of each budget of the current month.
 
-    The forecast is what is spent, what running endpoints will cost until the end of the month, and for each day after
-    today the mean cost of the project's jobs on the last `RATE_DAYS` whole days.
+    The forecast is a sum: the cost so far, the cost of running endpoints until the end of the month, and for each day
+    after today the mean cost of a day's jobs of the project, over the last `RATE_DAYS` whole days.
 
     Args:
-        budgets: project to its budget of the month, USD.
+        budgets: each project with its budget of the month, USD.
         rows: rows of both ledgers.
         fleets: endpoints that run.
         now: the current moment.
@@ -87,7 +87,8 @@ def build_states(
     for project, budget_usd in budgets.items():
         project_rows = [row for row in rows if row["project"] == project]
         spent_usd = _sum_month_usd(project_rows, month)
-        rest_usd = forecast_rest_usd([row for row in project_rows if "created" in row], now)
+        job_rows = [row for row in project_rows if "created" in row]  # rows of endpoints have no such column
+        rest_usd = forecast_rest_usd(job_rows, now)
         forecast_usd = None if rest_usd is None else spent_usd + running_usd.get(project, 0.0) + rest_usd
         states.append(
             BudgetState(
@@ -102,7 +103,7 @@ def build_states(
 
 
 def build_past_states(budgets: Mapping[str, float], rows: Sequence[Row], month: str) -> list[BudgetState]:
-    """Compute what was used of each budget of a month (YYYY-MM) that is over."""
+    """Compute the used part of each budget of a past month (YYYY-MM)."""
     return [
         BudgetState(
             project=project,
@@ -118,7 +119,7 @@ def build_past_states(budgets: Mapping[str, float], rows: Sequence[Row], month: 
 def forecast_rest_usd(rows: Sequence[Row], now: dt.datetime) -> float | None:
     """Return the expected cost of a project's jobs on the days of the month after today; None if too little is known.
 
-    A project without jobs, but with endpoints, costs nothing more.
+    The result of a project without jobs is 0. Endpoints are not part of it.
     """
     if not rows:
         return 0.0

@@ -27,7 +27,7 @@ class Notice(BaseModel):
     """The notice in a sentence."""
 
     def is_covered_by(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a stored notice is about the same subject and budget, and the same or a higher threshold."""
+        """Return whether a stored notice has this kind, project, subject and budget, and at least this threshold."""
         names = ("kind", "project", "subject", "budget_usd")
         is_same = all(getattr(self, name) == row[name] for name in names)
         return bool(is_same and row["threshold_percent"] >= self.threshold_percent)

@@ -1,8 +1,8 @@
-"""Remember which notices were reported, so that each is reported once.
+"""Store which notices were reported, so that each is reported once.
 
 A notice is written to the lake's table `cost_notices`, with the task that reports it, before anybody is notified.
 So no other task reports it again. A retry of the same task gets the same notices again. So a task that was killed after
-the write loses no notice. A notice is repeated only if its task was killed after the message was sent, or is cleared.
+the write loses no notice. People are notified twice only if the task was killed after its message, or is cleared.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class NoticeTable:
     def claim(self, notices: Sequence[Notice], run: str, now: dt.datetime) -> list[Notice]:
         """Write the notices that nobody has reported yet, and return those that this task has to report.
 
-        Idempotent for a task: a retry gets the notices that its earlier try has written, too.
+        Idempotent for a task: a retry also gets the notices that its earlier try has written.
 
         Args:
-            notices: what could be reported.
-            run: task that reports them, DAG/RUN/TASK. If it is empty, a person only looks: nothing is written, and the
-                next task reports the notices.
+            notices: the notices that could be reported.
+            run: task that reports them, DAG/RUN/TASK. Empty: nothing is written, because a person only
+                reads the notices, and the next task reports them.
             now: the current moment.
 
         Raises:

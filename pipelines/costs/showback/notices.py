@@ -18,14 +18,14 @@ from pipelines.costs.showback.summary import describe_anomaly
 def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Sequence[int]) -> list[Notice]:
     """List a notice for the highest threshold that each project has reached, and for each forecast beyond a budget.
 
-    A project that has spent its budget has no notice of a forecast.
+    A project that has exceeded its budget has no notice of a forecast.
     """
     notices = []
     for state in states:
         fields: dict[str, Any] = {"project": state.project, "subject": state.month, "budget_usd": state.budget_usd}
         project = state.project or UNALLOCATED
         budget = f"its {format_usd(state.budget_usd)} for {state.month}"
-        used_percent = state.used_percent if state.spent_usd else -1.0
+        used_percent = state.used_percent if state.spent_usd else -1.0  # -1: no threshold is reached
         reached_thresholds = [percent for percent in thresholds_percent if used_percent >= percent]
         if reached_thresholds:
             text = f"{project} has spent {format_usd(state.spent_usd)}, {math.floor(state.used_percent)} % of {budget}"
@@ -37,10 +37,10 @@ def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Seque
 
 
 def list_anomaly_notices(judged_days: Mapping[str, Sequence[JudgedDay]]) -> list[Notice]:
-    """List a notice for each day that is an anomaly and follows one that is not: a lasting anomaly gives one notice.
+    """List a notice for the first day of each anomaly: the day before it is not an anomaly.
 
     Args:
-        judged_days: project to its last days, oldest first. The first day has no notice, since the day
+        judged_days: each project with its last days, oldest first. The first day has no notice, since the day
             before it is not known.
     """
     return [

@@ -19,7 +19,7 @@ from pipelines.pages.page import write_page
 
 TEMPLATE = "showback.html"
 MAX_BARS = 12
-"""Number of groups in the chart; the table has all."""
+"""Largest number of groups in the chart. The table has all groups."""
 DAYS = 56
 """Number of days in the chart of daily costs."""
 MAX_LABEL_CHARS = 40
@@ -28,7 +28,7 @@ PARTS = {
     "on_demand_jobs_usd": ("on demand", "#e08a1e"),
     "endpoints_usd": ("endpoints", "#7a5ca8"),
 }
-"""Part of a cost to its label and color."""
+"""Each part of the costs, with its label and color in the chart."""
 ANOMALY_COLOR, IDLE_COLOR = "#b8434e", "#1c2733"
 
 
@@ -39,13 +39,13 @@ def write_showback_page(
     daily_costs: Mapping[str, DailyCosts],
     judged_days: str = "the last four weeks",
 ) -> None:
-    """Write the page, replacing what was there.
+    """Write the page, replacing an existing file.
 
     Args:
         path: file to write.
         title: what the page covers, such as a month.
-        showback: the groups.
-        daily_costs: project to its daily costs, for the second chart.
+        showback: the summary of the costs by payer.
+        daily_costs: each project with its daily costs, for the second chart.
         judged_days: the days in which anomalies were looked for, in words.
 
     Raises:

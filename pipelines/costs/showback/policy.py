@@ -21,19 +21,19 @@ class ShowbackPolicy(Spec):
     """Who pays for the projects, which commitments were bought, and when people are notified about a budget."""
 
     teams: dict[str, str] = Field(default_factory=dict)
-    """Project to the team that pays, for jobs without a team, and for endpoints."""
+    """Maps a project to the team that pays, for jobs without a team, and for endpoints."""
     environments: dict[str, str] = Field(default_factory=dict)
-    """Project to its environment, such as production, for jobs without one, and for endpoints."""
+    """Maps a project to its environment, such as production, for jobs without an environment, and for endpoints."""
     budgets_usd: dict[str, Money] = Field(default_factory=dict)
-    """PROJECT, or PROJECT/YYYY-MM for one month, to the budget of a month, USD. It replaces month_usd of section budget
-    in reports and notices; a training is refused by month_usd only."""
+    """Maps PROJECT, or PROJECT/YYYY-MM for one month, to the budget of a month, USD. It replaces month_usd of section
+    budget in reports and notices; a training is refused by month_usd only."""
     thresholds_percent: list[Annotated[int, Field(ge=1, le=1_000)]] = Field(
         default_factory=lambda: [50, 80, 100], max_length=10
     )
     """Shares of a budget, percent. When the costs of a month reach one of them, people are notified once."""
     commitments: list[StatedCommitment] = Field(default_factory=list, max_length=100)
-    """Commitments of savings plans that were bought, each with usd_h, term (1y or 3y), begin (YYYY-MM-DD) and, if it is
-    not that of the tables of prices, discount (0 to 1). They decide the reserved share of the costs."""
+    """Bought commitments of savings plans, each with usd_h, term (1y or 3y), begin (YYYY-MM-DD) and discount (0 to 1;
+    if it is missing, the tables of prices give it). The reserved share of the costs is computed from them."""
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:

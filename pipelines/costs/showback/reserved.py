@@ -1,4 +1,4 @@
-"""Add to the rows of the ledgers what the commitments of section `showback` cover of their costs."""
+"""Add to each row of the ledgers the part of its cost that the commitments of section `showback` cover."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pipelines.costs.commitments.stated import StatedCommitment
 from pipelines.costs.prices import read_region_prices
 
 COLUMN = "reserved_usd"
-"""Column that is added: covered cost of the row at on-demand prices, USD; None if a plan's price is not known."""
+"""The added column: covered cost of the row at on-demand prices, USD; None if a plan's price is not known."""
 NO_COMMITMENT = "no commitment stated"
 MAX_TYPES = 5
-"""Number of instance types that a sentence names."""
+"""Largest number of instance types in a sentence."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class CommitmentUse:
-    """What became of the stated commitments. It is that of all payers: a plan covers the whole account.
+    """The used and the unused part of the stated commitments, for all payers together: a plan covers the whole account.
 
     Attributes:
-        committed_usd: commitments of the hours, USD.
-        unused_usd: part of them that was not used, and is lost, USD.
+        committed_usd: sum of the commitments of all hours, USD.
+        unused_usd: part of this sum that was not used, and is lost, USD.
         unpriced_usd: cost of reported rows whose price with a plan is not known, USD.
-        unpriced_types: their instance types and regions.
+        unpriced_types: instance types and regions of these rows.
     """
 
     committed_usd: float
@@ -66,7 +66,7 @@ def add_reserved_costs(
 
     Args:
         rows: all rows of both ledgers, checked.
-        commitments: the stated commitments. Without any, the rows are returned as they are, and None.
+        commitments: the stated commitments. Without any, return the unchanged rows and None.
         now: the current moment.
 
     Raises:
@@ -100,7 +100,7 @@ def summarize_use(coverage: Coverage, rows: Sequence[Row], month: str = "") -> C
 
 
 def _build_saving_finder() -> FindSaving:
-    """Build the function that finds the saving of a commitment on a row: its own discount, else that of the tables.
+    """Build the function that finds the saving of a commitment on a row: its own discount, else the tables'.
 
     The tables have the plan's prices of training. On endpoints, the same saving in percent is assumed.
     """

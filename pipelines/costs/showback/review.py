@@ -22,8 +22,8 @@ from pipelines.costs.showback.reserved import add_reserved_costs
 from pipelines.costs.showback.shares import sum_shares
 
 JUDGED_DAYS = 8
-"""Number of whole days that are judged. Thus a review that did not run for a week still finds all anomalies, and the
-thresholds that were reached in the last days of a month."""
+"""Number of whole days before today that are judged. So if no review ran for a week, the next one still finds all
+anomalies, and the thresholds that were reached in the last days of a month."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Review:
     Attributes:
         month: current month, YYYY-MM.
         month_usd: cost of the month so far, USD.
-        unallocated_usd: part of it without a team, USD.
-        reserved_usd: part of it that the stated commitments cover, at on-demand prices, USD; None if it is not known.
+        unallocated_usd: part of `month_usd` without a team, USD.
+        reserved_usd: part of `month_usd` that the stated commitments cover, at on-demand prices, USD; None: not known.
         unused_usd: part of the month's commitments that was not used up to yesterday, USD; None if none is stated.
         states: budgets of the month.
-        notices: what people could be notified of, whether they were or not.
+        notices: all notices, including those that people have already got.
     """
 
     month: str
@@ -56,7 +56,7 @@ def review_costs(
 
     Args:
         policy: section `showback`.
-        budgets: project to month_usd of section `budget`.
+        budgets: each project with its month_usd of section `budget`.
         fleets: endpoints that run.
         now: the current moment.
 
@@ -87,9 +87,9 @@ def review_costs(
 def _build_past_states(
     policy: ShowbackPolicy, budgets: Mapping[str, float | None], rows: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> list[BudgetState]:
-    """Return the budgets of the last month in the first days of a month; none later.
+    """Return the budgets of the last month, if the present month has just begun; else return none.
 
-    The last jobs of a month are charged after the last review in it.
+    The last jobs of a month are charged after the month's last review.
     """
     if now.day > JUDGED_DAYS:
         return []

@@ -1,6 +1,6 @@
-"""Sum the costs of jobs and endpoints, split them into spot, on demand and endpoints, and compute other parts of them.
+"""Sum the costs of jobs and endpoints, split by spot, on demand and endpoints, with their reserved and idle parts.
 
-The other parts overlap with these: the reserved part, which commitments cover, and the idle part.
+The reserved part, which commitments cover, and the idle part overlap with spot, on demand and endpoints.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
     """Sum the costs of rows of both ledgers.
 
     Returns:
-        `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of what the
-        instances did not use, and `known_usd`, the cost of the rows whose use is known; `reserved_usd`, the cost that
-        commitments cover, None if no row has this column, or none a value; the shares `spot`, `on_demand` and
+        `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of the
+        instances' unused part, and `known_usd`, the cost of the rows whose use is known; `reserved_usd`, the cost that
+        commitments cover, None if no row has a value in this column; the shares `spot`, `on_demand` and
         `endpoints` of the cost, `idle` of `known_usd`, and `reserved` of the cost of the rows whose `reserved_usd` is
         known. A share of 0 USD is None.
     """
@@ -46,12 +46,12 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def find_use(row: Row) -> float | None:
-    """Return the used share of what a row paid for, 0 to 1; None if it is not known.
+    """Return the used share of the instances of a row, 0 to 1; None if it is not known.
 
-    It is the mean use of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with instances, it is
-    0 if no request came. A serverless endpoint costs nothing while it idles.
+    The share is the mean use of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with
+    instances, it is 0 if no request came. A serverless endpoint costs nothing while it idles.
     """
-    if "begin" in row:
+    if "begin" in row:  # only rows of endpoints have this column
         if row["memory_mb"]:
             return 1.0
         if row.get("requests") == 0:
@@ -66,7 +66,7 @@ def find_use(row: Row) -> float | None:
 
 
 def _find_part(row: Row) -> str:
-    if "begin" in row:
+    if "begin" in row:  # only rows of endpoints have this column
         return "endpoints_usd"
     return "spot_usd" if row["spot"] else "on_demand_jobs_usd"
 

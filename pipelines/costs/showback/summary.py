@@ -28,10 +28,10 @@ SHARES = ("spot", "on_demand", "endpoints", "reserved", "idle")
 UNUSED_COLUMN = "unused_commitment_usd"
 UNUSED_LABEL = "unused commitment"
 ANOMALY_DAYS = 28
-"""Number of whole days in which anomalies are listed."""
+"""Number of whole days before today whose anomalies are listed."""
 FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@\uff1d\uff0b\uff0d\uff20])")
-"""Beginning of a text that a spreadsheet would run as a formula. In many countries, `;` separates its columns.
-The last four characters are the wide forms of the first four, which count, too."""
+"""Beginning of a text that a spreadsheet would run as a formula. A text is also split at `;`, which separates
+columns in many countries. The last four characters are the wide forms of =, +, - and @: they start a formula, too."""
 
 Row = Mapping[str, Any]
 
@@ -45,8 +45,8 @@ class Showback:
         groups: groups of both ledgers, the most expensive one first: the keys, `share` of the total, and what
             `sum_shares` returns.
         total: the sums of all rows.
-        anomalies: project to its anomalies in the last days.
-        commitment_use: what became of the stated commitments; None if none is stated.
+        anomalies: each project with its anomalies in the last days.
+        commitment_use: used and unused part of the stated commitments; None if none is stated.
     """
 
     keys: Sequence[str]
@@ -72,7 +72,7 @@ def summarize(rows: Sequence[Row], keys: Sequence[str], commitment_use: Commitme
     Args:
         rows: rows to report.
         keys: grouping keys.
-        commitment_use: what became of the stated commitments; None if none is stated.
+        commitment_use: used and unused part of the stated commitments; None if none is stated.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.
@@ -82,7 +82,8 @@ def summarize(rows: Sequence[Row], keys: Sequence[str], commitment_use: Commitme
     groups = group_rows(rows, keys, sum_shares)
     for group in groups:
         group["share"] = group["cost_usd"] / total["cost_usd"] if total["cost_usd"] else None
-    return Showback(keys, sorted(groups, key=lambda group: -group["cost_usd"]), total, {}, commitment_use)
+    groups = sorted(groups, key=lambda group: -group["cost_usd"])
+    return Showback(keys, groups, total, anomalies={}, commitment_use=commitment_use)
 
 
 def find_last_whole_day(now: dt.datetime, month: str = "") -> dt.date:
@@ -144,9 +145,9 @@ def build_showback_table(showback: Showback) -> Table:
 
 
 def write_csv(path: Path, showback: Showback) -> None:
-    """Write the groups to a CSV file, replacing what was there. A share that is not known is empty.
+    """Write the groups to a CSV file, replacing an existing file. The cell of an unknown share is empty.
 
-    If a commitment is stated, a last row has the unused commitment of all payers: it is a cost of none of them.
+    If a commitment is stated, a last row has the unused commitment of all payers, because no single payer pays for it.
 
     Raises:
         SpecError: the file cannot be written. A retry cannot help.

@@ -28,7 +28,7 @@ ADVICE_WITHOUT_ACCELERATOR = (
 )
 """What to do on an instance type without GPUs or other accelerators."""
 BUSY_PERCENT = 80.0
-"""With at least this mean use of the vCPUs, percent, more workers of the loader would not help."""
+"""Mean use of the vCPUs, percent, from which on more workers of the loader would not help."""
 
 Row = Mapping[str, Any]
 
@@ -36,8 +36,8 @@ Row = Mapping[str, Any]
 def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the trainings of a task that wait for their data.
 
-    Only the newest jobs of a task count, and only those that completed on the same instance type and reported the share
-    of time that they waited. If the very newest of them waited less, the cause is gone, and there is no sentence.
+    Of the newest jobs of a task, only those are examined that completed on the same instance type and reported their
+    wait for data. If the newest of these waited for less than `MIN_SHARE`, the cause is gone, and there is no sentence.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.
@@ -67,7 +67,7 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
 
 
 def _advise_on_cause(rows: Sequence[Row]) -> str:
-    """Return what to do, by how busy the vCPUs were."""
+    """Return what to do, which depends on the use of the vCPUs."""
     size, mean = find_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
     if size is not None and not size.is_accelerated:
         return ADVICE_WITHOUT_ACCELERATOR

@@ -1,4 +1,4 @@
-"""Choose the cheapest instance type that has what jobs or endpoints used, or clearly more than they have."""
+"""Choose the cheapest instance type that is enough for what jobs or endpoints used, or one that is clearly larger."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pipelines.costs.usage.other_types import PricedType
 from pipelines.instances.catalogue import Instance, Size
 
 MAX_USED_PERCENT = 80.0
-"""Largest use of each resource, percent, that the peaks may have on a cheaper type."""
+"""Highest peak of each resource, percent, that is accepted on a cheaper type."""
 FULL_PERCENT = 90.0
-"""Peak of memory, percent, above which a larger type is named."""
+"""Peak of memory, percent, above which a larger type is suggested."""
 LARGER_FACTOR = 1.5
-"""Smallest size of a larger type, relative to the present one."""
+"""Smallest memory, or number of vCPUs, of a larger type, as a multiple of the present type's."""
 
 
 def find_cheaper_type(
@@ -25,7 +25,7 @@ def find_cheaper_type(
         types: the types to choose from.
         size: size of the present type.
         cpu_peak: highest use of the CPU, percent; 100 is one core.
-        memory_peak: highest use of the memory, percent of that of the present type.
+        memory_peak: highest use of the memory, percent of the memory of the present type.
     """
     fitting_types = [other for other in types if _is_enough(other, size, cpu_peak, memory_peak)]
     return min(fitting_types, key=PricedType.get_rank, default=None)
@@ -38,19 +38,19 @@ def find_cheaper_gpu_type(
     used_share: float,
     peaks: tuple[float, float, float],
 ) -> PricedType | None:
-    """Return the cheapest type that costs less, and whose GPUs have what was used of the present ones; None without.
+    """Return the cheapest type that costs less, and whose GPUs are enough for the measured use; None if there is none.
 
     Args:
         types: the types to choose from.
         present: the present type.
         size: size of the present type.
-        used_share: mean use of the present GPUs together, from 0 to 1. It counts as a share of their 16-bit peak.
+        used_share: mean use of the present GPUs together, from 0 to 1. It is taken as a share of their 16-bit FLOP/s.
         peaks: highest use of CPU, memory and the memory of the GPUs, percent; 100 is one core, the memory of the
             instance, and the memory of one GPU.
     """
     cpu_peak, memory_peak, gpu_memory_peak = peaks
     flops = used_share * (_sum_flops(present) or 0.0)
-    # Each GPU holds the whole model, however many there are.
+    # It is assumed that each GPU holds the whole model, whatever their number.
     gpu_memory_gib = gpu_memory_peak / 100 / size.gpus * (present.accelerator_memory_gib or 0.0)
     max_share = MAX_USED_PERCENT / 100
     fitting_types = [
@@ -66,14 +66,14 @@ def find_cheaper_gpu_type(
 def find_larger_type(
     types: Iterable[PricedType], size: Size, resource: Literal["memory", "cpu"] = "memory"
 ) -> PricedType | None:
-    """Return the cheapest type with clearly more of a resource, and not less of the other; None if there is none.
+    """Return the cheapest type with clearly more memory or vCPUs, and not less of the other; None if there is none.
 
-    With accelerators, it is of the same family.
+    A type that replaces one with accelerators is of the same family.
 
     Args:
         types: the types to choose from.
         size: size of the present type.
-        resource: what there must be more of.
+        resource: the resource of which the type must have more.
     """
     memory_factor, cpu_factor = (LARGER_FACTOR, 1.0) if resource == "memory" else (1.0, LARGER_FACTOR)
     larger_types = [
@@ -96,7 +96,7 @@ def _is_enough(other: PricedType, size: Size, cpu_peak: float, memory_peak: floa
 
 
 def _sum_flops(instance: Instance) -> float | None:
-    """Return the 16-bit peak of all GPUs of an instance, FLOP/s; None if it is not known."""
+    """Return the 16-bit peak performance of all GPUs of an instance, FLOP/s; None if it is not known."""
     if instance.device is None or instance.device.flops is None:
         return None
     return instance.device.flops * (instance.accelerators or 0)

@@ -33,8 +33,8 @@ Row = Mapping[str, Any]
 def list_gpu_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the jobs of a task that leave most of their GPUs unused.
 
-    Each of the newest jobs must have completed on the same type, with a known mean use below `LOW_PERCENT`. Jobs that
-    wait for data are left out, because `data_waits` names the cause.
+    Each of the newest jobs must have completed on the same type, with a known mean use below `LOW_PERCENT`. There is no
+    sentence about jobs that wait for data, because `data_waits` names this cause.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.
@@ -70,7 +70,7 @@ def _has_low_use(row: Row, instance_type: str, size: Size) -> bool:
 
 
 def _advise_on_type(task_rows: Sequence[Row], used_share: float, size: Size, now: dt.datetime) -> str:
-    """Name the cheapest type that has what the jobs used; empty if there is none, or if a peak is not known."""
+    """Describe the cheapest type that would be enough; empty if there is none, or if a peak is not known."""
     rows = task_rows[-MAX_JOBS:]
     names = ("cpu_peak", "memory_peak", "gpu_memory_peak")
     if any(row[name] is None for row in rows for name in names):

@@ -13,16 +13,16 @@ from typing import Any
 
 UNCOUNTED_CHANNELS = ("model", "code")
 """Names that SageMaker's toolkits give to channels with a pretrained model and with code. They do not grow with the
-data, so they say nothing about the time of the training."""
+data, so their size does not help to predict the time of the training."""
 MAX_OBJECTS = 100_000
-"""Largest number of objects that are listed: 100 requests. The size of a job with more is not known."""
+"""Largest number of objects that are listed: 100 requests. The data size of a job with more objects is not known."""
 MAX_LISTING_S = 30.0
-"""Longest time in which the objects are listed, seconds. The size of a job that needs more is not known."""
+"""Longest time in which the objects are listed, seconds. The data size of a job that needs longer is not known."""
 S3 = "s3://"
 
 
 def list_channels(request: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the channels of a request for a training job: name to s3:// prefix.
+    """Return the channels of a request for a training job: each name with its s3:// prefix.
 
     Returns:
         None if the size of a channel cannot be listed: it is a manifest, or it is not in S3.
@@ -38,18 +38,18 @@ def list_channels(request: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def measure_channels(s3: Any, channels: Mapping[str, str]) -> int | None:
-    """Return the bytes of all files of the channels, as they are stored; a file of two channels counts twice.
+    """Return the bytes of all files of the channels, as they are stored. A file of two channels is counted twice.
 
     Args:
         s3: boto3 client of S3.
-        channels: channel name to s3:// prefix or folder.
+        channels: each channel's name with its s3:// prefix or folder.
 
     Returns:
         None if there are more than `MAX_OBJECTS` objects, if they cannot be listed in `MAX_LISTING_S`, or if the
         channels have no bytes.
 
     Raises:
-        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: S3 does not answer, or refuses it.
+        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: S3 does not answer, or refuses the request.
         OSError: a folder cannot be read.
     """
     locations = [location for name, location in channels.items() if name not in UNCOUNTED_CHANNELS]

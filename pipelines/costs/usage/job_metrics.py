@@ -14,13 +14,13 @@ from pipelines.costs.job_records import get_end_time, get_instance_fields, get_k
 from pipelines.costs.usage.resource_metrics import METRICS, read_points, summarize_points
 
 PERIOD_S = 3_600
-"""Seconds of a period. The maximum and the sum of a job do not depend on it; fewer periods are fewer values."""
+"""Seconds of a period. The maximum and the sum of a job do not depend on it. Long periods mean few values to read."""
 MAX_PERIODS = 1_440
-"""CloudWatch's limit for one request. No job runs for so many hours."""
+"""CloudWatch's limit of the periods in one request: 60 days, which no job takes."""
 MAX_PAGES = 20
 """Largest number of pages of metrics in which the instances of a transform job are looked for."""
 RECENT = dt.timedelta(hours=2)
-"""Time since the end of a job in which only the metrics of the last three hours are listed, which are fewer."""
+"""If a job ended less than this time ago, only the metrics of the last three hours are listed: these are fewer."""
 
 
 def read_usage(cloudwatch: Any, job: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -31,14 +31,14 @@ def read_usage(cloudwatch: Any, job: Mapping[str, Any]) -> dict[str, dict[str, f
         job: response of DescribeTrainingJob, DescribeProcessingJob or DescribeTransformJob. The job may still run.
 
     Returns:
-        Maps each resource to `peak` and `mean`, percent. A resource of which CloudWatch has no values is left out.
+        Maps each resource to `peak` and `mean`, percent. A resource without values in CloudWatch is left out.
 
     Raises:
-        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or refuses it.
+        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer or denies access.
     """
     kind = get_kind(job)
     begin = job.get(f"{kind}StartTime")
-    if begin is None:  # it got no instance
+    if begin is None:  # the job got no instance
         return {}
     namespace = f"/aws/sagemaker/{kind}Jobs"
     end = get_end_time(job) if _has_ended(job) else dt.datetime.now(dt.UTC)
@@ -60,7 +60,10 @@ def _has_ended(job: Mapping[str, Any]) -> bool:
 
 
 def _choose_times(begin: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-    """Return whole hours around the times of a job. They include no other job, because each job has its own hosts."""
+    """Return the beginning and the end of a time of whole hours that includes the job.
+
+    It includes no metrics of other jobs, because each job has its own hosts.
+    """
     period = dt.timedelta(seconds=PERIOD_S)
     first = begin.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
     last = end.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0) + 2 * period

@@ -9,7 +9,7 @@ from pipelines.costs.prices import list_prices
 from pipelines.instances.catalogue import Instance, Size, find_size, list_instances
 
 OLDEST_GENERATION = 5
-"""Oldest generation of a type without accelerators, such as m5, that replaces one with accelerators."""
+"""Oldest generation (5 is m5) of a type without accelerators that may replace a type with accelerators."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class PricedType:
 
     @property
     def price_share(self) -> float:
-        """Its price relative to that of the present type; 0.5 is half as much."""
+        """Price of this type / price of the present type."""
         return self.usd_h / self.present_usd_h
 
     def get_rank(self) -> tuple[float, bool, str]:
-        """Return the sort key that puts the best type first: the cheapest; at equal prices, one of the same family."""
+        """Return a sort key. The cheapest type comes first; at equal prices, a type of the same family."""
         return self.price_share, not self.is_same_family, self.instance.name
 
     def describe(self) -> str:
@@ -51,8 +51,8 @@ class PricedType:
 def list_other_types(name: str, region: str, use: str) -> list[PricedType]:
     """List the types that could replace a type: same use, processor and kind of accelerator, not older.
 
-    Types without a known price in the region are left out, and all if the price of the present type is not known. An
-    older generation is slower, so jobs would take longer there; a burstable type, too.
+    Types without a known price in the region are left out. If the price of the present type is not known, the list is
+    empty. Older and burstable types are left out, because jobs would take longer there.
 
     Args:
         name: the present type.
@@ -63,7 +63,7 @@ def list_other_types(name: str, region: str, use: str) -> list[PricedType]:
 
 
 def list_types_without_accelerator(name: str, region: str, use: str) -> list[PricedType]:
-    """List the types without accelerators that could replace one with GPUs: same use and processor, not burstable.
+    """List the types without accelerators that could replace a type with GPUs: same use and processor, not burstable.
 
     The arguments are those of `list_other_types`.
     """
@@ -93,7 +93,7 @@ def _list_priced_types(name: str, region: str, use: str) -> list[tuple[PricedTyp
 def _is_alike(present: Instance, other: Instance) -> bool:
     """Return whether the programs of the present type run on another type that is neither older nor burstable.
 
-    Programs for bf16 need it on the other type, too.
+    If the present type has bf16, programs may use it, so the other type must have it, too.
     """
     if other.family == present.family:
         return True

@@ -23,7 +23,7 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
     """Summarize the use of jobs.
 
     Returns:
-        `jobs`, their number; `queue_s`, the mean of the seconds in a queue and from a job's creation to its first
+        `jobs`, the number of jobs; `queue_s`, the mean of the seconds in a queue and from a job's creation to its first
         instances; for each resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose use is known;
         None if there is none. Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such a mean,
         too.
@@ -39,7 +39,7 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def compute_mean(rows: Sequence[Row], name: str) -> float | None:
-    """Compute the mean of a column over the jobs that have a value, weighted by instance-seconds; None without any."""
+    """Compute the mean of a column over the jobs that have a value, weighted by instance-seconds; None if none has."""
     known_rows = [row for row in rows if row[name] is not None]
     weights = [max(row["training_s"], 1) * row["instance_count"] for row in known_rows]
     products = (row[name] * weight for row, weight in zip(known_rows, weights, strict=True))

@@ -43,7 +43,7 @@ def read_points(
         period_s: length of a period, seconds.
 
     Raises:
-        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or refuses it.
+        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer or denies access.
     """
     response = cloudwatch.get_metric_statistics(
         Namespace=namespace,
@@ -59,7 +59,7 @@ def read_points(
 
 
 def summarize_points(points: Sequence[Point]) -> dict[str, float] | None:
-    """Return the highest value (`peak`) and the mean of all values (`mean`) of points, percent; None without values."""
+    """Return the highest value (`peak`) and the mean of all values (`mean`) of points, percent; None if none exist."""
     samples = sum(point["SampleCount"] for point in points)
     if not samples:
         return None

@@ -27,8 +27,8 @@ Row = Mapping[str, Any]
 def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name a smaller or a larger instance type for the jobs of a task.
 
-    The jobs of a task count together as long as their instance type stays the same. A job whose use is not known is
-    no evidence: then nothing is said.
+    Only the newest jobs of a task with the same instance type are examined. If the use of one of them is not known, no
+    smaller type is suggested.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.
@@ -64,7 +64,7 @@ def _advise_larger(task_rows: Sequence[Row], row: Row, size: Size, now: dt.datet
 
 
 def _describe_difference(task_rows: Sequence[Row], row: Row, other: PricedType, now: dt.datetime) -> str:
-    """Describe what the last jobs on the present type would have cost more, or less, on another one."""
+    """Describe how much more or less the last jobs on the present type would have cost on another type."""
     costs = [item["cost_usd"] for item in task_rows[-MAX_JOBS:] if item["instance_type"] == row["instance_type"]]
     difference_usd = sum(costs) / len(costs) * (other.price_share - 1)
     yearly = describe_yearly_usd(task_rows, abs(difference_usd), now)

@@ -9,11 +9,11 @@ from typing import Any
 from pipelines.costs.charges import format_usd
 
 MAX_JOBS = 5
-"""Number of a task's newest jobs that count as evidence."""
+"""Number of a task's newest jobs that are examined."""
 MAX_AGE_DAYS = 90
-"""If the newest of the jobs is at least this number of days old, there is no advice about them."""
+"""If the newest job of a task is more than this number of days old, there is no advice about the task."""
 MIN_USD = 0.01
-"""Smallest saving that is named, USD."""
+"""Smallest saving that is reported, USD."""
 MIN_DAYS = 7
 """Number of days in which a task must have had jobs before a saving of a year is estimated."""
 YEAR_DAYS = 365
@@ -48,10 +48,10 @@ def get_kind(row: Row) -> str:
 
 
 def describe_yearly_usd(rows: Sequence[Row], usd_per_job: float, now: dt.datetime) -> str:
-    """Describe an amount of each job as that of a year; empty if the task is too new to know how often it runs.
+    """Describe the amount of one job as an amount in a year; empty if the task is too new to know how often it runs.
 
-    If all jobs are in the time that counts, the first one counts as half a job: the time starts with it, and the
-    interval before it is not known.
+    The rate is computed from the jobs of the last `MAX_AGE_DAYS` days. If the task is newer, the time starts with its
+    first job. This job is counted as half a job, because the interval before it is not known.
 
     Args:
         rows: all rows of the task, oldest first.

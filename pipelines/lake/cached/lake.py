@@ -45,12 +45,14 @@ class CachedLake(Lake):
     def __init__(self, catalog: Catalog) -> None:
         super().__init__(catalog)
         self._results: dict[Hashable, _Result] = {}
+        """Maps the name of a table and a key to what was read."""
         self._locations: dict[str, str] = {}
+        """Maps the name of each table to the location of its metadata at the last `refresh`."""
         self._manifests: dict[str, ManifestReader] = {}
         self._records: dict[str, FileRecords] = {}
 
     def refresh(self) -> None:
-        """Remove from the cache the errors, and what was read of the tables that have changed since the last call.
+        """Remove all errors, and the results of the tables that have changed since the last call, from the cache.
 
         Raises:
             ServiceError: the lake's catalog does not answer. A retry can help.
@@ -84,7 +86,7 @@ class CachedLake(Lake):
         return value
 
     def get_month_table(self, name: str, schema: pa.Schema, **options: bool) -> MonthTable:
-        """Return a table by month whose rows are read once; every condition selects from those in memory."""
+        """Return a table by month whose rows are read once; every condition selects from these rows, in memory."""
         return _CachedMonthTable(self, name, schema)
 
     def read_rows(self, name: str, row_filter: BooleanExpression) -> pa.Table | None:
@@ -113,7 +115,7 @@ class CachedLake(Lake):
     def read_file_records(self, name: str, query: FileQuery, first: dt.date) -> list[Record]:
         """Return the results of a query for each data file whose `date` is `first` or later.
 
-        Only files that were not there in the last call are read, also after the table has changed.
+        Only files that are new since the last call are read, even if the table has changed.
 
         Args:
             name: name of the table. If there is no such table, there are no results.
@@ -162,5 +164,5 @@ class _CachedMonthTable(MonthTable):
     def _bind(self, row_filter: BooleanExpression) -> Any:
         """Return pyarrow's form of a condition."""
         table = find_table(self.catalog, self.name)
-        assert table is not None  # it has rows
+        assert table is not None  # the table has rows, so it exists
         return expression_to_pyarrow(bind(table.schema(), row_filter, case_sensitive=True))

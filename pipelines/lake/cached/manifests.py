@@ -1,4 +1,4 @@
-"""List the data files of a table, and cache the manifests that were read: their files never change.
+"""List the data files of a table, and cache the manifests that were read: a manifest file never changes.
 
 pyiceberg 0.12 reads all manifests of a table each time, and evaluates the filter for each file, which takes half a
 millisecond a file.
@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from pipelines.lake.commits import DATE_COLUMN
 
 _EPOCH = dt.date(1970, 1, 1)
-"""Iceberg stores a date as the number of days since this one."""
+"""Iceberg stores a date as the number of days since this day."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _list_manifests(table: Table) -> list[ManifestFile]:
 
 
 def _find_last_date(table: Table, manifest: ManifestFile) -> dt.date:
-    """Return the largest `date` of the files of a manifest; `date.max` if it has no upper bound."""
+    """Return the largest `date` of the files of a manifest; `date.max` if the manifest has no upper bound."""
     names = [field.name for field in table.specs()[manifest.partition_spec_id].fields]
     summary = (manifest.partitions or [])[names.index(DATE_COLUMN)] if manifest.partitions else None
     if summary is None or summary.upper_bound is None:

@@ -41,7 +41,7 @@ BUSY_S = 30.0
 
 
 def find_catalog_damage() -> Finding | None:
-    """Return the damage of the embedded catalog's database; None if there is none, or if another catalog is configured.
+    """Return the damage of the embedded catalog's database; None if it is not damaged, or if another catalog is used.
 
     Raises:
         ConflictError: the database stayed locked. A retry can help.
@@ -118,7 +118,7 @@ def find_outdated_entry(
         table: name of the table.
         current_location: location of the metadata file that the catalog names.
         metadata: locations of all metadata files of the table, listed before the catalog was read.
-        uuid: UUID of the table. Metadata files of another table, which had the same name, do not count.
+        uuid: UUID of the table. Metadata files of another table, which had the same name, are ignored.
     """
     if not metadata or get_version(metadata[-1]) < get_version(current_location) + MIN_NEWER_VERSIONS:
         return None

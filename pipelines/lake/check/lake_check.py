@@ -27,7 +27,7 @@ class Scope:
     reads_content: bool = True
     """Whether to read the content of the data files. Otherwise, only their presence and size are checked."""
     includes_older: bool = True
-    """Whether to check the files of older snapshots as well. Otherwise, only those of the current rows are checked."""
+    """Whether to check the files of older snapshots as well. Otherwise, only files of the current rows are checked."""
 
 
 EVERYTHING = Scope()
@@ -37,7 +37,7 @@ EVERYTHING = Scope()
 def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> LakeReport:
     """Check the catalog, and the metadata, the manifests and the data files of all tables. Nothing is changed.
 
-    What another process commits during the check is neither checked nor reported as a problem.
+    Commits of other processes during the check are neither checked nor reported as a problem.
 
     Args:
         catalog: the catalog to check; if None, the configured one.
@@ -135,10 +135,10 @@ def _report_unreadable_metadata(location: str, name: str, error: Exception) -> L
 
 def _sum_reports(reports: Sequence[LakeReport]) -> LakeReport:
     return LakeReport(
-        tuple(finding for report in reports for finding in report.findings),
-        sum(report.tables for report in reports),
-        sum(report.snapshots for report in reports),
-        sum(report.files for report in reports),
-        sum(report.rows for report in reports),
-        sum(report.size_bytes for report in reports),
+        findings=tuple(finding for report in reports for finding in report.findings),
+        tables=sum(report.tables for report in reports),
+        snapshots=sum(report.snapshots for report in reports),
+        files=sum(report.files for report in reports),
+        rows=sum(report.rows for report in reports),
+        size_bytes=sum(report.size_bytes for report in reports),
     )

@@ -77,22 +77,22 @@ def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[st
         Maps the location of each file to its problem, or to None if it has none.
     """
     problems: dict[str, tuple[Problem, str] | None] = {}
-    content = hashlib.sha256()
+    group_digest = hashlib.sha256()
     for file in group:
         try:
-            own_digest = hashlib.sha256()
+            file_digest = hashlib.sha256()
             for chunk in storage.iterate_chunks(io, file.location):
-                own_digest.update(chunk)
-                content.update(chunk)
+                file_digest.update(chunk)
+                group_digest.update(chunk)
         except OSError as error:
             problems[file.location] = describe_read_error(error)
             continue
         expected_digest = read_digest_in_name(file.location)
-        is_changed = bool(expected_digest) and expected_digest != own_digest.hexdigest()
+        is_changed = bool(expected_digest) and expected_digest != file_digest.hexdigest()
         problems[file.location] = ("changed", "has other bytes than were committed") if is_changed else None
         if not expected_digest and not digest and file.data_file.file_format == FileFormat.PARQUET:
             problems[file.location] = find_problem(io, file.data_file)
-    if digest and not any(problems.values()) and content.hexdigest() != digest:
+    if digest and not any(problems.values()) and group_digest.hexdigest() != digest:
         decode_problems = {file.location: find_problem(io, file.data_file) for file in group}
         shared_problem: tuple[Problem, str] = (
             "changed",

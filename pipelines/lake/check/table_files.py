@@ -20,7 +20,7 @@ from pipelines.lake.views import build_sort_key
 from pipelines.system.error_translation import DISK_ERRORS, describe_reason, translate_error
 
 _EPOCH = dt.date(1970, 1, 1)
-"""Iceberg stores a date as the number of days since this one."""
+"""Iceberg stores a date as the number of days since this day."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
     """Add the files of a snapshot.
 
     Args:
-        files: files to which those of the snapshot are added.
+        files: the object to which the files of the snapshot are added.
         manifests: for each manifest that was read before, its location and whether it could be read.
         snapshot: the snapshot.
         is_current: whether it is the current snapshot.

@@ -19,7 +19,7 @@ class DatasetRowSource(ABC):
     """Create the rows of lost partitions of datasets again. Subclasses define how.
 
     Args:
-        datasets: name of each table whose partitions may be restored, to the table's dataset.
+        datasets: maps the name of each table whose partitions may be restored to its dataset.
     """
 
     name: str

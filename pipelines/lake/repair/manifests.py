@@ -136,6 +136,7 @@ def _read_parent_manifests(table: Table, snapshot: Snapshot, names: Sequence[str
     if snapshot.parent_snapshot_id is None:
         return []
     prefix = f"snap-{snapshot.parent_snapshot_id}-"
+    # There must be exactly one such file; if not, the ValueError is logged as the reason.
     (location,) = [name for name in names if name.rpartition("/")[2].startswith(prefix)]
     return list(read_manifest_list(table.io.new_input(location)))
 

@@ -71,7 +71,7 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
-    # If the version directly before it is lost, too, an earlier version and more commits give the same content.
+    # If the version before the lost one is lost, too, an earlier version and more commits give the same content.
     earlier_locations = [location for location in versions if get_version(location) < get_version(finding.location)]
     base = find_last_version(io, finding.table, earlier_locations)
     if base is None:

@@ -30,10 +30,10 @@ def compute_batch_s(batch: int, fixed_s: float, request_s: float) -> float:
 
 
 def find_largest_batch(latency_s: float, fixed_s: float, request_s: float) -> int:
-    """Return the largest batch with which no request takes longer: `(latency / 2 - fixed_s) / request_s`.
+    """Return the largest batch that keeps requests in `latency_s`: `(latency / 2 - fixed_s) / request_s`.
 
     A request that comes just after a batch began waits for this batch, and is answered with the next one. So it takes
-    at most two batches, as long as no more requests come than the batches hold.
+    at most two batches, as long as no more requests come than fit into the batches.
 
     Args:
         latency_s: longest time of a request.

@@ -45,7 +45,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices, and times that are paid without a request being answered.
+    """Prices, and times that are paid although no request is answered.
 
     Attributes:
         usd_per_h: price of an instance, USD an hour.
@@ -108,7 +108,7 @@ def compute_async_usd(instances: int, traffic: Traffic, prices: Prices) -> float
     """Return what an asynchronous endpoint that scales to zero costs in a month, USD.
 
     `price (busy hours + bursts instances (start + idle) / 3600)`: in each burst, it scales to as many instances as a
-    real-time endpoint needs, and each of them pays a start, and the time until it ends. That is an upper estimate: an
+    real-time endpoint needs. For each instance, a start and the time until it ends are paid. This is an upper bound: an
     endpoint with fewer instances costs less, and answers later. The cost is never more than that of all instances for
     the whole month, or of the busy hours if they are more.
 
@@ -172,7 +172,7 @@ def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> f
 
 
 def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
-    """Return the batch jobs of a month from which a real-time endpoint costs no more; None if a start costs nothing.
+    """Return the batch jobs of a month from which a real-time endpoint costs no more; None if a start is free.
 
     `(730 instances - busy hours) 3600 / start`.
 

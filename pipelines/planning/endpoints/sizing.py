@@ -49,7 +49,7 @@ class Load:
 
 @dataclass(frozen=True)
 class EndpointSize:
-    """The number of instances, and what it leads to.
+    """The number of instances, with its use and latencies.
 
     Attributes:
         instances: number of instances.
@@ -150,10 +150,10 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
         load: the requests.
         latency_s: time in which the percentile of requests is answered.
         percentile: 0.99 for the 99th percentile; above 0 and below 1.
-        most_use: largest share of busy workers, for what the mean does not show; above 0 and at most 1.
+        most_use: largest mean share of busy workers, above 0 and at most 1. The rest is for busier moments.
 
     Raises:
-        SpecError: a number is out of its range, or a request alone takes longer than that. A retry cannot help.
+        SpecError: a number is out of its range, or a request alone takes longer than `latency_s`. A retry cannot help.
     """
     require_positive("latency_s", latency_s, MAX_S)
     require_share("most_use", most_use, is_zero_allowed=False)
@@ -194,6 +194,7 @@ def _compute_erlang_c(blocked: float, workers: int, busy_workers: float) -> floa
 
 
 def _find_wait_s(share: float, load: Load, workers: int, percentile: float) -> float:
+    """Return the wait that the percentile of requests does not exceed; `share` of the requests wait."""
     if share <= 1 - percentile:
         return 0.0
     return math.log(share / (1 - percentile)) * load.service_s / (workers - load.busy_workers)
@@ -214,7 +215,7 @@ def _find_latency_s(share: float, load: Load, workers: int, percentile: float) -
 
 
 def _compute_slower_share(time_s: float, share: float, load: Load, workers: int) -> float:
-    """Return the share of requests that take longer, with their wait, in M/M/n.
+    """Return the share of requests that take longer than `time_s`, with their wait, in M/M/n.
 
     A request that waits takes the sum of two exponential times: the wait with the mean `service / (n - a)`, and the
     service.

@@ -1,6 +1,6 @@
 """Check options against all limits of a training: leave out options beyond a limit, and name the risk to exceed one.
 
-This is the one place that knows the limits: what SageMaker and the operator stop, the deadline, and the budget.
+All limits are checked here: the times after which SageMaker or the operator stops a job, the deadline, and the budget.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Check:
         measure: returns the most likely value of an option.
         describe: returns why an option is beyond the limit.
         measure_high: returns the value of an option if all goes badly; None if `measure` returns this value already.
-        describe_risk: returns what happens if all goes badly.
-        describe_remedy: returns what would make an option fit; None if the limit itself says it.
+        describe_risk: returns what happens if all goes badly; called only if there is a `measure_high`.
+        describe_remedy: returns what would make an option fit; None if the kind of the limit already says it.
     """
 
     kind: ExclusionKind
@@ -110,7 +110,7 @@ def _build_training_time_check(limit_s: float, subject: str, describe_remedy: De
 
     Args:
         limit_s: longest training, seconds.
-        subject: what stops a longer one.
+        subject: what stops a longer training.
         describe_remedy: what would make an option fit.
     """
     stop = f"of training, and {subject} stops it after {format_duration(limit_s)}"
@@ -167,7 +167,7 @@ def _build_budget_check(budget_usd: float, condition: str) -> Check:
 
 
 def _build_worst_case_check(limits: Limits, name: str, budget_usd: float) -> Check:
-    """Return the check of the highest possible cost: over a budget, the operator refuses to start the job.
+    """Return the check of the highest possible cost: if it is over a budget, the operator refuses to start the job.
 
     Args:
         limits: limits of the training, with `max_run_s`.

@@ -1,4 +1,4 @@
-"""Learn from past jobs how wrong predictions are, and correct the next ones. It never fails for lack of jobs."""
+"""Learn from past jobs how wrong predictions are, and correct new ones. Without past jobs, nothing is corrected."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipelines.planning.recommendation.workloads import Basis
 PRIOR_JOBS = 2.0
 """Number of jobs of a group with which its own median and the correction of the wider group have equal weights."""
 MAX_OBSERVATIONS = 200
-"""Number of observations, the newest ones, that count."""
+"""Number of the newest observations from which a correction is learned."""
 MIN_FOR_BAND = 3
-"""Number of observations of a group from which their scatter replaces the band of the formula."""
+"""Smallest number of observations of a group with which their scatter replaces the band of the formula."""
 BAND_SHARE = 0.9
 """Share of the jobs whose time is expected within the band."""
 T_QUANTILES_95 = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943, 8: 1.895}
@@ -30,11 +30,11 @@ class Observation:
     Attributes:
         model: name of the model.
         family: family of the instance type.
-        predicted_s: prediction of this time without any correction, seconds.
+        predicted_s: predicted training time without any correction, seconds.
         actual_s: time that the training took, without the work that interruptions undid, seconds.
         predicted_usd: predicted cost without any correction, USD; None if it is not known.
         actual_usd: cost of the job, USD; None if it is not known.
-        basis: what the prediction came from.
+        basis: what the prediction came from: see `Basis`.
 
     Raises:
         SpecError: a time is not positive.
@@ -111,7 +111,7 @@ def learn_correction(
 ) -> Correction:
     """Learn the correction for a model on a family of instances.
 
-    It is a median of the logarithms of actual / predicted. It is computed for three groups, one after the other: the
+    It is a median of log(actual / predicted), and is computed for three groups, one after the other: the
     other models, the model on other families, and the model on this family. Each median is shrunk toward the result of
     the group before it, the first one toward 0: with `n` jobs, a group's own median has the weight
     `n / (n + PRIOR_JOBS)`. The median ignores a few jobs that went wrong.
@@ -120,7 +120,7 @@ def learn_correction(
         observations: past jobs, oldest first.
         model: name of the model.
         family: family of the instance type.
-        basis: what the prediction comes from. Only jobs whose prediction had the same basis count.
+        basis: what the prediction comes from. Only jobs whose prediction had the same basis are used.
     """
     newest_observations = [entry for entry in observations if entry.basis == basis][-MAX_OBSERVATIONS:]
     pair_observations = [entry for entry in newest_observations if (entry.model, entry.family) == (model, family)]
@@ -133,7 +133,7 @@ def learn_correction(
     if len(pair_observations) < MIN_FOR_BAND:
         return Correction(math.exp(shift), jobs=len(pair_observations))
     log_ratios = [entry.log_ratio for entry in pair_observations]
-    # The band is around the group's own median: the shrunk one may still lie beside the times of the group.
+    # The band is around the group's own median: the shrunk median may be far from the times of the group.
     center, width = median(log_ratios) - shift, _compute_band_width(log_ratios)
     low, high = min(1.0, math.exp(center - width)), max(1.0, math.exp(center + width))
     return Correction(math.exp(shift), low, high, len(pair_observations))
@@ -142,9 +142,9 @@ def learn_correction(
 def _compute_band_width(log_ratios: Sequence[float]) -> float:
     """Return the distance from the median within which the next value lies with a probability of `BAND_SHARE`.
 
-    From 9 values on, it is a rank of the past distances, which assumes no distribution, and which jobs that went wrong
-    hardly change (split conformal prediction; Lei et al. 2018, section 2.2). For fewer values no rank is high enough.
-    Then it is the prediction interval of a normal distribution, `t s sqrt(1 + 1/n)`.
+    From 9 values on, the result is one of the past distances, chosen by rank. This assumes no distribution, and a few
+    jobs that went wrong hardly change it (split conformal prediction; Lei et al. 2018, section 2.2). With fewer values,
+    no rank is high enough. Then the result is the prediction interval of a normal distribution, `t s sqrt(1 + 1/n)`.
 
     Args:
         log_ratios: logarithms of actual / predicted, at least `MIN_FOR_BAND`.
@@ -189,7 +189,7 @@ Corrector = Callable[[str, Basis], Correction]
 
 
 def make_corrector(observations: Sequence[Observation], model: str) -> Corrector:
-    """Return the function that finds the corrections for a model. Each is learned once."""
+    """Return the function that finds the corrections for a model. Each correction is learned once."""
     corrections: dict[tuple[str, Basis], Correction] = {}
 
     def find(family: str, basis: Basis) -> Correction:

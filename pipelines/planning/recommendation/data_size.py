@@ -18,13 +18,13 @@ from statistics import median
 from pipelines.errors import SpecError
 
 MIN_RATIO = 1.25
-"""Two jobs say how the time depends on the size only if their sizes differ by this factor. Otherwise the differences of
-their times are mostly chance."""
+"""Two jobs say how the time depends on the size only if their sizes differ by at least this factor. Otherwise the
+differences of their times are mostly chance."""
 GROWTH = 1.25
 """Power of the size with which the time grows at worst beyond the sizes of the past jobs. It is a guess that leaves
 room for sorting, and for data that does not fit in caches any more."""
 FAR_RATIO = 1.5
-"""A size that is outside of those of the past jobs by this factor is named as a risk."""
+"""If the size differs from the nearest size of a past job by at least this factor, a risk is reported."""
 UNITS: dict[str, int] = {name: 1_000**power for power, name in enumerate(("B", "KB", "MB", "GB", "TB", "PB"))} | {
     name: 1_024**power for power, name in enumerate(("KiB", "MiB", "GiB", "TiB", "PiB"), 1)
 }
@@ -60,7 +60,7 @@ class SizedTime:
     Attributes:
         seconds: most likely time.
         extrapolation: factors of the lower and the upper end of its band; 1 if past jobs had as much data.
-        risk: that the amount of data is far outside of those of the past jobs; empty if it is not.
+        risk: a text if the amount of data is far outside of the sizes of the past jobs; else empty.
     """
 
     seconds: float
@@ -76,7 +76,7 @@ class TimeBySize:
         jobs: number of past jobs.
         smallest: least data of a past job, bytes.
         largest: most data of a past job, bytes.
-        line: the line through their times; None if their sizes are too equal for one.
+        line: the line through their times; None if their sizes are too similar.
         middle_s: median of their times, seconds.
         spread: largest factor between the time of a past job and the predicted one.
     """
@@ -91,10 +91,10 @@ class TimeBySize:
     def predict(self, data_bytes: float) -> SizedTime:
         """Predict the time for an amount of data.
 
-        Outside of the sizes of the past jobs, the band reaches from the time at the nearest size, as if all of it were
-        fixed, to a time that grows with the power `GROWTH` of the size. The line lies between both. Without a line,
-        nothing is known about the fixed part: the geometric mean of a fixed time and one in proportion to the data is
-        off by the same factor at worst, whichever of them is true.
+        Outside of the sizes of the past jobs, the band reaches from the time at the nearest size, as if the whole time
+        were fixed, to a time that grows with the power `GROWTH` of the size. The line lies between both. Without a
+        line, the fixed part is not known. Then the geometric mean of a fixed time and a time in proportion to the data
+        is returned: its largest error is the same factor, whichever of the two times is true.
         """
         nearest = min(max(data_bytes, self.smallest), self.largest)
         nearest_s = self.line.compute_s(nearest) if self.line else self.middle_s
@@ -122,7 +122,7 @@ def fit_times(jobs: Sequence[SizedJob], middle_jobs: int) -> TimeBySize:
 
     Args:
         jobs: past jobs on the same machines, oldest first; at least one.
-        middle_jobs: number of jobs, the newest ones, of which the median counts if there is no line.
+        middle_jobs: number of the newest jobs whose median is used if there is no line.
     """
     line, sizes = fit_line(jobs), [job.data_bytes for job in jobs]
     newest_jobs = jobs if line else jobs[-middle_jobs:]

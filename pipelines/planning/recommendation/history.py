@@ -59,7 +59,7 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
 
 
 def _predict(row: Row, earlier_jobs: Sequence[Row]) -> tuple[float | None, float | None, Basis]:
-    """Return the uncorrected prediction of a job's time and cost, and its basis; None for what is not known."""
+    """Return the uncorrected prediction of a job's time and cost, and its basis; a value that is not known is None."""
     stored_s = read_figure(row, "uncorrected_s")
     if stored_s:
         basis: Basis = next((name for name in BASES if name == row.get("prediction_basis")), "formula")

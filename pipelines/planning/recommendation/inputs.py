@@ -38,7 +38,7 @@ class PlanInputs:
 
     Attributes:
         like: MODEL, MODEL@VERSION or a job. Past jobs give the size of a training; empty if `parameters` are given.
-        data_bytes: bytes of the data of the training; None: those of the newest past job. Only with `like`.
+        data_bytes: bytes of the data of the training; None: the bytes of the newest past job. Only with `like`.
         parameters: number of parameters of a language model; None if `like` is given.
         tokens: tokens of its training.
         method: full or lora.
@@ -49,7 +49,7 @@ class PlanInputs:
         regions: AWS regions.
         allow: patterns of the instance types that are possible; empty: all.
         max_instances: largest number of instances.
-        as_of: use only prices of this day or of an earlier one, and jobs that had ended on it.
+        as_of: use only prices of this day or earlier, and jobs that ended on this day or earlier; None: all.
     """
 
     regions: Sequence[str]
@@ -68,7 +68,7 @@ class PlanInputs:
 
 
 def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
-    """Build the request for a recommendation.
+    """Build the request for a recommendation, with the workload that the inputs describe.
 
     Args:
         inputs: what is planned.
@@ -76,18 +76,21 @@ def build_request(inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Re
         rows: all rows of the ledger, oldest first.
 
     Raises:
-        SpecError: what is given is not complete, or not possible. A retry cannot help.
+        SpecError: the inputs are not complete, or not possible. A retry cannot help.
         DataError: the ledger has no usable job, or no region has prices. A retry cannot help.
         ServiceError: AWS or MLflow does not answer. A retry can help.
     """
     if inputs.max_instances is not None and not 1 <= inputs.max_instances <= MAX_COUNT:
         raise SpecError(f"--max-instances must be from 1 to {MAX_COUNT}, not {inputs.max_instances}.")
     known_rows = select_until(rows, inputs.as_of)
-    return assemble_request(build_workload(inputs, known_rows), inputs, limits, known_rows)
+    return build_request_for_workload(build_workload(inputs, known_rows), inputs, limits, known_rows)
 
 
-def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
-    """Build the request for a workload: instance types, their quotes, and past jobs. See `build_request`."""
+def build_request_for_workload(workload: Workload, inputs: PlanInputs, limits: Limits, rows: Sequence[Row]) -> Request:
+    """Build the request for a workload that is known: add instance types, their quotes, and past jobs.
+
+    `inputs` gives regions, types and `as_of`. Errors: as `build_request`.
+    """
     instances = list_instances("training", inputs.allow)
     if not instances:
         raise SpecError(f"SageMaker trains on none of {', '.join(inputs.allow)}.", "For example --allow ml.g5.*")
@@ -100,7 +103,13 @@ def assemble_request(workload: Workload, inputs: PlanInputs, limits: Limits, row
         )
     neuron_types = list_neuron_types(instances, inputs.allow, workload.is_neuron)
     return Request(
-        workload, instances, quotes, limits, list_observations(rows), neuron_types, list_jobs_with_gaps(rows)
+        workload=workload,
+        instances=instances,
+        quotes=quotes,
+        limits=limits,
+        observations=list_observations(rows),
+        neuron_types=neuron_types,
+        jobs_with_gaps=list_jobs_with_gaps(rows),
     )
 
 
@@ -111,8 +120,8 @@ def list_neuron_types(
 
     Args:
         instances: instance types.
-        patterns: patterns of types. One that matches only such types, such as ml.trn1.*, names them explicitly. The
-            pattern ml.* matches them, but says nothing about the training.
+        patterns: patterns of types. A pattern that matches only such types, as ml.trn1.* does, makes them possible.
+            The pattern ml.* does not, because it also matches other types.
         is_proven: whether it is known that the training has the AWS Neuron SDK: then all such types are possible.
     """
     neuron_types = {instance.name for instance in instances if instance.device and instance.device.is_neuron}
@@ -127,7 +136,7 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
     """Build the workload: from past jobs, or from the size of a language model.
 
     Raises:
-        SpecError: neither or both are given, or a number is not possible. A retry cannot help.
+        SpecError: both or none of `like` and `parameters` are given, or a number is not possible. A retry cannot help.
         DataError: the ledger has no usable job. A retry cannot help.
     """
     if bool(inputs.like) == (inputs.parameters is not None):

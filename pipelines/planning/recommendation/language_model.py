@@ -151,13 +151,13 @@ class LanguageModelWorkload:
                 )
 
     def _estimate_setup(self, machines: Machines, setup: Setup, batch: int) -> Estimate:
-        """Return the time with a setup: updates, each with its computation and what it sends.
+        """Return the time with a setup: the updates, each with its computation and its communication.
 
-        The communication inside of an instance and that among instances are added (hierarchical rings).
+        The communication inside an instance and the communication among instances are added (hierarchical rings).
         """
         device = machines.instance.device
         peak_flops = self._find_peak(device) if device else None
-        assert peak_flops
+        assert peak_flops  # else _check_devices has returned a reason
         pass_tokens = self.sequence * batch * machines.devices
         passes = max(1, round(self.batch_tokens / pass_tokens))
         update_tokens = passes * pass_tokens
@@ -179,8 +179,9 @@ class LanguageModelWorkload:
     def _estimate_communication_s(self, machines: Machines, setup: Setup) -> float:
         """Return the seconds of one exchange: of the gradients, or with FSDP of the weights and the gradients."""
         instance = machines.instance
-        value = BYTES[setup.computation]
-        size_bytes = (self.parameters if setup.stage == 3 else self.trainable_parameters) * value
+        value_bytes = BYTES[setup.computation]
+        size_bytes = (self.parameters if setup.stage == 3 else self.trainable_parameters) * value_bytes
+        # `link_gb_s` is the sum of both directions.
         inside_gb_s = instance.link_gb_s / 2 if instance.link_gb_s else PCIE_GB_S
         seconds = estimate_communication_s(size_bytes, instance.accelerators or 1, inside_gb_s, setup.stage)
         if machines.count > 1:

@@ -35,8 +35,8 @@ class Limits:
             start a job whose worst case costs more.
         max_run_s: seconds of training after which the operator's job is stopped.
         max_wait_s: seconds after its creation at which a spot job is stopped.
-        month_left_usd: what is left of the project's budget of the month, USD, 0 or less if nothing is. With
-            `max_run_s`, it limits the cost of the worst case, too.
+        month_left_usd: what is left of the project's budget of the month, USD; 0 or less if nothing is left.
+            With `max_run_s`, it limits the cost of the worst case, too.
     """
 
     deadline_s: float | None = None
@@ -91,12 +91,12 @@ def parse_deadline(text: str, now: dt.datetime) -> float | None:
     """Return the seconds until a deadline; None for an empty text.
 
     Args:
-        text: a duration such as 90m, 24h or 3d; a date, which means its end in UTC; or a time in ISO 8601, in
-            UTC if it has no offset.
+        text: a duration such as 90m, 24h or 3d; a date, which means the end of this day in UTC; or a time in
+            ISO 8601, in UTC if it has no offset.
         now: current time.
 
     Raises:
-        SpecError: the text is none of them, or the deadline is past. A retry cannot help.
+        SpecError: the text is none of these, or the deadline is past. A retry cannot help.
     """
     text = str(text or "").strip()
     if not text:

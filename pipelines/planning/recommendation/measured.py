@@ -23,9 +23,9 @@ from pipelines.planning.recommendation.past_use import PastUse, summarize_use
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines, format_machines
 
 MAX_JOBS = 5
-"""Number of past jobs, the newest ones, whose median time and whose use count."""
+"""Number of the newest past jobs from which the median time and the use are computed."""
 MAX_SIZED_JOBS = 12
-"""Number of past jobs, the newest ones, from which the time is predicted by the size of the data: a year of months."""
+"""Number of the newest past jobs from which the time is predicted by the size of the data: a year of monthly jobs."""
 SPREAD = 1.25
 """Factor between the most likely time and both ends of its band, for a type whose speed was not measured."""
 
@@ -35,7 +35,7 @@ class PastTime:
     """The time of the past jobs on some machines.
 
     Attributes:
-        median_s: median of the times of the newest ones, seconds.
+        median_s: median of the times of the newest jobs, seconds.
         jobs: number of jobs from which the time is predicted.
         spread: largest factor between the time of such a job and the predicted one.
         by_size: how the time depends on the size of the data; None if no job has a size.
@@ -55,9 +55,9 @@ class MeasuredWorkload:
         model: name of the model.
         use: instance type of the past jobs, and what they used of it.
         count: number of instances of the past jobs.
-        times: type and number of the machines on which the model was trained, to the times there.
+        times: maps the type and number of machines to the time of the past jobs on them.
         data_bytes: bytes of the data of the planned training; None if the time is predicted without a size.
-        is_size_of_newest: whether these are the bytes of the newest past job, because no others were given.
+        is_size_of_newest: whether `data_bytes` is the size of the newest past job, because no size was given.
     """
 
     model: str
@@ -74,7 +74,7 @@ class MeasuredWorkload:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of instances of the past jobs: how a script scales to more was not measured."""
+        """The number of instances of the past jobs: how a script scales to other numbers was not measured."""
         return (self.count,)
 
     @property
@@ -155,12 +155,12 @@ class MeasuredWorkload:
 
 
 def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> MeasuredWorkload:
-    """Measure a workload from the newest jobs on the same machines as the newest usable one.
+    """Measure a workload from the newest jobs on the same machines as the newest usable job.
 
     Args:
         rows: rows of the ledger of one model or job, oldest first.
         name: name of the model or of the job, for errors.
-        data_bytes: bytes of the data of the planned training; None: those of the newest job whose size is known.
+        data_bytes: bytes of the data of the planned training; None: the bytes of the newest job whose size is known.
 
     Raises:
         DataError: no row is a completed training with a time and a known instance type. A retry cannot help.
@@ -190,7 +190,7 @@ def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> 
 
 
 def _measure_time(jobs: Sequence[Row]) -> PastTime:
-    """Return the time of past jobs on the same machines. If some have a size, those without one do not count."""
+    """Return the time of past jobs on the same machines. If some have a size, the jobs without one are left out."""
     times = [compute_work_s(row) for row in jobs][-MAX_JOBS:]
     median_s = median(times)
     sized_jobs = [SizedJob(size, compute_work_s(row)) for row in jobs if (size := read_figure(row, "input_bytes"))]

@@ -13,7 +13,7 @@ from pipelines.planning.recommendation.limits import Limits, format_duration
 from pipelines.planning.recommendation.workloads import Basis, ExclusionKind, format_machines
 
 ROUNDING = 0.01
-"""Relative difference below which two times, or two costs, count as equal: estimates are not more exact."""
+"""Relative difference below which two times, or two costs, are treated as equal: estimates are not more exact."""
 Market = Literal["on demand", "spot"]
 
 
@@ -30,19 +30,19 @@ class Option:
         low_s: time if all goes well.
         high_s: time if all goes badly.
         uncorrected_s: the prediction without correction, and without repeated work.
-        wait_s: usual wait for instances, on spot again after each interruption; None if it is not known.
+        wait_s: usual wait for instances, seconds, on spot with a wait after each interruption; None if not known.
         cost_usd: cost at the most likely time, USD.
         high_usd: cost at `high_s`, USD.
-        is_cost_known: whether the saving by spot is known; if not, the costs are those on demand, the highest ones.
+        is_cost_known: whether the saving by spot is known; if not, they are the costs on demand, the upper limit.
         uncorrected_usd: cost at `uncorrected_s`, USD.
         price_usd_h: on-demand price, USD per instance and hour.
         price_date: date of the price.
         price_source: source of the price.
-        plan_usd: term of a savings plan to the cost with it; None if its price is not known.
+        plan_usd: maps the term of a savings plan to the cost with such a plan; None if its price is not known.
         basis: what the prediction comes from.
         setup: how the training runs: sharding, batch.
         risks: what can go wrong, in sentences.
-        has_limit_risk: whether it is beyond a limit if all goes badly; `risks` says which one.
+        has_limit_risk: whether the option is beyond a limit if all goes badly; `risks` says which one.
     """
 
     instance_type: str
@@ -110,7 +110,7 @@ class Exclusion:
     nearest: Option | None = None
     """The option of this type that is nearest to the limits; None if it cannot run at all."""
     remedy: str = ""
-    """What would make that option fit; empty if the limits say it."""
+    """What would make that option fit; empty if the kind of the limit already says it."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class Recommendation:
     Attributes:
         workload: description of the training.
         limits: deadline and budget.
-        options: what is within the limits, the cheapest first.
-        exclusions: instance types without such an option, and those without one on spot.
+        options: options within the limits, the cheapest first.
+        exclusions: instance types without an option within the limits, or without one on spot.
         accuracy: how wrong predictions of past jobs were; None without past jobs.
         jobs_with_gaps: names of the past jobs that were left out, because a figure is missing or not possible.
     """
@@ -210,9 +210,10 @@ def find_front(options: Iterable[Option]) -> list[Option]:
 def _rank_by_cost(option: Option) -> tuple[float, bool, float, float]:
     """Return the key by which the cheapest option is found.
 
-    Of equal costs, one that stays within the limits even if all goes badly wins, and then the one whose worst case is
-    cheaper: a job that is stopped at a limit costs its money for nothing.
+    Of options with equal costs, one that stays within the limits even if all goes badly comes first, and then the one
+    whose worst case is cheaper: a job that is stopped at a limit costs money without a result.
     """
+    # On a logarithmic scale with steps of `ROUNDING`, costs with the same rounded number are equal.
     cost_step = round(math.log(option.cost_usd) / math.log1p(ROUNDING))
     return cost_step, option.has_limit_risk, option.high_usd, option.finish_s
 
@@ -222,7 +223,7 @@ def _to_record(option: Option | None) -> dict[str, Any] | None:
 
 
 def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
-    """Describe an option that is beyond the limits, and what would help, if the limits do not say it."""
+    """Describe an option that is beyond the limits, with its remedy, if it has one."""
     option, exclusion = pair
     return f"{option.describe()}{f'; it {exclusion.reason}' if exclusion.remedy else ''}."
 

@@ -1,4 +1,4 @@
-"""Read past jobs from rows of the ledger: which rows count, and their figures. A row with a gap is left out."""
+"""Read past jobs from rows of the ledger: which rows are used, and their figures. A row with a gap is left out."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pipelines.instances.catalogue import Instance, find_instance
 Row = Mapping[str, Any]
 TRAINING_ARN, COMPLETED = ":training-job/", "Completed"
 TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
-"""Name that SageMaker gives a trial: that of its tuning job, a number, and a digest."""
+"""Name that SageMaker gives a trial: the name of its tuning job, a number, and a digest."""
 POSITIVE_COLUMNS = ("training_s", "instance_count")
 NOT_NEGATIVE_COLUMNS = ("interruptions", "cost_usd", "on_demand_usd")
-"""Columns that a row needs. A row without one of these values may have other gaps, too, so it is not used."""
+"""Columns of both kinds must have a value. A row without one of them may have other gaps, too, so it is not used."""
 
 
 def read_figure(row: Row, column: str) -> float | None:
@@ -67,9 +67,9 @@ def compute_work_s(row: Row) -> float:
     """Return the seconds of a usable training without the work that interruptions undid.
 
     The time of a training on spot is predicted from this time and the expected interruptions. With TrainingTime, which
-    includes the repeated work, interruptions would count twice; and a training on demand repeats no work. Jobs with
-    interruptions are used, too, because the jobs without one are the shorter ones, and where spot is scarce there are
-    none. The result includes restarts, a few minutes each.
+    includes the repeated work, this work would be added twice; and a training on demand repeats no work. Jobs with
+    interruptions are used, too, because jobs without an interruption are the shorter ones, and where spot is scarce,
+    all jobs have some. The result includes restarts, a few minutes each.
 
     `lost_s` is subtracted only if the script reported its start after each interruption. Otherwise `lost_s` has all
     work until the interruption, though a checkpoint may have been restored. Then the whole time is returned, because a
@@ -91,7 +91,7 @@ def find_type(row: Row) -> Instance | None:
 
 
 def get_model_or_task(row: Row) -> str:
-    """Return the model of a row, or DAG.TASK if it has none. Jobs with the same one are compared with each other."""
+    """Return the model of a row, or DAG.TASK if it has no model. Jobs with equal results are compared."""
     return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
 
 
@@ -107,7 +107,7 @@ def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
 
 
 def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
-    """Return the rows of the jobs that had ended on a day, in UTC; all rows if it is None.
+    """Return the rows of the jobs that ended on a day, in UTC, or earlier; all rows if the day is None.
 
     A job that still ran on that day is left out: a plan that was made then could not know its time and its cost.
     """

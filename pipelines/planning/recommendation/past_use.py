@@ -19,14 +19,14 @@ MEMORY_SHARE = 0.8
 
 @dataclass(frozen=True)
 class PastUse:
-    """What past jobs used of their instances. What they did not measure is None.
+    """What past jobs used of their instances. A value that was not measured is None.
 
     Attributes:
         base: instance type of the past jobs.
         busy_vcpus: mean number of busy vCPUs of an instance.
-        memory_gib: highest memory of an instance.
+        memory_gib: highest used memory of an instance.
         busy_gpus: mean number of busy GPUs of an instance.
-        gpu_memory_gib: highest memory of a GPU: the mean of the GPUs of an instance.
+        gpu_memory_gib: highest used memory of a GPU; of several GPUs of an instance, their mean.
     """
 
     base: Instance
@@ -60,7 +60,7 @@ class PastUse:
     def scale(self, instance: Instance) -> tuple[float, float, float]:
         """Return the factor of the time on another type, and the ends of its band.
 
-        Fewer vCPUs make the training longer as far as they are fewer than the busy ones. More vCPUs make it shorter
+        Fewer vCPUs make the training longer only if they are fewer than the busy vCPUs were. More vCPUs make it shorter
         only if most vCPUs were busy. If their use is not known, the longer time is the most likely one.
         """
         if self.base.device and instance.device:
@@ -115,16 +115,16 @@ class PastUse:
         return None
 
     def _scale_by_peak(
-        self, base: float | None, other: float | None, share: float | None
+        self, base_flops: float | None, other_flops: float | None, busy_share: float | None
     ) -> tuple[float, float, float]:
-        """Scale the time by the peaks of the GPUs. A faster GPU makes it shorter only if the GPUs are known to be busy.
+        """Scale the time by the peaks of the GPUs. A faster GPU shortens it only if the GPUs are known to be busy.
 
         Otherwise only the lower end of the band is shorter.
         """
-        ratio = base / other if base and other else 1.0
+        ratio = base_flops / other_flops if base_flops and other_flops else 1.0
         if ratio > 1:
             return ratio, 1.0, ratio
-        if share is not None and share >= BUSY_SHARE:
+        if busy_share is not None and busy_share >= BUSY_SHARE:
             return math.sqrt(ratio), ratio, 1.0
         return 1.0, ratio, 1.0
 
@@ -137,7 +137,7 @@ def summarize_use(jobs: Sequence[Row], base: Instance) -> PastUse:
 
     Args:
         jobs: rows of the jobs in the ledger.
-        base: their instance type.
+        base: instance type of the jobs.
     """
     return PastUse(
         base,
@@ -156,6 +156,6 @@ def _get_memory_of_percent(instance: Instance) -> float:
 def _summarize(
     jobs: Sequence[Row], column: str, factor: float, summarize: Callable[[list[float]], float]
 ) -> float | None:
-    """Return a figure of the jobs' use; None if one of them does not have it."""
+    """Return a figure of the jobs' use; None if one of the jobs lacks it."""
     values = [value for row in jobs if (value := read_figure(row, column)) is not None]
     return float(summarize(values)) * factor if len(values) == len(jobs) else None

@@ -14,7 +14,7 @@ from pipelines.costs.prices import find_region_prices
 from pipelines.planning.recommendation.past_jobs import Row, has_figures, read_figure
 
 MIN_HOURS = 1.0
-"""Hours of training on spot from which the rate of interruptions is estimated."""
+"""Smallest number of instance hours on spot from which the rate of interruptions is estimated."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Quote:
         spot_saving: share, 0 to 1, by which spot is cheaper.
         spot_source: where the saving comes from.
         interruptions_per_h: interruptions of an instance in an hour, from the ledger.
-        spot_h: hours of an instance on spot from which they were counted.
+        spot_h: instance hours on spot in which the interruptions were counted.
         wait_s: median wait for instances on demand, from the ledger, seconds.
-        spot_wait_s: the same on spot.
-        plans: term of a savings plan to its price.
+        spot_wait_s: median wait for instances on spot, from the ledger, seconds.
+        plans: maps the term of a savings plan to its price.
     """
 
     price: Price
@@ -45,16 +45,16 @@ class Quote:
 def read_quotes(region: str, as_of: dt.date | None, rows: Sequence[Row]) -> dict[str, Quote]:
     """Read the quotes of a region. Prices come from the tables, or from AWS with LEEWAY_PRICES=api.
 
-    Waits and interruptions come from the ledger. So does the saving by spot, which the team's own region and scripts
-    reached; without past spot jobs, it comes from the tables.
+    Waits and interruptions come from the ledger. So does the saving by spot that past jobs reached; without past
+    spot jobs, the saving comes from the tables.
 
     Args:
         region: AWS region.
-        as_of: use only tables of this day or of an earlier one; None: all.
+        as_of: use only tables of this day or earlier; None: all tables.
         rows: rows of the ledger.
 
     Returns:
-        Instance type to its quote; a type without a price is missing.
+        Each instance type with its quote. A type without a price is missing.
 
     Raises:
         InvalidError: a table is not valid, or AWS denies access. A retry cannot help.
@@ -100,7 +100,7 @@ def build_quote(
 
 
 def _find_wait_s(rows: Sequence[Row], is_spot: bool) -> float | None:
-    """Return the median wait for instances on spot, or on demand; None if no row has it. Both are never mixed."""
+    """Return the median wait for instances on spot, or on demand; None if no row has it. The two are never mixed."""
     waits = [read_figure(row, "first_capacity_s") for row in rows if row["spot"] is is_spot]
     known_waits = [wait_s for wait_s in waits if wait_s is not None]
     return median(known_waits) if known_waits else None

@@ -37,7 +37,7 @@ class Request:
     Attributes:
         workload: the training.
         instances: instance types that are possible.
-        quotes: region to instance type to its quote.
+        quotes: maps each region to its instance types, and each of these to its quote.
         limits: deadline and budget.
         observations: past jobs with their predictions, oldest first.
         jobs_with_gaps: names of the past jobs that are left out, because a figure is missing or not possible.
@@ -165,7 +165,7 @@ def build_options(
     correction: Correction,
     market: Market | None = None,
 ) -> Iterable[Option]:
-    """Yield the option for `market`. If it is None: the option on demand, and that on spot if its saving is known."""
+    """Yield the option for `market`. If it is None, yield on demand, and spot if its saving is known."""
     seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * machines.count / HOUR_S
     plans = {term: plan.usd_h * machines.count * seconds / HOUR_S for term, plan in quote.plans.items()}
@@ -217,14 +217,14 @@ def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str,
 
 
 def _build_spot_option(option: Option, quote: Quote) -> Option | None:
-    """Return the option on spot; None if interruptions would never let it end."""
+    """Return the option on spot; None if interruptions came so often that the training would never end."""
     run = None
     if quote.interruptions_per_h:
         try:
             run = _estimate_interrupted_run(option, quote.interruptions_per_h)
         except SpecError:
             return None
-    # A training on demand saves checkpoints, too: only what interruptions undo, and restarts, make it longer.
+    # A training on demand saves checkpoints, too, so only lost work and restarts make a training on spot longer.
     time_factor = run.total_s / (run.work_s + run.saving_s) if run else 1.0
     waits = 1 + (run.interruptions if run else 0.0)
     factor = time_factor * (1 - (quote.spot_saving or 0.0))

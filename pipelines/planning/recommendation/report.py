@@ -20,9 +20,9 @@ PAGE = "plan.html"
 OLD_DAYS = 90
 """The report names the age of the prices if they are older than this number of days."""
 MAX_SHOWN = 12
-"""Number of options in the table of the terminal."""
+"""Number of options in the table of the terminal, unless more are on the Pareto front."""
 MAX_NAMES = 3
-"""Number of past jobs that the report names if their rows have gaps."""
+"""Largest number of past jobs whose names the report lists, because their rows have gaps."""
 KINDS = {
     "memory": "do not fit in memory",
     "spot": "interrupted too often",

@@ -1,4 +1,4 @@
-"""Define a workload to plan, and what it returns for some instances: the time that it takes, or why it cannot run."""
+"""Define a workload to plan, and its result for some instances: the time that it takes, or why it cannot run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Estimate:
         setup: how the workload runs, such as its sharding and batch size.
         scaled_from: instance type of the past jobs from which the time was scaled; empty if it was not scaled.
         extrapolation: factors by which both ends of the band are further away, because no past job had as much data;
-            the errors of past jobs say nothing about that.
+            the errors of past predictions do not include this uncertainty.
         risk: what makes the time uncertain; empty if nothing is known.
     """
 

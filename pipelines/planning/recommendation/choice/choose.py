@@ -13,7 +13,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.instances.catalogue import list_instances
 from pipelines.planning.recommendation.choice.first_type import choose_first
 from pipelines.planning.recommendation.choice.training import Choice, Training
-from pipelines.planning.recommendation.inputs import PlanInputs, assemble_request
+from pipelines.planning.recommendation.inputs import PlanInputs, build_request_for_workload
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline
 from pipelines.planning.recommendation.measured import measure
@@ -34,7 +34,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
     """Choose the cheapest allowed type within the limits; if nothing is known of the training, the first allowed type.
 
     Args:
-        training: what is about to start.
+        training: the training that is about to start.
         rows: all rows of the ledger, oldest first.
         now: current time.
         month_left_usd: what is left of the project's budget of the month, USD; None: no budget.
@@ -62,12 +62,14 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
         past_counts = " or ".join(map(str, workload.counts))
         reason = f"past jobs ran on {past_counts} instance(s), not on {training.instance_count}"
         return choose_first(training, limits, rows, reason)
-    request = assemble_request(workload, PlanInputs([training.region], allow=training.instance_types), limits, rows)
+    inputs = PlanInputs(regions=[training.region], allow=training.instance_types)
+    request = build_request_for_workload(workload, inputs, limits, rows)
     market: Market = "spot" if training.spot else "on demand"
     return _build_choice(recommend(replace(request, market=market)), workload)
 
 
-def _is_own(training: Training, row: Row) -> bool:
+def _is_past_job(training: Training, row: Row) -> bool:
+    """Return whether a row is a past job of the training's model or, if it has no model, of its task."""
     if training.model:
         return bool(row["model"] == training.model and not is_trial(row))
     return bool((row["dag_id"], row["task_id"]) == (training.dag_id, training.task_id))
@@ -82,7 +84,7 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
     """
     if not training.workload:
         label = f"model {training.model}" if training.model else f"task {training.dag_id}.{training.task_id}"
-        return measure([row for row in rows if _is_own(training, row)], label, training.input_bytes)
+        return measure([row for row in rows if _is_past_job(training, row)], label, training.input_bytes)
     unknown_keys = sorted(training.workload.keys() - WORKLOAD_KEYS.keys())
     if unknown_keys:
         raise SpecError(f"workload: unknown key {unknown_keys[0]}.", f"Known keys: {', '.join(WORKLOAD_KEYS)}.")
@@ -102,7 +104,7 @@ def _parse_number(name: str, value: Any) -> float:
     """Return a number of a workload. A text with a number is accepted, too, because templates render to texts.
 
     Raises:
-        SpecError: it is not a finite number, or a sequence is not whole. A retry cannot help.
+        SpecError: the value is not a finite number, or that of `sequence` is not whole. A retry cannot help.
     """
     try:
         number = math.nan if isinstance(value, bool) else float(value)
@@ -123,11 +125,11 @@ def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
     If the saving by spot is not known for one of the types, all are compared by their costs on demand: otherwise, a
     type with an unknown saving would never be tried.
     """
-    by_type = {option.instance_type: option for option in recommendation.options}
+    option_by_type = {option.instance_type: option for option in recommendation.options}
     if not all(option.is_cost_known for option in recommendation.options):
         comparable = (replace(option, cost_usd=option.on_demand_usd) for option in recommendation.options)
         recommendation = replace(recommendation, options=tuple(sorted(comparable, key=lambda option: option.cost_usd)))
-    best = by_type[require_option(recommendation).instance_type]
+    best = option_by_type[require_option(recommendation).instance_type]
     types = tuple(dict.fromkeys([best.instance_type, *(option.instance_type for option in recommendation.options)]))
     return Choice(
         best.instance_type,

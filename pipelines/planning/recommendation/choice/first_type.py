@@ -18,14 +18,14 @@ from pipelines.planning.recommendation.quotes import Quote, read_quotes
 def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason: str) -> Choice:
     """Return the first allowed type that the operator may start, in the order of `training.instance_types`.
 
-    Its time is not known, so the deadline is not checked. A type without a price, or whose worst case is over a
+    Times are not known here, so the deadline is not checked. A type without a price, or whose worst case is over a
     budget, is left out: the operator would refuse it.
 
     Args:
-        training: what is about to start.
+        training: the training that is about to start.
         limits: limits of the training.
         rows: all rows of the ledger.
-        reason: why its time cannot be predicted.
+        reason: why the time of the training cannot be predicted.
 
     Raises:
         DataError: none of the types may start; the error says why. A retry cannot help.
@@ -34,7 +34,7 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
     by_pattern = [list_instances("training", [pattern]) for pattern in training.instance_types]
     instances = list(dict.fromkeys(instance for matches in by_pattern for instance in matches))
     neuron_types = list_neuron_types(instances, training.instance_types)
-    quotes = read_quotes(training.region, None, rows)
+    quotes = read_quotes(training.region, as_of=None, rows=rows)
     problems = {
         instance.name: _find_problem(instance, quotes.get(instance.name), neuron_types, training, limits)
         for instance in instances
