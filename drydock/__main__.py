@@ -30,6 +30,7 @@ from drydock.host.executor import Executor
 from drydock.options import ExecutorName
 from drydock.settings import Settings, get_machine_memory_gib, get_usable_cores
 
+# typer exits with 2 for a wrong option, too; 75 is EX_TEMPFAIL of sysexits.h: a retry can help.
 EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
@@ -79,6 +80,7 @@ def main(
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
         sizes, hosts = (cores, int(memory_gib * 1024)), (host, *parse_host_names(own_hosts))
+        # The url is "" until `_serve` has bound the port.
         settings = Settings(data.resolve(), "", *sizes, *timing, s3.rstrip("/"), s3_patience, invented_answers, hosts)
         policy = _read_policy(context, spot_seed, spot_interruption_probability, spot_notice, spot_no_capacity)
         _serve(settings, _create_executor(context, executor, dockerfile), policy, (host, port), port_file)
@@ -87,13 +89,13 @@ def main(
 
 
 def _is_on_command_line(context: typer.Context, name: str) -> bool:
-    """Return whether the option is on the command line. An environment variable or a default does not count."""
+    """Return whether an option is on the command line; False if an environment variable or the default sets it."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def _refuse_options_of_server(context: typer.Context) -> None:
-    """Refuse options of the server if a command follows them: they have no effect on it."""
+    """Refuse options of the server that stand before a command: they have no effect on the command."""
     server_options = [f"--{name.replace('_', '-')}" for name in context.params if _is_on_command_line(context, name)]
     if server_options:
         command = context.invoked_subcommand

@@ -12,6 +12,7 @@ from drydock.errors import truncate
 
 MESSAGE_MAX_CHARS = 2000
 MAX_ENUM_VALUES = 12
+"""Largest number of an enum's values that a message lists: some enums have hundreds."""
 
 
 @functools.cache

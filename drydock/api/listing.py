@@ -45,7 +45,7 @@ SORT_VALUES: dict[str, Callable[[Any], str]] = {
     "Name": lambda item: item.name,
     "CreationTime": lambda item: item.created_at.isoformat(timespec="microseconds"),
     "Status": lambda item: str(item.status),
-    # Only trials of tuning jobs are sorted by it, and only those that have an objective.
+    # Only trials of tuning jobs are sorted by this value, and only trials that have an objective.
     "FinalObjectiveMetricValue": lambda item: encode_number(item.objective),
 }
 
@@ -99,7 +99,7 @@ def encode_number(number: float) -> str:
 
 def _is_match(item: ListItem, filters: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in filters or "TrainingPlanArnEquals" in filters:
-        return False  # jobs of this server have neither
+        return False  # jobs of this server have no warm pool and no training plan
     if filters.get("NameContains", "") not in item.name:
         return False
     if filters.get("StatusEquals", item.status) != item.status:

@@ -1,7 +1,8 @@
-"""Change the state of a service job: begin, update, stop and end its attempts. Each attempt has one training job.
+"""Change the state of AWS Batch's service jobs: begin, update, stop and end their attempts.
 
-A change is stored before it takes effect on the training job. If the server is killed between the two, the next server
-calls `update_from_training_job`, which causes the effect. A repeated effect changes nothing.
+Each attempt has one training job. A change is stored before it takes effect on the training job. If the server is
+killed between the two, the next server calls `update_from_training_job`, which causes the effect. A repeated effect
+changes nothing.
 """
 
 import logging
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 TIMEOUT_REASON = "Job attempt duration exceeded timeout"
 """AWS Batch's status reason of a job whose attempt took longer than attemptDurationSeconds."""
 STATUS_OF_PHASE = {Phase.STARTING: SCHEDULED, Phase.DOWNLOADING: STARTING}
+"""The status of a service job in the first phases of its training job. In later phases, it is RUNNING."""
 
 
 def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment: str) -> None:
@@ -68,7 +70,7 @@ def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) 
 
 
 def stop_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, cause: StopCause, reason: str) -> None:
-    """Stop the training job of a service job. If it is being stopped, only the cause TERMINATED has an effect."""
+    """Stop the training job of a service job. If it is stopping already, only the cause TERMINATED has an effect."""
     attempt = job.current
     if attempt is None or (attempt.stop_cause is not None and cause is not StopCause.TERMINATED):
         return
@@ -93,7 +95,7 @@ def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) ->
 
 
 def count_preemptions_left(job: ServiceJob) -> float:
-    """Return how many more times a job can be preempted and wait again."""
+    """Return how many more times a job can be preempted and wait again; infinity without a limit."""
     limit = job.request.get("preemptionConfiguration", {}).get("preemptionRetriesBeforeTermination")
     return float("inf") if limit is None else limit - len(job.preempted)
 
@@ -146,7 +148,7 @@ def _end_attempt(
         reason = f"{STATUS_PREFIX}{training_job.record.reason}"
     else:
         reason = f"{STATUS_PREFIX}{training_job.record.transitions[-1].message}"
-    if training_job.status is Status.COMPLETED:  # also if it completed before it was stopped
+    if training_job.status is Status.COMPLETED:  # even if a stop was requested: it came too late
         attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
         job.attempts.append(attempt)
         return _end_job(batch, owner, job, SUCCEEDED, reason, stopped_ms)

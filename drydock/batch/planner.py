@@ -41,6 +41,10 @@ class QueuePlanner:
         owner: The owner of the queue.
         queue: The queue.
         jobs: The jobs of the queue.
+
+    Attributes:
+        waiting: The jobs that wait for instances.
+        running: The jobs that have instances.
     """
 
     def __init__(self, batch: BatchQueues, owner: Owner, queue: Queue, jobs: Sequence[ServiceJob]) -> None:
@@ -83,7 +87,7 @@ class QueuePlanner:
 
 
 def build_queue_job(job: ServiceJob) -> QueueJob:
-    """Convert a stored job to the form that the scheduling rules use."""
+    """Convert a stored service job to the form that the scheduling rules use."""
     attempt: Attempt | None = job.current
     return QueueJob(
         job.id,
@@ -92,8 +96,8 @@ def build_queue_job(job: ServiceJob) -> QueueJob:
         job.instances,
         job.share,
         job.priority,
-        attempt.scheduled_ms / 1_000 if attempt else 0.0,
-        attempt is not None and attempt.stop_cause is not None,
+        started_s=attempt.scheduled_ms / 1_000 if attempt else 0.0,
+        is_stopping=attempt is not None and attempt.stop_cause is not None,
     )
 
 

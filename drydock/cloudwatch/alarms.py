@@ -28,8 +28,8 @@ class AlarmEvaluator:
     """Evaluates the alarms of all accounts and regions in a thread of its own.
 
     An alarm is evaluated over its last complete periods. If the current period already breaches the threshold and
-    cannot return below it, that period counts, too. As on AWS, a state that SetAlarmState has set lasts until the next
-    evaluation gives another result, or until the next period.
+    cannot return below it, the current period is evaluated, too. As on AWS, a state that SetAlarmState has set lasts
+    until the next evaluation gives another result, or until the next period.
     """
 
     def __init__(self) -> None:

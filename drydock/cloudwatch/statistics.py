@@ -92,7 +92,7 @@ def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
     """Return the data of a namespace's metrics. The list can also have data of other namespaces.
 
     Args:
-        backend: moto's CloudWatch, or drydock's, which has the metrics of jobs' hosts apart from the others.
+        backend: moto's CloudWatch, or drydock's, which stores the metrics of jobs' hosts separately.
         namespace: The namespace.
     """
     host_metrics = getattr(backend, "host_metrics", None)

@@ -107,7 +107,7 @@ def _check_operation(model: ServiceModel | None, operation: str | None, error: E
     is_unimplemented = isinstance(error, NotImplementedError)
     protocol = model.metadata["protocol"] if model else ""
     is_unknown = model is not None and not protocol.startswith("rest-") and operation not in model.operation_names
-    # Without a named operation, the path and the method decided it, and moto or drydock does not implement it.
+    # If the request names no operation, its path and method decide. moto or drydock does not implement this operation.
     if is_unimplemented and (operation is None or not is_unknown):
         # AWS's clients retry after status 500, but not after 501.
         return ErrorResponse(501, "NotImplemented", str(error) or "moto does not implement this operation")

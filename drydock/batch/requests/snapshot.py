@@ -10,6 +10,7 @@ from drydock.batch.queues import FRONT_JOBS, BatchQueues
 from drydock.resources import Owner
 
 TOP_SHARES = 20
+"""Largest number of shares in topCapacityUtilization."""
 
 
 def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
 
 
 def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
+    """Return how many instances of each type the jobs use, as capacityUsage."""
     counts = Counter[str]()
     for job in jobs:
         counts[job.instance_type] += job.instances
@@ -54,6 +56,7 @@ def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
 
 
 def _measure_shares(jobs: list[ServiceJob], member: str) -> list[dict[str, Any]]:
+    """Return the shares that use the most instances, each with its name in `member`."""
     counts = Counter[str]()
     for job in jobs:
         counts[job.share] += job.instances
