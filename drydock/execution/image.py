@@ -101,7 +101,7 @@ def _check_architecture(image: str, architecture: str) -> None:
     machine = run_docker("version", "--format", "{{.Server.Arch}}")
     if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE_ARCHITECTURES:
         return
-    # Engines of other systems run in a virtual machine, which has emulators. On Linux, the engine has this kernel.
+    # Engines of other systems run in a virtual machine, which has emulators. On Linux, they use this machine's kernel.
     names = EMULATORS.get(architecture, ())
     if sys.platform != "linux" or any((EMULATORS_FOLDER / name).exists() for name in names):
         log.warning("the image %s is for %s, and is emulated on this machine's %s", image, architecture, machine)

@@ -15,7 +15,7 @@ HEARTBEAT_S = 1.0
 
 
 class Heartbeat:
-    """The time when the server was last alive. After a crash, no job counts as running after that time.
+    """The time when the server was last alive. After a crash, that time is taken as the end of the running jobs.
 
     Args:
         store: Storage of the time.

@@ -26,7 +26,7 @@ class RequestProcessor:
         self._status, self._phrase = 200, ""
 
     def get_request_property(self, key: str) -> str | None:
-        """Return a header of the request by its exact name; None without it."""
+        """Return a header of the request by its exact name; None if the request lacks it."""
         return self._request_headers.get(key)
 
     def get_request_properties(self) -> dict[str, str]:
@@ -66,7 +66,7 @@ class Context:
         self.request_processor = [RequestProcessor({})]
 
     def get_request_header(self, idx: int, key: str) -> str | None:
-        """Return a header of the request by its exact name; None without it."""
+        """Return a header of the request by its exact name; None if the request lacks it."""
         return self.request_processor[idx].get_request_property(key)
 
     def get_all_request_header(self, idx: int) -> dict[str, str]:

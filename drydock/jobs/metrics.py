@@ -27,7 +27,7 @@ class FinalMetrics:
 
 
 def parse_series(texts: Sequence[str | None]) -> list[float | None]:
-    """Return the numbers among texts, in order; None for one that JSON cannot hold, such as nan."""
+    """Return the numbers among texts, in order; None for a number that JSON does not have, such as nan."""
     values: list[float | None] = []
     for text in texts:
         try:

@@ -39,6 +39,7 @@ EVENT_OVERHEAD_BYTES = 26
 _FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 16, 256
 _MAX_TIMESTAMP = 1 << 62
 _SELECT = "SELECT at, id, ingested, message, stream, line_count FROM log_events WHERE stream = ?"
+# SQL: the id of the first event of a row, and the order of a page that is read backward.
 _FIRST_ID, _LATEST_FIRST = "id - max(line_count - 1, 0)", "ORDER BY at DESC, id DESC"
 
 # Timestamp and id of an event: events of a stream are ordered by them.

@@ -1,4 +1,4 @@
-"""Keep the settings and the streams of a group of CloudWatch Logs in the store."""
+"""Store the settings and the streams of a group of CloudWatch Logs."""
 
 import heapq
 from typing import Any
