@@ -11,6 +11,7 @@ from botocore.model import OperationModel, Shape
 from drydock.errors import truncate
 
 MESSAGE_MAX_CHARS = 2000
+"""Largest length of an error message."""
 MAX_ENUM_VALUES = 12
 """Largest number of an enum's values that a message lists: some enums have hundreds."""
 

@@ -25,6 +25,7 @@ from drydock.notebooks.workspace import APP, NOTEBOOK
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 4 << 20
+"""Largest body of a request to drydock's own endpoints."""
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
 MAX_CPU_PERCENT = 100_000.0

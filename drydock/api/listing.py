@@ -12,6 +12,7 @@ from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
 DEFAULT_PAGE_SIZE = 10
+"""Number of items in a page if the request has no MaxResults."""
 NEWEST_FIRST = {"SortOrder": "Descending"}
 """Default order of ListModels, ListEndpoints, ListEndpointConfigs and ListFeatureGroups in SageMaker's API."""
 

@@ -26,7 +26,7 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class OperationGroup:
-    """The operations of one kind of resource, that drydock handles in the same way.
+    """The operations on one kind of resource that drydock handles in the same way.
 
     Attributes:
         resources: The resources, in the plural, for messages and the documentation.

@@ -104,7 +104,7 @@ def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, atte
     if attempt.stop_cause is not None:  # stopped before it was created
         return _end_unsuccessful_attempt(batch, owner, job, attempt, batch.now_ms, attempt.stop_reason)
     payload = parse_payload(job.request["serviceRequestPayload"])
-    # The sagemaker SDK sends the tags of the training job as those of the service job.
+    # The sagemaker SDK sends the tags of the training job as tags of the service job.
     tags = {tag["Key"]: tag["Value"] for tag in payload.get("Tags", [])} | job.tags
     request = {**payload, "TrainingJobName": attempt.training_job}
     if tags:

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+# The states that a client can set, and the statuses that AWS Batch sets.
 ENABLED, DISABLED = "ENABLED", "DISABLED"
 VALID, DELETING = "VALID", "DELETING"
 

@@ -21,7 +21,7 @@ EVALUATE_S = 0.5
 """Seconds between two evaluations of all alarms."""
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
-"""Statistics that only grow within a period: one that is above the threshold now is above it at the period's end."""
+"""Statistics that only grow within a period: above the threshold now, they are above it at the period's end, too."""
 
 
 class AlarmEvaluator:

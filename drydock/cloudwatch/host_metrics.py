@@ -105,7 +105,7 @@ class HostMetrics:
             key = (namespace, host, datetime.fromisoformat(minute))
             data = {}
             for name, numbers in json.loads(text).items():
-                data[name] = _create_datum(key, name, 0.0)
+                data[name] = _create_datum(key, name, 0.0)  # `load` replaces the value
                 data[name].load(numbers)
             yield key, data
 

@@ -30,6 +30,7 @@ class HistogramDatum(MetricAggregatedDatum):
     def __init__(
         self, namespace: str, name: str, dimensions: list[dict[str, str]], timestamp: datetime, unit: str, value: float
     ) -> None:
+        # Minimum and maximum are the value; number and sum are 0 until `add` adds the value.
         super().__init__(namespace, name, value, value, 0.0, 0.0, dimensions, timestamp, unit)
         self.histogram = Histogram()
         self.add(value)

@@ -97,7 +97,7 @@ def _build_key(owner: Owner, datum: HistogramDatum) -> Row:
 def _load(namespace: str, name: str, dimensions: str, unit: str, begin: int, content: str) -> HistogramDatum:
     moment = datetime.fromtimestamp(begin, UTC).replace(tzinfo=None)
     pairs = [{"Name": key, "Value": value} for key, value in json.loads(dimensions)]
-    datum = HistogramDatum(namespace, name, pairs, moment, unit, 0.0)
+    datum = HistogramDatum(namespace, name, pairs, moment, unit, 0.0)  # `load` replaces the value
     datum.load(json.loads(content))
     return datum
 

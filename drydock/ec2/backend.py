@@ -28,7 +28,7 @@ _PARAMETERS = {
     "InstanceTypes": "instance-type",
     "ProductDescriptions": "product-description",
 }
-"""Maps each parameter to the filter that selects the same prices."""
+"""Maps each parameter to the filter that has the same effect."""
 _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "availability-zone": lambda price: price.zone,
     "instance-type": lambda price: price.instance_type,

@@ -8,6 +8,7 @@ from typing import Any
 from drydock.errors import JobFailed
 from drydock.host.usage import Usage
 
+# Seconds after which a docker command is killed.
 TIMEOUT_S = 120.0
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
 
+# Largest part of an exit file that is read: the job could have written another file in its place.
 MAX_BYTES = 1024
 
 

@@ -16,7 +16,9 @@ from drydock.execution.engine import run_docker
 log = logging.getLogger(__name__)
 
 REPOSITORY = "drydock-training"
+"""Name of the images that drydock builds."""
 BUILD_TIMEOUT_S = 1800.0
+"""Seconds after which a build is killed."""
 COMPATIBLE_ARCHITECTURES = {("386", "amd64"), ("arm", "arm64")}
 """Pairs of architectures, in Docker's names: programs of the first also run on machines of the second."""
 EMULATORS = {"amd64": ("qemu-x86_64", "rosetta"), "arm64": ("qemu-aarch64",)}

@@ -93,7 +93,7 @@ class JobLogs:
             forwarder = LogForwarder(number, job, _find_path(tree.log, number), stream, self._store, position, lines)
             forwarder.sample()
             if job.status.is_final:
-                forwarder.end([])
+                forwarder.end(closing_lines=[])
             self._forwarders.append(forwarder)
 
     def find_forwarders(self, job: LogSource) -> list[LogForwarder]:

@@ -123,7 +123,7 @@ class LogForwarder:
             if self.is_done:
                 return False
             if self.job.is_discarded:
-                self._finish([])
+                self._finish(blocks=[])
                 return False
             if self._samples:
                 self._move_part(*self._samples[0])

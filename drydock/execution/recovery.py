@@ -11,6 +11,7 @@ from drydock.jobs.states import Phase, Status
 from drydock.store import Store
 
 LOST_JOB_REASON = "InternalServerError: drydock ended while the job ran, and only spot jobs resume after that"
+# Seconds between two writes of the heartbeat.
 HEARTBEAT_S = 1.0
 
 

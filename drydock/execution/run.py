@@ -72,7 +72,8 @@ class Run:
         Args:
             run_end: How the command ended.
         """
-        self._run_and_clean_up(lambda: self._end_run(run_end, []))
+        # The command of an earlier server's run is not known any more.
+        self._run_and_clean_up(lambda: self._end_run(run_end, command=[]))
 
     def _run_and_clean_up(self, action: Callable[[], None]) -> None:
         job = self._job

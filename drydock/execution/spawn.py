@@ -15,6 +15,7 @@ from drydock.execution.host_processes import TREE_VARIABLE
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
 
+# Seconds within which a released process must say whether its command runs.
 RELEASE_TIMEOUT_S = 60.0
 # A command that succeeds only if it sees the /opt/ml and the /etc/hosts of its own host.
 PROBE = ("/bin/sh", "-c", "test -f /opt/ml/probe && grep -q drydock-probe /etc/hosts")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 # GiB of memory for each vCPU, by the first letter of the instance family.
 GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8, "x": 16, "t": 4, "g": 4, "p": 8, "i": 8}
+# For all other families.
 UNKNOWN_GIB_PER_VCPU = 4
 
 

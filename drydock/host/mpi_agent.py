@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+# Seconds between two checks whether a file exists.
 PAUSE_S = 0.05
 # SageMaker's training toolkit waits for this long, too.
 MAX_WAIT_S = 300.0

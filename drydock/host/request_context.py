@@ -11,6 +11,7 @@ from typing import Any
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 """Header of a request and of a response: any text of the client, or of the model."""
 MAX_ATTRIBUTES_CHARS = 1024
+"""SageMaker's limit for the custom attributes."""
 
 
 class RequestProcessor:
@@ -55,7 +56,7 @@ class RequestProcessor:
 
 
 class Context:
-    """The context: one object for the model, whose `request_processor` is that of the present request.
+    """The context: one object for the model, whose `request_processor` belongs to the present request.
 
     Args:
         model_dir: Folder of the model.

@@ -24,7 +24,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class _Sample:
-    """The CPU seconds of the processes of a host at a moment, with those of their ended children."""
+    """The CPU seconds of the processes of a host at a moment, including those of their ended children."""
 
     moment: float
     cpu_s: Mapping[ProcessKey, float]

@@ -9,6 +9,7 @@ from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
 
+# Largest part of the command in a FailureReason, and number of lines of a log that a short message shows.
 COMMAND_MAX_CHARS = 200
 LAST_LINES = 5
 # A character has at most 4 bytes in UTF-8.

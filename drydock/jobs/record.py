@@ -8,6 +8,7 @@ from typing import Any
 
 from drydock.jobs.states import MESSAGES, Phase, Status
 
+# SageMaker's default of MaxRuntimeInSeconds.
 DEFAULT_MAX_RUNTIME_S = 86_400
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (

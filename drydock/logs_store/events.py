@@ -37,6 +37,7 @@ EVENT_OVERHEAD_BYTES = 26
 # Numbers of rows for one read. The first read of a stream is small, since thousands of streams may be merged. Each
 # next read is twice as large.
 _FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 16, 256
+# Larger than every timestamp and every id.
 _MAX_TIMESTAMP = 1 << 62
 _SELECT = "SELECT at, id, ingested, message, stream, line_count FROM log_events WHERE stream = ?"
 # SQL: the id of the first event of a row, and the order of a page that is read backward.

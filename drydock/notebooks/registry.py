@@ -19,6 +19,7 @@ from drydock.store import Store
 log = logging.getLogger(__name__)
 
 NAMESPACE, METRIC, DIMENSION = "/aws/sagemaker/NotebookInstances", "CPUUtilization", "NotebookInstanceName"
+"""SageMaker's names for the metric of a notebook instance's CPU."""
 PERIOD_S = 60.0
 """Seconds between two values of the CPU."""
 

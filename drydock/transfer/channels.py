@@ -10,8 +10,10 @@ from typing import Any
 from drydock.transfer.file_names import build_local_name, find_invalid_names
 from drydock.transfer.objects import ObjectStore, split_uri
 
+# Largest manifest: it is read into memory.
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY_MODE = 0o444
+# Largest part of a key in an error message.
 _NAME_MAX_CHARS = 120
 
 # Options that SageMaker uses in Pipe mode only, which drydock does not have.

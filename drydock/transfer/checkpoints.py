@@ -16,6 +16,7 @@ from drydock.transfer.walk import EntryKind, walk_folder
 
 log = logging.getLogger(__name__)
 
+# S3's limit for a key.
 KEY_MAX_BYTES = 1024
 # A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds.
 # The same rule holds for a file that is shorter than its copy in S3.

@@ -25,6 +25,7 @@ from drydock.errors import truncate
 from drydock.regions import list_regions
 from drydock.wsgi import ErrorResponse, find_service_model, read_signed_region, read_signed_service
 
+# Largest number of levels in the JSON of a request, and largest length of an error message.
 JSON_MAX_DEPTH = 128
 MESSAGE_MAX_CHARS = 2000
 # Services with several host names. moto chooses one of them by other parts of the request.

@@ -21,6 +21,7 @@ from drydock.api.http.persistence import answer_request, can_persist
 
 # The shortest wait for a socket: data that has arrived is always read, however slow this machine is.
 _MIN_WAIT_S = 0.001
+# Largest part of an answer that is sent at once. The time that the client needed is measured after each part.
 _SEND_BYTES = 1 << 16
 
 

@@ -13,6 +13,7 @@ from drydock.batch.scheduling.plans import NUM_INSTANCES
 from drydock.resources import Owner
 
 MAX_PRIORITY = 1_000
+"""Largest priority of a queue."""
 MIN_LIMIT_S, MAX_LIMIT_S = 600, 86_400
 """Bounds of maxTimeSeconds in jobStateTimeLimitActions."""
 MISCONFIGURATION = "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE"

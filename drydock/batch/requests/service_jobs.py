@@ -12,6 +12,7 @@ from drydock.batch.requests.submission import check_priority
 from drydock.resources import Owner
 
 MAX_TERMINATED = 50
+"""Largest number of jobs in a TerminateServiceJobs request."""
 RECENT_PREEMPTIONS = 10
 """Number of preempted attempts that DescribeServiceJob shows. AWS documents a sliding window, but not its size."""
 TIME_FILTERS = ("BEFORE_CREATED_AT", "AFTER_CREATED_AT")

@@ -13,6 +13,7 @@ from drydock.batch.requests.policies import MAX_SHARES, SHARE_PATTERN
 from drydock.batch.requests.rules import build_arn, check_name, check_range
 from drydock.resources import Owner
 
+# The limits of AWS Batch: schedulingPriority, attempts, and the number of rules in evaluateOnExit with their patterns.
 MAX_PRIORITY = 9_999
 MAX_ATTEMPTS = 10
 MAX_RETRY_RULES = 5

@@ -25,6 +25,7 @@ from drydock.batch.scheduling.plans import (
 
 RESERVE, LEND, LEND_AND_BORROW = "RESERVE", "LEND", "LEND_AND_BORROW"
 UNLIMITED = -1
+"""The borrowLimit of a share that may borrow any number of instances."""
 CROSS_SHARE_REASON = "Preempted to restore capacity of the quota share {share}."
 IN_SHARE_REASON = "Preempted by a job with a higher priority in the quota share {share}."
 
@@ -110,7 +111,7 @@ class QuotaPlanner:
         return self._used_instances[job.share, job.instance_type] + job.instances <= limit
 
     def _start_borrowers(self) -> None:
-        """Start jobs that borrow idle instances: those that were submitted first go first (idle assignment FIFO)."""
+        """Start jobs that borrow idle instances, in the order of their submission (AWS: idle assignment FIFO)."""
         blocked: set[str] = set()
         while first_jobs := [queue[0] for name, queue in self._queues.items() if queue and name not in blocked]:
             job = min(first_jobs, key=lambda item: item.number)

@@ -75,7 +75,7 @@ def find_distribution_problem(request: Mapping[str, Any]) -> str:
 
 
 def build_launch_command(request: Mapping[str, Any], launch: Launch, command: Sequence[str], path: str) -> list[str]:
-    """Return the command of a host: `command` itself, or that of the launcher that starts it.
+    """Return the command of a host: `command` itself, or the command of a launcher that starts it.
 
     Args:
         request: A CreateTrainingJob request.
