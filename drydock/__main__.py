@@ -80,7 +80,6 @@ def main(
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
         sizes, hosts = (cores, int(memory_gib * 1024)), (host, *parse_host_names(own_hosts))
-        # The url is "" until `_serve` has bound the port.
         settings = Settings(data.resolve(), "", *sizes, *timing, s3.rstrip("/"), s3_patience, invented_answers, hosts)
         policy = _read_policy(context, spot_seed, spot_interruption_probability, spot_notice, spot_no_capacity)
         _serve(settings, _create_executor(context, executor, dockerfile), policy, (host, port), port_file)
@@ -148,6 +147,7 @@ def _read_policy(
 def _serve(
     settings: Settings, executor: Executor, policy: SpotPolicy, address: tuple[str, int], port_file: Path | None
 ) -> None:
+    """Serve until a signal. `settings.url` is still "": the port is known once it is bound."""
     with lock_data_folder(settings.data), open_listener(*address) as listener:
         url = _build_url(address[0], listener.getsockname()[1])
         _serve_until_signal(dataclasses.replace(settings, url=url), executor, policy, listener, port_file)
