@@ -44,8 +44,8 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
 def find_first_failure(trees: Sequence[HostTree]) -> str:
     """Return the name of the host whose command failed first, whatever ended it; "" if no host recorded a failure.
 
-    When a host dies, the others often fail within milliseconds, since they wait for it. A host that SIGKILL ended is
-    preferred to the others: its end may be recorded later, but no command gets SIGKILL because another one failed.
+    When a host dies, the others often fail within milliseconds, since they wait for it. If SIGKILL ended a host, it is
+    taken as the first one, even if its end was recorded later: no command gets SIGKILL because another one failed.
     """
     exits = {tree.host: _read_exit_file(tree) for tree in trees}
     failures = {host: host_exit for host, host_exit in exits.items() if host_exit and host_exit.exit_code}

@@ -16,7 +16,7 @@ HEARTBEAT_S = 1.0
 
 
 class Heartbeat:
-    """The time when the server was last alive. After a crash, that time is taken as the end of the running jobs.
+    """The time when the server was last alive. After a crash, spot jobs are taken as interrupted at this time.
 
     Args:
         store: Storage of the time.

@@ -45,7 +45,7 @@ def parse_instance_type(instance_type: str) -> MachineSize:
     family, _, size = instance_type.removeprefix("ml.").partition(".")
     cores = _parse_cores(size)
     memory_gib = cores * GIB_PER_VCPU.get(family[:1], UNKNOWN_GIB_PER_VCPU)
-    # The size medium has as many vCPUs as large, and half of its memory.
+    # An instance of size medium has the vCPUs of size large, and half of its memory.
     return MachineSize(cores, (memory_gib // 2 if size == "medium" else memory_gib) * 1024)
 
 
