@@ -120,6 +120,7 @@ def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, atte
 def _update_running_job(
     batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, training_job: TrainingJob
 ) -> None:
+    # If the training job is stopped before its start, the status stays.
     status = STATUS_OF_PHASE.get(training_job.phase, RUNNING if training_job.started_at else job.status)
     started_ms = _to_ms(training_job.started_at) if training_job.started_at else None
     if (status, started_ms) != (job.status, attempt.started_ms):

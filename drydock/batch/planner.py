@@ -77,12 +77,12 @@ class QueuePlanner:
         return list(iterate_by_fair_share(self.waiting, use))
 
     def _list_past_uses(self, rules: FairShareRules) -> list[PastUse]:
-        oldest_s = self._batch.now() - rules.window_s
+        window_begin_s = self._batch.now() - rules.window_s
         return [
             PastUse(job.share, job.instances, attempt.scheduled_ms / 1_000, attempt.stopped_ms / 1_000)
             for job in self._jobs
             for attempt in job.attempts
-            if attempt.stopped_ms is not None and attempt.stopped_ms / 1_000 > oldest_s
+            if attempt.stopped_ms is not None and attempt.stopped_ms / 1_000 > window_begin_s
         ]
 
 

@@ -30,7 +30,7 @@ class Source:
     Attributes:
         uri: S3 URI of the prefix or the manifest.
         data_type: S3Prefix or ManifestFile.
-        distribution: FullyReplicated, or ShardedByS3Key: each host gets every n-th object.
+        distribution: FullyReplicated, or ShardedByS3Key: each of n hosts gets every n-th object.
         seed: Seed to shuffle the objects with before they are distributed; None for no shuffling.
         is_read_only: Whether the downloaded files are read-only.
     """

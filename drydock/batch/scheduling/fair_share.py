@@ -70,12 +70,12 @@ class PastUse:
 
 def compute_decayed_use(use: PastUse, now_s: float, window_s: float) -> float:
     """Return the instance-seconds of a past use, each with its weight: 1 now, 0 at the beginning of the window."""
-    oldest_s, newest_s = (min(max(now_s - moment_s, 0.0), window_s) for moment_s in (use.start_s, use.end_s))
+    start_age_s, end_age_s = (min(max(now_s - moment_s, 0.0), window_s) for moment_s in (use.start_s, use.end_s))
 
-    def integrate(age_s: float) -> float:
+    def integrate(age_s: float) -> float:  # the weights of all seconds from now back to this age
         return age_s - age_s**2 / (2 * window_s)
 
-    return use.instances * (integrate(oldest_s) - integrate(newest_s))
+    return use.instances * (integrate(start_age_s) - integrate(end_age_s))
 
 
 class ShareUse:
