@@ -1,4 +1,4 @@
-"""Encode moto's values as JSON, and decode them.
+"""Encode the stored values of moto's S3 and CloudWatch Logs as JSON, and decode them.
 
 The values have known types: JSON's own types, bytes, datetimes, and the models of moto's S3. Any other type is refused.
 So a person who changes the stored JSON cannot make the server run code.

@@ -139,7 +139,7 @@ class Scaler:
         return variant.count
 
     def _may_change(self, target: Any, policy: Any, is_scale_out: bool) -> bool:
-        """Return whether a policy may scale now: it is not suspended, and its cooldown is over."""
+        """Return whether a policy may scale now: scaling is not suspended, and the policy's cooldown is over."""
         state = target.suspended_state or {}
         if state.get("DynamicScalingOutSuspended" if is_scale_out else "DynamicScalingInSuspended"):
             return False

@@ -65,7 +65,7 @@ class AlarmEvaluator:
                     log.exception("alarm %s: internal error", alarm.name)
 
     def evaluate(self, backend: CloudWatchBackend, alarm: Any) -> None:
-        """Set the state of an alarm, if it differs from the last evaluation or a new period has begun.
+        """Set the state of an alarm, if the result differs from the last evaluation's, or a new period has begun.
 
         Args:
             backend: The CloudWatch that has the metric's data.

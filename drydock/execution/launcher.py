@@ -8,7 +8,7 @@ of the standard library as possible, since every start of a job waits for these 
     CWD      the working directory, as the job sees it
     HOST     name of this host
     HOSTS    lines to append to /etc/hosts
-    LOCALE   the command's LC_CTYPE, "" for none; the launcher's Python sets another (PEP 538) for itself
+    LOCALE   the command's LC_CTYPE, "" for none; the launcher's Python sets its own (PEP 538)
     EXIT     file to write the command's exit code to
     COMMAND  the command to execute, with its arguments
 

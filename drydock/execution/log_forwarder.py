@@ -1,4 +1,4 @@
-"""The log of one host's run: its lines are moved from the file that the job writes to CloudWatch Logs.
+"""The log of one host's run: its lines are moved from the job's log file to CloudWatch Logs.
 
 The time of a line is close to the time at which the job printed it: the file's size is read ten times a second, and the
 file system records when the file was last written. The position in the file is stored together with the lines, so the

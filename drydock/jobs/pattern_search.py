@@ -35,7 +35,7 @@ class PatternSearch:
         self._slow_regexes: set[str] = set()
 
     def find(self, regex: str, lines: Sequence[str]) -> list[str | None]:
-        """Return the first group of each match in the lines, in order; none if the expression is too slow.
+        """Return the first group of each match in the lines, in order; [] if the expression is too slow.
 
         Args:
             regex: A valid regular expression.

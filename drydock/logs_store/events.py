@@ -1,7 +1,7 @@
 """Read log events from the store in pages, in the order of their timestamps.
 
 A row is one event, or a block of `line_count` events, one for each line. The id of a block is the id of its last event.
-The ids of its other events are the numbers before it.
+The ids of its other events are the numbers before this id.
 """
 
 import itertools
