@@ -45,7 +45,7 @@ def _build_operation_names(verbs: str, resource: str, plural: str | None = None)
     Args:
         verbs: The verbs, separated by spaces.
         resource: The resource's name in the API.
-        plural: Its plural; the name with an s if None.
+        plural: The resource's plural; its name with an s if None.
     """
     names = {verb: plural or f"{resource}s" if verb == "List" else resource for verb in verbs.split()}
     return [f"{verb}{name}" for verb, name in names.items()]

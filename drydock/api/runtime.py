@@ -69,7 +69,7 @@ class Runtime:
     """WSGI middleware: answer invocations of endpoints.
 
     Args:
-        endpoints: The endpoints.
+        endpoints: The endpoints of all accounts and regions.
         application: Answers all other requests.
     """
 

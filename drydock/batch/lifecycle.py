@@ -41,7 +41,7 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
     """Give a waiting job its instances, and create its training job.
 
     Args:
-        batch: The queues.
+        batch: The queues of AWS Batch.
         owner: The owner of the job.
         job: The job.
         environment: ARN of the service environment with the instances.

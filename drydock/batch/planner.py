@@ -37,7 +37,7 @@ class QueuePlanner:
     """Plans one queue.
 
     Args:
-        batch: The queues.
+        batch: The queues of AWS Batch.
         owner: The owner of the queue.
         queue: The queue.
         jobs: The jobs of the queue.

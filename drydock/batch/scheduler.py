@@ -25,7 +25,7 @@ class BatchScheduler:
     """Advances the service jobs of all accounts and regions.
 
     Args:
-        batch: The queues.
+        batch: The queues of AWS Batch.
     """
 
     def __init__(self, batch: BatchQueues) -> None:

@@ -104,7 +104,7 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
     Args:
         backend: The CloudWatch that has the metric's data.
         alarm: An alarm on one metric.
-        now: The moment.
+        now: The moment, UTC without a time zone.
     """
     period_s, count = int(alarm.period), int(alarm.evaluation_periods)
     begin = _floor(now, period_s)

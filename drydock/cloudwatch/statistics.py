@@ -116,7 +116,7 @@ def read_statistic(
         name: The metric's name.
         dimensions: All dimensions of the data, and no others.
         statistic: Name of the statistic, such as Sum or p99.
-        begin: The moment.
+        begin: The moment, UTC without a time zone.
     """
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [

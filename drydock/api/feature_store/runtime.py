@@ -49,7 +49,7 @@ class FeatureStoreRuntime:
     """WSGI middleware: answer requests for records.
 
     Args:
-        feature_groups: The feature groups.
+        feature_groups: The feature groups of all accounts and regions.
         application: Answers all other requests.
     """
 

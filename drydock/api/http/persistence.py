@@ -24,7 +24,7 @@ class Body(io.RawIOBase):
     """The body of a request, in a stream that goes on after the body.
 
     Args:
-        stream: The stream.
+        stream: What the client sends, from the beginning of the body.
         length: Length of the body, bytes.
     """
 
