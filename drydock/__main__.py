@@ -30,6 +30,7 @@ from drydock.host.executor import Executor
 from drydock.options import ExecutorName
 from drydock.settings import Settings, get_machine_memory_gib, get_usable_cores
 
+# typer exits with 2 for a wrong option, too; 75 is EX_TEMPFAIL of sysexits.h: a retry can help.
 EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
@@ -87,13 +88,13 @@ def main(
 
 
 def _is_on_command_line(context: typer.Context, name: str) -> bool:
-    """Return whether the option is on the command line. An environment variable or a default does not count."""
+    """Return whether an option is on the command line; False if an environment variable or the default sets it."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def _refuse_options_of_server(context: typer.Context) -> None:
-    """Refuse options of the server if a command follows them: they have no effect on it."""
+    """Refuse options of the server that stand before a command: they have no effect on the command."""
     server_options = [f"--{name.replace('_', '-')}" for name in context.params if _is_on_command_line(context, name)]
     if server_options:
         command = context.invoked_subcommand
@@ -146,6 +147,7 @@ def _read_policy(
 def _serve(
     settings: Settings, executor: Executor, policy: SpotPolicy, address: tuple[str, int], port_file: Path | None
 ) -> None:
+    """Serve until a signal. `settings.url` is still "": the port is known once it is bound."""
     with lock_data_folder(settings.data), open_listener(*address) as listener:
         url = _build_url(address[0], listener.getsockname()[1])
         _serve_until_signal(dataclasses.replace(settings, url=url), executor, policy, listener, port_file)

@@ -1,4 +1,4 @@
-"""Encode moto's values as JSON, and decode them.
+"""Encode the stored values of moto's S3 and CloudWatch Logs as JSON, and decode them.
 
 The values have known types: JSON's own types, bytes, datetimes, and the models of moto's S3. Any other type is refused.
 So a person who changes the stored JSON cannot make the server run code.
@@ -14,8 +14,8 @@ from moto.s3 import models
 from moto.utilities.utils import LowercaseDict
 from requests.structures import CaseInsensitiveDict
 
-# Key that names the type of an encoded value. None of moto's attribute names begins with it.
-_TYPE = "~"
+# Key of an encoded value's type; the key "of" has its content. None of moto's attribute names begins with "~".
+_TYPE_KEY = "~"
 _MODELS: dict[str, type] = {
     name: value for name, value in vars(models).items() if isinstance(value, type) and issubclass(value, BaseModel)
 }
@@ -42,20 +42,20 @@ def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     if isinstance(value, dict):
-        # As a list of pairs: a client's key may be any string, even _TYPE, and the keys of upload parts are numbers.
-        return {_TYPE: "dict", "of": [[_encode(key), _encode(item)] for key, item in value.items()]}
+        # A list of pairs: a client's key may be any string, even _TYPE_KEY, and the keys of upload parts are numbers.
+        return {_TYPE_KEY: "dict", "of": [[_encode(key), _encode(item)] for key, item in value.items()]}
     if isinstance(value, bytes):
-        return {_TYPE: "bytes", "of": base64.b64encode(value).decode()}
+        return {_TYPE_KEY: "bytes", "of": base64.b64encode(value).decode()}
     if isinstance(value, datetime):
-        return {_TYPE: "datetime", "of": value.isoformat()}
+        return {_TYPE_KEY: "datetime", "of": value.isoformat()}
     type_name = type(value).__name__
     if _CLASSES.get(type_name) is not type(value):
         raise TypeError(f"drydock cannot store a {type_name}")
-    return {_TYPE: type_name, "of": _encode(vars(value))}
+    return {_TYPE_KEY: type_name, "of": _encode(vars(value))}
 
 
 def _decode(encoded_value: dict[str, Any]) -> Any:
-    type_name, value = encoded_value[_TYPE], encoded_value["of"]
+    type_name, value = encoded_value[_TYPE_KEY], encoded_value["of"]
     if type_name == "dict":
         return dict(value)
     if type_name == "bytes":

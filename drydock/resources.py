@@ -41,6 +41,7 @@ class StoredRequest:
     created_at: datetime
     tags: list[dict[str, str]] = field(default_factory=list)
     status = ""
+    """An empty text where a kind of resource has no status: `api.listing` reads a status of every resource."""
 
     @property
     def modified_at(self) -> datetime:

@@ -11,7 +11,9 @@ from botocore.model import OperationModel, Shape
 from drydock.errors import truncate
 
 MESSAGE_MAX_CHARS = 2000
+"""Largest length of an error message."""
 MAX_ENUM_VALUES = 12
+"""Largest number of an enum's values that a message lists: some enums have hundreds."""
 
 
 @functools.cache
@@ -37,6 +39,7 @@ def describe_problems(value: Any, shape: Shape) -> str:
 def _find_problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
     """Yield missing members, and values that violate an enum, a pattern, a minimum or a maximum, in AWS's words.
 
+    `path` is the place of the value in the request, such as resourceConfig.instanceType; "" for the request itself.
     botocore's ParamValidator, which runs after this, finds values of the wrong type.
     """
     if shape.type_name == "structure" and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Read what a request is signed for, and answer it with an error in AWS's format; for all WSGI middlewares."""
+"""Read a request's signature, and answer a request with an error in AWS's format; for all WSGI middlewares."""
 
 import functools
 import json
@@ -85,7 +85,7 @@ def _serialize(environ: dict[str, Any], error_response: ErrorResponse, service: 
     """Return the content type and the body of an error response."""
     content_type = environ.get("CONTENT_TYPE", "")
     model = find_service_model(service) if service else None
-    # The content type of a request to SageMaker's runtime is that of the model's input, so the service counts first.
+    # The content type of a request to SageMaker's runtime is that of the model's input, so the service decides first.
     is_json = (
         "json" in model.metadata["protocol"] if model else "HTTP_X_AMZ_TARGET" in environ or "json" in content_type
     )

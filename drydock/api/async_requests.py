@@ -19,16 +19,17 @@ from drydock.endpoints.invocation import refuse_invocation
 from drydock.shapes import describe_problems
 
 _PREFIX = "X-Amzn-SageMaker-"
-# Members of the request that are headers: the header's name is the prefix and the member's name.
+# Members of the request that are headers: the header's name is `_PREFIX` and the member's name.
 _TEXT_MEMBERS = ("InputLocation", "S3OutputPathExtension", "Filename")
 _NUMBER_MEMBERS = ("RequestTTLSeconds", "InvocationTimeoutSeconds")
-# Headers that the model gets, by the part of the request's header that follows the prefix.
+# Headers that the model gets, by the names of the request's headers without `_PREFIX`.
 _MODEL_HEADERS = {
     "Content-Type": "Content-Type",
     "Accept": "Accept",
     "Custom-Attributes": f"{_PREFIX}Custom-Attributes",
     "Inference-Id": f"{_PREFIX}Inference-Id",
 }
+# SageMaker's limit for a body instead of an InputLocation.
 _MAX_BODY_BYTES = 128_000
 
 

@@ -32,7 +32,7 @@ from drydock.tuning.registry import TuningJobs
 
 J = TypeVar("J", bound=Job)
 STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model, Workspace)
-"""The resources that drydock stores with their tags; moto keeps those of all others in memory."""
+"""The resources that drydock stores with their tags; moto keeps the tags of all other resources in memory."""
 
 
 class DrydockBackend(NotebooksBackend):

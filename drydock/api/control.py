@@ -25,6 +25,7 @@ from drydock.notebooks.workspace import APP, NOTEBOOK
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 4 << 20
+"""Largest body of a request to drydock's own endpoints."""
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
 MAX_CPU_PERCENT = 100_000.0
@@ -40,7 +41,7 @@ FIELDS = {
 }
 """The fields of each request that simulates a failure, or sets prices."""
 
-# Field that names an item, by the kind of the item.
+# The field of the request `use` with the name of a notebook instance or Studio app, by the kind.
 _FIELDS_BY_KIND = {NOTEBOOK: "notebook", APP: "app"}
 
 Body = Mapping[str, Any]
@@ -233,7 +234,7 @@ def _read_body(request: Request) -> Body:
 
 
 def _check_fields(name: str, body: Body) -> None:
-    """Refuse a field that a request does not have: a misspelled one would look like a simulated failure."""
+    """Refuse unknown fields: the caller would not notice that a misspelled field has no effect."""
     fields = FIELDS.get(name, ())
     if unknown_fields := sorted(body.keys() - set(fields)):
         raise BadRequest(f"unknown field {unknown_fields[0][:60]!r}; the fields are {', '.join(fields)}")

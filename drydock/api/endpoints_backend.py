@@ -117,7 +117,8 @@ class EndpointsBackend(ModelsBackend):
         check_owner(self.account_id, self.region_name)
         name, now = request["EndpointName"], get_now()
         plan, deployment = self._build_plan(request["EndpointConfigName"]), request.get("DeploymentConfig")
-        # A new endpoint has no old instances. A later update may retain the DeploymentConfig, so it must be valid.
+        # A new endpoint has no instances to replace, so its DeploymentConfig has no effect yet. But a later update may
+        # retain it, so it must be valid.
         self._check_deployment(deployment, plan)
         tags = list(request.get("Tags", []))
         record = EndpointRecord(name, self._build_arn(name), plan, now, now, tags=tags, deployment=deployment)
@@ -210,7 +211,7 @@ class EndpointsBackend(ModelsBackend):
             )
 
     def _check_deployment(self, deployment: Mapping[str, Any] | None, plan: Plan) -> None:
-        """Check a DeploymentConfig: its steps fit the plan, and its alarms exist and are evaluated."""
+        """Check a DeploymentConfig: its steps fit the plan, and its alarms exist and can be evaluated."""
         names = build_traffic_plan(deployment, plan.count_instances()).alarms
         alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}
         for name in names:

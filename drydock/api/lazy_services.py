@@ -28,6 +28,6 @@ class LazyServices:
         with self._lock:
             if install := self._installers.get(service):
                 install()
-                # Other requests wait for the lock. An installer that failed stays, so the next request repeats it.
+                # An installer that failed is kept, so the next request calls it again.
                 self._installers.pop(service)
         return create_backend_app(service)

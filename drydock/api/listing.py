@@ -12,6 +12,7 @@ from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
 DEFAULT_PAGE_SIZE = 10
+"""Number of items in a page if the request has no MaxResults."""
 NEWEST_FIRST = {"SortOrder": "Descending"}
 """Default order of ListModels, ListEndpoints, ListEndpointConfigs and ListFeatureGroups in SageMaker's API."""
 
@@ -45,7 +46,7 @@ SORT_VALUES: dict[str, Callable[[Any], str]] = {
     "Name": lambda item: item.name,
     "CreationTime": lambda item: item.created_at.isoformat(timespec="microseconds"),
     "Status": lambda item: str(item.status),
-    # Only trials of tuning jobs are sorted by it, and only those that have an objective.
+    # Only trials of tuning jobs are sorted by this value, and only trials that have an objective.
     "FinalObjectiveMetricValue": lambda item: encode_number(item.objective),
 }
 
@@ -99,7 +100,7 @@ def encode_number(number: float) -> str:
 
 def _is_match(item: ListItem, filters: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in filters or "TrainingPlanArnEquals" in filters:
-        return False  # jobs of this server have neither
+        return False  # jobs of this server have no warm pool and no training plan
     if filters.get("NameContains", "") not in item.name:
         return False
     if filters.get("StatusEquals", item.status) != item.status:

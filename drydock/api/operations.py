@@ -26,7 +26,7 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class OperationGroup:
-    """The operations of one kind of resource, that drydock handles in the same way.
+    """The operations on one kind of resource that drydock handles in the same way.
 
     Attributes:
         resources: The resources, in the plural, for messages and the documentation.
@@ -45,7 +45,7 @@ def _build_operation_names(verbs: str, resource: str, plural: str | None = None)
     Args:
         verbs: The verbs, separated by spaces.
         resource: The resource's name in the API.
-        plural: Its plural; the name with an s if None.
+        plural: The resource's plural; its name with an s if None.
     """
     names = {verb: plural or f"{resource}s" if verb == "List" else resource for verb in verbs.split()}
     return [f"{verb}{name}" for verb, name in names.items()]

@@ -1,4 +1,4 @@
-"""Answer requests to SageMaker about jobs, models, endpoints and feature groups, and let moto answer the others."""
+"""Answer requests to SageMaker about jobs, models, endpoints and feature groups; moto answers all other requests."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast

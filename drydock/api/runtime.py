@@ -69,7 +69,7 @@ class Runtime:
     """WSGI middleware: answer invocations of endpoints.
 
     Args:
-        endpoints: The endpoints.
+        endpoints: The endpoints of all accounts and regions.
         application: Answers all other requests.
     """
 
@@ -82,7 +82,7 @@ class Runtime:
         if not match or environ.get("REQUEST_METHOD") != "POST":
             return self._application(environ, start_response)
         service = read_signed_service(environ)
-        # moto would fail at an unsigned invocation. A POST to an object of S3, which may be unsigned, has a query.
+        # moto would fail at an unsigned invocation. An unsigned POST to an S3 object is valid: it has a query string.
         if not service and not environ.get("QUERY_STRING"):
             return answer_error(environ, start_response, UNSIGNED_RESPONSE, "sagemaker")
         if service != "sagemaker":

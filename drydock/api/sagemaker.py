@@ -1,7 +1,7 @@
 """Replace moto's SageMaker by drydock's: `install` sets the class of moto's SageMaker backends.
 
-moto has that class in a registry. From it, moto creates a backend for each account and region, and gets the handlers of
-URLs.
+moto reads that class from a registry. With it, moto creates a backend for each account and region, and finds the
+handlers of URLs.
 """
 
 from collections import Counter

@@ -133,7 +133,7 @@ def _create_private_folder(folder: Path) -> None:
 
 @contextmanager
 def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listener: socket.socket) -> Iterator[JobQueue]:
-    """Answer requests on a socket during a block. After the block, end all jobs and stop the server.
+    """Answer requests on a socket during a block, which gets the queue of jobs. Then end all jobs and the server.
 
     Args:
         settings: The server's settings; the url contains the socket's port.

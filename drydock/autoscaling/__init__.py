@@ -1,1 +1,1 @@
-"""Application Auto Scaling for the variants of endpoints. moto has the API; this package decides and scales."""
+"""Application Auto Scaling for the variants of endpoints: moto has the API, this package evaluates the policies."""

@@ -23,6 +23,7 @@ from drydock.moto_registry import bind_arguments
 from drydock.resources import Owner, Resources
 
 DEFAULT_PAGE = 50
+"""Number of activities in a page if the request has no MaxResults: AWS's default."""
 
 
 class ScalingResponse(ApplicationAutoScalingResponse):

@@ -23,7 +23,7 @@ def check_range(low: int | None, high: int | None, plan: Plan, variant_name: str
 
     Args:
         low: MinCapacity; None if neither the request nor an earlier one has it.
-        high: MaxCapacity; None as `low`.
+        high: MaxCapacity; None if neither the request nor an earlier one has it.
         plan: What the endpoint serves.
         variant_name: Name of the variant.
         min_instances: Smallest allowed number of instances of the variant.

@@ -45,8 +45,8 @@ class Scaler:
         self._period_s = period_s
         self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scaling", daemon=True)
-        # The keys of these two are policies. If a client puts a policy again, moto creates a new object, which has no
-        # values yet.
+        # The keys of the next two mappings are policies. If a client puts a policy again, moto creates a new object,
+        # which has no values yet.
         self._trackings: weakref.WeakKeyDictionary[Any, TargetTracking] = weakref.WeakKeyDictionary()
         self._invocation_counts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
         # The time.monotonic() of the last change, by the id of the variant.
@@ -139,7 +139,7 @@ class Scaler:
         return variant.count
 
     def _may_change(self, target: Any, policy: Any, is_scale_out: bool) -> bool:
-        """Return whether a policy may scale now: it is not suspended, and its cooldown is over."""
+        """Return whether a policy may scale now: scaling is not suspended, and the policy's cooldown is over."""
         state = target.suspended_state or {}
         if state.get("DynamicScalingOutSuspended" if is_scale_out else "DynamicScalingInSuspended"):
             return False

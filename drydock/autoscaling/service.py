@@ -29,7 +29,7 @@ class Autoscaling:
         self._scaler: Scaler | None = None
 
     def start(self) -> None:
-        """Start to evaluate the policies of an earlier server. If there are none, the first request starts this."""
+        """Start to evaluate the policies of an earlier server. Without any, the first request starts the evaluation."""
         if any(iterate_owners(self._endpoints.store)):
             self.load()
 

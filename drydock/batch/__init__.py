@@ -1,1 +1,1 @@
-"""AWS Batch's queues for SageMaker training jobs: service jobs, which a scheduler starts as training jobs."""
+"""AWS Batch's queues for SageMaker training jobs, with a scheduler that starts their jobs (service jobs)."""

@@ -1,4 +1,4 @@
-"""The error with which AWS Batch refuses a request."""
+"""The error with which drydock's AWS Batch refuses a request."""
 
 from typing import NoReturn
 

@@ -20,11 +20,13 @@ SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED, FAILED = (
 FINAL_STATUSES = (SUCCEEDED, FAILED)
 WAITING_STATUSES = (SUBMITTED, RUNNABLE)
 TRAINING_JOB_PREFIX = "AWSBatch"
+"""How the names of AWS Batch's training jobs begin."""
 NAME_MAX_CHARS = 63
+"""SageMaker's limit for the name of a training job."""
 
 
 class StopCause(StrEnum):
-    """Why an attempt is stopped. It is stored before the training job is stopped."""
+    """Why an attempt is stopped. The cause is stored before the training job is stopped."""
 
     TERMINATED = "terminated"
     TIMEOUT = "timeout"
@@ -33,18 +35,18 @@ class StopCause(StrEnum):
 
 @dataclass
 class Attempt:
-    """One training job of a service job. It is stored before the training job is created.
+    """One training job of a service job of AWS Batch. The attempt is stored before the training job is created.
 
     Attributes:
         training_job: Name of the training job.
         training_job_arn: ARN of the training job.
-        environment: ARN of the service environment that it gets its instances from.
-        scheduled_ms: When it got its instances, in milliseconds since 1970, as the following times.
-        started_ms: When its first instance began to download; None before.
-        stopped_ms: When it ended; None before.
-        reason: statusReason of the attempt.
-        stop_cause: Why it is stopped; None if nothing stops it.
-        stop_reason: Text of the reason: the one that the client gave or, for a timeout or a preemption, drydock's.
+        environment: ARN of the service environment whose instances the training job uses.
+        scheduled_ms: When the training job got its instances, in milliseconds since 1970.
+        started_ms: When its first instance began to download, in milliseconds since 1970; None before.
+        stopped_ms: When the training job ended, in milliseconds since 1970; None before.
+        reason: statusReason of the attempt; "" before its end.
+        stop_cause: Why the training job is stopped; None if nobody has requested a stop.
+        stop_reason: Why it is stopped, as a text: the client's text or, for a timeout or a preemption, drydock's.
     """
 
     training_job: str
@@ -77,14 +79,14 @@ class ServiceJob(StoredRecord):
         queue_arn: ARN of the queue.
         instance_type: Instance type of the training job.
         instances: Number of instances of the training job.
-        created_ms: When it was submitted.
+        created_ms: When the job was submitted.
         priority: schedulingPriority.
         status: SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED or FAILED.
         status_reason: statusReason; "" without one.
-        is_terminated: Whether a client terminated it.
-        current: The attempt that has instances; None while the job waits, and after its end.
-        last: The latest attempt; None before the first one.
-        attempts: The attempts that ended by themselves.
+        is_terminated: Whether it was terminated: by a client, by a time limit, or with its queue or its quota share.
+        current: The attempt that has instances now; None while the job waits, and after the job's end.
+        last: The latest attempt, running or ended; None before the first attempt.
+        attempts: The attempts that ended, except for those in `preempted`.
         preempted: The attempts that were preempted.
         started_ms: When the first attempt started; None before.
         stopped_ms: When the job ended; None before.
@@ -129,7 +131,7 @@ class ServiceJob(StoredRecord):
 
     @property
     def share(self) -> str:
-        """The share identifier, or the name of the quota share; "" without both."""
+        """The share identifier, or the name of the quota share; "" if the job has neither."""
         return str(self.request.get("shareIdentifier") or self.request.get("quotaShareName") or "")
 
     @property
@@ -140,8 +142,8 @@ class ServiceJob(StoredRecord):
     def build_training_job_name(self, base_name: str) -> str:
         """Return the name of the next attempt's training job: AWSBatch, the name in the payload, and 32 hex digits.
 
-        The same attempt always has the same name, so that a server which was killed does not start it twice.
+        The same attempt always has the same name: after a killed server, the next one does not start it again.
         """
-        count = len(self.attempts) + len(self.preempted)
-        digits = md5(f"{self.id}/{count}".encode(), usedforsecurity=False).hexdigest()
+        earlier_attempts = len(self.attempts) + len(self.preempted)
+        digits = md5(f"{self.id}/{earlier_attempts}".encode(), usedforsecurity=False).hexdigest()
         return f"{TRAINING_JOB_PREFIX}{base_name[: NAME_MAX_CHARS - len(TRAINING_JOB_PREFIX) - len(digits)]}{digits}"

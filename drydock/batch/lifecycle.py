@@ -1,7 +1,8 @@
-"""Change the state of a service job: begin, update, stop and end its attempts. Each attempt has one training job.
+"""Change the state of AWS Batch's service jobs: begin, update, stop and end their attempts.
 
-A change is stored before it takes effect on the training job. If the server is killed between the two, the next server
-calls `update_from_training_job`, which causes the effect. A repeated effect changes nothing.
+Each attempt has one training job. A change is stored before it takes effect on the training job. If the server is
+killed between the two, the next server calls `update_from_training_job`, which causes the effect. A repeated effect
+changes nothing.
 """
 
 import logging
@@ -33,13 +34,14 @@ log = logging.getLogger(__name__)
 TIMEOUT_REASON = "Job attempt duration exceeded timeout"
 """AWS Batch's status reason of a job whose attempt took longer than attemptDurationSeconds."""
 STATUS_OF_PHASE = {Phase.STARTING: SCHEDULED, Phase.DOWNLOADING: STARTING}
+"""The status of a service job in the first phases of its training job. In later phases, it is RUNNING."""
 
 
 def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment: str) -> None:
     """Give a waiting job its instances, and create its training job.
 
     Args:
-        batch: The queues.
+        batch: The queues of AWS Batch.
         owner: The owner of the job.
         job: The job.
         environment: ARN of the service environment with the instances.
@@ -68,7 +70,7 @@ def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) 
 
 
 def stop_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, cause: StopCause, reason: str) -> None:
-    """Stop the training job of a service job. If it is being stopped, only the cause TERMINATED has an effect."""
+    """Stop the training job of a service job. If it is stopping already, only the cause TERMINATED has an effect."""
     attempt = job.current
     if attempt is None or (attempt.stop_cause is not None and cause is not StopCause.TERMINATED):
         return
@@ -93,7 +95,7 @@ def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) ->
 
 
 def count_preemptions_left(job: ServiceJob) -> float:
-    """Return how many more times a job can be preempted and wait again."""
+    """Return how many more times a job can be preempted and wait again; infinity without a limit."""
     limit = job.request.get("preemptionConfiguration", {}).get("preemptionRetriesBeforeTermination")
     return float("inf") if limit is None else limit - len(job.preempted)
 
@@ -102,7 +104,7 @@ def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, atte
     if attempt.stop_cause is not None:  # stopped before it was created
         return _end_unsuccessful_attempt(batch, owner, job, attempt, batch.now_ms, attempt.stop_reason)
     payload = parse_payload(job.request["serviceRequestPayload"])
-    # The sagemaker SDK sends the tags of the training job as those of the service job.
+    # The sagemaker SDK sends the tags of the training job as tags of the service job.
     tags = {tag["Key"]: tag["Value"] for tag in payload.get("Tags", [])} | job.tags
     request = {**payload, "TrainingJobName": attempt.training_job}
     if tags:
@@ -118,6 +120,7 @@ def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, atte
 def _update_running_job(
     batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, training_job: TrainingJob
 ) -> None:
+    # If the training job is stopped before its start, the status stays.
     status = STATUS_OF_PHASE.get(training_job.phase, RUNNING if training_job.started_at else job.status)
     started_ms = _to_ms(training_job.started_at) if training_job.started_at else None
     if (status, started_ms) != (job.status, attempt.started_ms):
@@ -146,7 +149,7 @@ def _end_attempt(
         reason = f"{STATUS_PREFIX}{training_job.record.reason}"
     else:
         reason = f"{STATUS_PREFIX}{training_job.record.transitions[-1].message}"
-    if training_job.status is Status.COMPLETED:  # also if it completed before it was stopped
+    if training_job.status is Status.COMPLETED:  # even if a stop was requested: it came too late
         attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
         job.attempts.append(attempt)
         return _end_job(batch, owner, job, SUCCEEDED, reason, stopped_ms)

@@ -1,7 +1,7 @@
 """Read the payload of a service job: a CreateTrainingJob request, as JSON.
 
-When a job is submitted, only the JSON and the instances are checked. As on AWS, SageMaker validates the rest when the
-job starts.
+When a job is submitted, only the JSON's syntax and the instances are checked. As on AWS, SageMaker validates the rest
+when the job starts.
 """
 
 import json
@@ -43,7 +43,10 @@ def read_instances(payload: dict[str, Any]) -> tuple[str, int]:
 
 
 def read_base_name(payload: dict[str, Any], job_name: str) -> str:
-    """Return the name that the names of the training jobs contain: TrainingJobName, or else the name of the job."""
+    """Return the base of the training jobs' names: the payload's TrainingJobName, or else the name of the service job.
+
+    Characters that SageMaker does not allow in a name are left out.
+    """
     name = payload.get("TrainingJobName")
     text = name if isinstance(name, str) else job_name
     return "".join(letter for letter in text if letter.isascii() and (letter.isalnum() or letter == "-"))

@@ -37,10 +37,14 @@ class QueuePlanner:
     """Plans one queue.
 
     Args:
-        batch: The queues.
+        batch: The queues of AWS Batch.
         owner: The owner of the queue.
         queue: The queue.
         jobs: The jobs of the queue.
+
+    Attributes:
+        waiting: The jobs that wait for instances.
+        running: The jobs that have instances.
     """
 
     def __init__(self, batch: BatchQueues, owner: Owner, queue: Queue, jobs: Sequence[ServiceJob]) -> None:
@@ -73,17 +77,17 @@ class QueuePlanner:
         return list(iterate_by_fair_share(self.waiting, use))
 
     def _list_past_uses(self, rules: FairShareRules) -> list[PastUse]:
-        oldest_s = self._batch.now() - rules.window_s
+        window_begin_s = self._batch.now() - rules.window_s
         return [
             PastUse(job.share, job.instances, attempt.scheduled_ms / 1_000, attempt.stopped_ms / 1_000)
             for job in self._jobs
             for attempt in job.attempts
-            if attempt.stopped_ms is not None and attempt.stopped_ms / 1_000 > oldest_s
+            if attempt.stopped_ms is not None and attempt.stopped_ms / 1_000 > window_begin_s
         ]
 
 
 def build_queue_job(job: ServiceJob) -> QueueJob:
-    """Convert a stored job to the form that the scheduling rules use."""
+    """Convert a stored service job to the form that the scheduling rules use."""
     attempt: Attempt | None = job.current
     return QueueJob(
         job.id,
@@ -92,8 +96,8 @@ def build_queue_job(job: ServiceJob) -> QueueJob:
         job.instances,
         job.share,
         job.priority,
-        attempt.scheduled_ms / 1_000 if attempt else 0.0,
-        attempt is not None and attempt.stop_cause is not None,
+        started_s=attempt.scheduled_ms / 1_000 if attempt else 0.0,
+        is_stopping=attempt is not None and attempt.stop_cause is not None,
     )
 
 

@@ -14,11 +14,11 @@ from drydock.resources import Owner
 from drydock.store import Store
 
 FRONT_JOBS = 100
-"""Number of jobs at the front of a queue whose position is known, as in GetJobQueueSnapshot."""
+"""Number of jobs at the front of a queue whose position is recorded: as many as GetJobQueueSnapshot shows."""
 
 
 class TrainingJobs(Protocol):
-    """Creates, finds and stops the training jobs of service jobs."""
+    """Creates, finds and stops the training jobs of AWS Batch's service jobs."""
 
     def find(self, owner: Owner, name: str) -> TrainingJob | None:
         """Return a training job; None if it does not exist."""
@@ -84,6 +84,6 @@ class BatchQueues:
         self.change_event.set()
 
     def delete_all(self, owner: Owner) -> None:
-        """Delete everything of an owner. Its training jobs are not changed."""
+        """Delete everything of an owner, except for the training jobs, which are not changed."""
         with self.lock:
             self.tables.delete_all(owner)

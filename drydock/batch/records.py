@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+# The states that a client can set, and the statuses that AWS Batch sets.
 ENABLED, DISABLED = "ENABLED", "DISABLED"
 VALID, DELETING = "VALID", "DELETING"
 
@@ -69,7 +70,7 @@ class Queue(StoredRecord):
 
     Attributes:
         priority: Queues with a higher priority get instances of a shared service environment first.
-        order: serviceEnvironmentOrder, with ARNs.
+        order: serviceEnvironmentOrder, with the ARNs of the environments, even if the request had their names.
         policy_arn: ARN of the scheduling policy; None for first in, first out.
         limit_actions: jobStateTimeLimitActions.
         state: ENABLED or DISABLED.
@@ -85,7 +86,7 @@ class Queue(StoredRecord):
 
     @property
     def environments(self) -> list[str]:
-        """The ARNs of the service environments, lowest number `order` first."""
+        """The ARNs of the service environments, in the ascending order of their numbers `order`."""
         return [item["serviceEnvironment"] for item in sorted(self.order, key=lambda item: item["order"])]
 
 

@@ -1,4 +1,4 @@
-"""The thread that follows the jobs of all queues, starts them in their order, and preempts them."""
+"""The thread that follows the jobs of AWS Batch's queues, starts them in their order, and preempts them."""
 
 import logging
 import sqlite3
@@ -25,7 +25,7 @@ class BatchScheduler:
     """Advances the service jobs of all accounts and regions.
 
     Args:
-        batch: The queues.
+        batch: The queues of AWS Batch.
     """
 
     def __init__(self, batch: BatchQueues) -> None:
@@ -57,7 +57,7 @@ class BatchScheduler:
             except sqlite3.Error as error:  # the disk is full: the next check tries again
                 log.error("queues of %s: cannot be stored: %s", owner.account_id, error)
                 is_busy = True
-            except Exception:  # the queues of the others must advance
+            except Exception:  # the queues of the other owners must advance
                 log.exception("queues of %s: internal error", owner.account_id)
                 is_busy = True
         return is_busy
@@ -143,12 +143,12 @@ class BatchScheduler:
         """End the first job of a queue if it has been first for the time that a limit sets for its status reason."""
         _, since_ms = self._batch.positions[queue.arn][job.id]
         for action in queue.limit_actions:
-            is_reason = job.status_reason.startswith(action["reason"])
-            if is_reason and self._batch.now_ms - since_ms >= action["maxTimeSeconds"] * 1_000:
+            has_reason = job.status_reason.startswith(action["reason"])
+            if has_reason and self._batch.now_ms - since_ms >= action["maxTimeSeconds"] * 1_000:
                 return terminate(self._batch, owner, job, f"Terminated by JobStateTimeLimit action: {action['reason']}")
 
     def _delete_marked_resources(self, owner: Owner, queues: list[Queue]) -> None:
-        """Terminate the jobs of queues and quota shares being deleted, and delete those whose jobs have all ended."""
+        """Terminate the jobs of queues and shares that are marked as DELETING. Delete these after their last job."""
         tables = self._batch.tables
         for queue in queues:
             for share in tables.list_quota_shares(owner, queue):

@@ -1,4 +1,4 @@
-"""The stored resources of all accounts and regions, in memory and in the server's storage."""
+"""AWS Batch's stored resources of all accounts and regions, in memory and in the server's storage."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ class Table(Generic[R]):
 
 
 class Tables:
-    """All tables.
+    """The tables of all kinds of resources.
 
     Args:
         store: The server's storage.

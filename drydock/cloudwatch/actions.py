@@ -26,6 +26,7 @@ ACTIONS = {
 FIRST_STATE, FIRST_REASON = "INSUFFICIENT_DATA", "Unchecked: Initial alarm creation"
 TOPIC_PREFIX = "arn:aws:sns:"
 MAX_SUBJECT_CHARS = 100
+"""SNS's limit for the subject of a message."""
 
 
 class AlarmActions:
@@ -33,7 +34,7 @@ class AlarmActions:
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
-        self._threads: dict[str, threading.Thread] = {}  # the last one of each alarm
+        self._threads: dict[str, threading.Thread] = {}  # the last thread of each alarm, by the alarm's ARN
 
     def forget_deleted_alarms(self, existing_arns: Collection[str]) -> None:
         """Forget the states of the alarms that no longer exist."""
@@ -66,7 +67,7 @@ class AlarmActions:
 
 
 def _publish(previous_thread: threading.Thread | None, topics: Collection[str], subject: str, message: str) -> None:
-    """Publish a message to topics, after the alarm's previous one: subscribers get the changes in their order."""
+    """Publish an alarm's message to topics, after the previous message: subscribers get the changes in their order."""
     if previous_thread is not None:
         previous_thread.join()
     for arn in topics:

@@ -18,7 +18,9 @@ COMPARISONS = {
     "LessThanThreshold": lambda value, threshold: value < threshold,
     "LessThanOrEqualToThreshold": lambda value, threshold: value <= threshold,
 }
+# Values of TreatMissingData.
 MISSING_DATA = ("breaching", "notBreaching", "ignore", "missing")
+# The parameters that an alarm on one metric must have, by the names of moto's arguments.
 _REQUIRED = {
     "namespace": "Namespace",
     "metric_name": "MetricName",

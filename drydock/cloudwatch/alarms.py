@@ -21,15 +21,15 @@ EVALUATE_S = 0.5
 """Seconds between two evaluations of all alarms."""
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
-"""Statistics that only grow within a period: one that is above the threshold now is above it at the period's end."""
+"""Statistics that only grow within a period: above the threshold now, they are above it at the period's end, too."""
 
 
 class AlarmEvaluator:
     """Evaluates the alarms of all accounts and regions in a thread of its own.
 
     An alarm is evaluated over its last complete periods. If the current period already breaches the threshold and
-    cannot return below it, that period counts, too. As on AWS, a state that SetAlarmState has set lasts until the next
-    evaluation gives another result, or until the next period.
+    cannot return below it, the current period is evaluated, too. As on AWS, a state that SetAlarmState has set lasts
+    until the next evaluation gives another result, or until the next period.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class AlarmEvaluator:
                     log.exception("alarm %s: internal error", alarm.name)
 
     def evaluate(self, backend: CloudWatchBackend, alarm: Any) -> None:
-        """Set the state of an alarm, if it differs from the last evaluation or a new period has begun.
+        """Set the state of an alarm, if the result differs from the last evaluation's, or a new period has begun.
 
         Args:
             backend: The CloudWatch that has the metric's data.
@@ -104,7 +104,7 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
     Args:
         backend: The CloudWatch that has the metric's data.
         alarm: An alarm on one metric.
-        now: The moment.
+        now: The moment, UTC without a time zone.
     """
     period_s, count = int(alarm.period), int(alarm.evaluation_periods)
     begin = _floor(now, period_s)

@@ -70,7 +70,7 @@ class StoredCloudWatch(CloudWatchBackend):
         return list({_identify_metric(datum): datum for datum in matches}.values())
 
     def put_metric_alarm(self, **arguments: Any) -> Alarm:
-        """Create an alarm, or replace the one with its name.
+        """Create an alarm, or replace the alarm that has the same name.
 
         Raises:
             ServiceException: CloudWatch refuses the alarm, or drydock cannot evaluate it. A retry cannot help.

@@ -45,7 +45,7 @@ def check_times(metric_data: Sequence[Mapping[str, Any]], now: datetime) -> None
     """Check that the times of the member MetricData of PutMetricData are not too old, and not too far in the future.
 
     Args:
-        metric_data: MetricData. A Timestamp without an offset is UTC; a datum without a Timestamp is of now.
+        metric_data: MetricData. A Timestamp without an offset is UTC; a datum without a Timestamp has the time `now`.
         now: The present time, UTC without an offset.
 
     Raises:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 RELATIVE_ERROR = 0.01
+# Logarithm of the factor by which each bucket's upper bound is larger than the one before.
 _GROWTH = math.log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
 
 

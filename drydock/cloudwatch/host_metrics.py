@@ -54,13 +54,13 @@ class HostMetrics:
         Args:
             namespace: The metrics' namespace.
             host: Value of the dimension Host.
-            values: The metric's name to its value.
+            values: The metric's name to its value, percent.
 
         Raises:
             sqlite3.Error: The disk is full or not writable. A retry can help.
         """
         with self._lock:
-            # Within the lock, so that a thread that waited for it does not add a minute before the last one.
+            # Within the lock: a thread that waited for the lock must not add an earlier minute after a later one.
             key = (namespace, host, utcnow().replace(second=0, microsecond=0))
             data = self._minutes.setdefault(key, {})
             for name, value in values.items():
@@ -75,7 +75,7 @@ class HostMetrics:
                 db.executemany(_DELETE, map(self._get_row_key, excess))
 
     def list_data(self, namespace: str = "") -> list[HistogramDatum]:
-        """Return the data of the metrics of a namespace, oldest first; those of all namespaces if it is empty."""
+        """Return the data of the metrics of a namespace, oldest first; of all namespaces if `namespace` is ""."""
         with self._lock:
             items = [data for (name, *_), data in self._minutes.items() if namespace in ("", name)]
             return [datum for data in items for datum in data.values()]
@@ -105,7 +105,7 @@ class HostMetrics:
             key = (namespace, host, datetime.fromisoformat(minute))
             data = {}
             for name, numbers in json.loads(text).items():
-                data[name] = _create_datum(key, name, 0.0)
+                data[name] = _create_datum(key, name, 0.0)  # `load` replaces the value
                 data[name].load(numbers)
             yield key, data
 

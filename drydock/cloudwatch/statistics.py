@@ -30,6 +30,7 @@ class HistogramDatum(MetricAggregatedDatum):
     def __init__(
         self, namespace: str, name: str, dimensions: list[dict[str, str]], timestamp: datetime, unit: str, value: float
     ) -> None:
+        # Minimum and maximum are the value; number and sum are 0 until `add` adds the value.
         super().__init__(namespace, name, value, value, 0.0, 0.0, dimensions, timestamp, unit)
         self.histogram = Histogram()
         self.add(value)
@@ -92,7 +93,7 @@ def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
     """Return the data of a namespace's metrics. The list can also have data of other namespaces.
 
     Args:
-        backend: moto's CloudWatch, or drydock's, which has the metrics of jobs' hosts apart from the others.
+        backend: moto's CloudWatch, or drydock's, which stores the metrics of jobs' hosts separately.
         namespace: The namespace.
     """
     host_metrics = getattr(backend, "host_metrics", None)
@@ -115,7 +116,7 @@ def read_statistic(
         name: The metric's name.
         dimensions: All dimensions of the data, and no others.
         statistic: Name of the statistic, such as Sum or p99.
-        begin: The moment.
+        begin: The moment, UTC without a time zone.
     """
     statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [

@@ -26,6 +26,8 @@ MINUTES_RETENTION = timedelta(days=1)
 RETENTION = timedelta(days=63)
 """Age at which rows are deleted. CloudWatch keeps data points of five minutes for the same time."""
 HOUR_S = 3_600
+_IS_MINUTE, _IS_HOUR = 0, 1
+"""Values of the column is_hour."""
 
 Row = tuple[Any, ...]
 
@@ -45,7 +47,7 @@ class StoredMetrics:
 
     def build_row(self, owner: Owner, datum: HistogramDatum) -> Row:
         """Build the row of a metric's values in a minute, as they are now."""
-        return (*_build_key(owner, datum), _to_seconds(datum.timestamp), 0, self._server, _dump(datum))
+        return (*_build_key(owner, datum), _to_seconds(datum.timestamp), _IS_MINUTE, self._server, _dump(datum))
 
     def write(self, rows: Iterable[Row]) -> None:
         """Store rows. They replace the rows of the same minutes that this server has stored."""
@@ -77,7 +79,7 @@ class StoredMetrics:
         for row in self._store.query(statement, (end_s,)):
             account, region, namespace, name, dimensions, unit, begin, _, _, content = row
             hour_s = begin // HOUR_S * HOUR_S
-            key = (account, region, namespace, name, dimensions, unit, hour_s, 1, self._server)
+            key = (account, region, namespace, name, dimensions, unit, hour_s, _IS_HOUR, self._server)
             datum = _load(namespace, name, dimensions, unit, hour_s, content)
             if (hour := hours.setdefault(key, datum)) is not datum:
                 hour.merge(datum)
@@ -95,7 +97,7 @@ def _build_key(owner: Owner, datum: HistogramDatum) -> Row:
 def _load(namespace: str, name: str, dimensions: str, unit: str, begin: int, content: str) -> HistogramDatum:
     moment = datetime.fromtimestamp(begin, UTC).replace(tzinfo=None)
     pairs = [{"Name": key, "Value": value} for key, value in json.loads(dimensions)]
-    datum = HistogramDatum(namespace, name, pairs, moment, unit, 0.0)
+    datum = HistogramDatum(namespace, name, pairs, moment, unit, 0.0)  # `load` replaces the value
     datum.load(json.loads(content))
     return datum
 

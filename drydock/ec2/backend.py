@@ -28,7 +28,7 @@ _PARAMETERS = {
     "InstanceTypes": "instance-type",
     "ProductDescriptions": "product-description",
 }
-"""Maps each parameter to the filter that selects the same prices."""
+"""Maps each parameter to the filter that has the same effect."""
 _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "availability-zone": lambda price: price.zone,
     "instance-type": lambda price: price.instance_type,
@@ -36,7 +36,7 @@ _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "spot-price": lambda price: _format_price(price.usd_h),
     "timestamp": lambda price: f"{price.at:%Y-%m-%dT%H:%M:%S.000Z}",
 }
-"""Maps each filter to a function that returns the value of a price to compare."""
+"""Maps each filter to a function that returns the text of a price which the filter compares with its values."""
 
 
 class SpotPriceResponse(EC2Response):
@@ -122,7 +122,7 @@ class SpotPriceBackend(EC2Backend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The path at which moto serves EC2, with the handler that knows the spot prices."""
+        """The path at which moto serves EC2, with the handler that answers with the spot prices."""
         return {"/": SpotPriceResponse.dispatch}
 
 

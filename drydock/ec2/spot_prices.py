@@ -72,12 +72,12 @@ class SpotPrices:
         return [name for (name,) in self._store.query(statement, (region,))]
 
     def find(self, region: str, instance_type: str, begin: datetime, end: datetime) -> Iterator[SpotPrice]:
-        """Yield the prices from `begin` to `end`, and each zone's last price before, which is valid at `begin`."""
+        """Yield the prices from `begin` to `end`, and before them each zone's price that is valid at `begin`."""
         rows = self._store.query(_READ, (region, instance_type, end.timestamp()))
-        first_s = begin.timestamp()
-        last_times = {zone: at for zone, at, _ in rows if at <= first_s}
+        begin_s = begin.timestamp()
+        last_times = {zone: at for zone, at, _ in rows if at <= begin_s}
         for zone, at, usd_h in rows:
-            if at > first_s or last_times[zone] == at:
+            if at > begin_s or last_times[zone] == at:
                 yield SpotPrice(instance_type, zone, datetime.fromtimestamp(at, UTC), usd_h)
 
     def delete_all(self) -> None:

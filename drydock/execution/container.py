@@ -18,6 +18,7 @@ from drydock.host.usage import Usage
 
 log = logging.getLogger(__name__)
 
+# Maximum seconds to wait until a container has started.
 START_TIMEOUT_S = 120.0
 # The exit code of a command that SIGKILL ended. Such a command has not ended by itself.
 EXIT_CODE_SIGKILL = 137
@@ -26,7 +27,9 @@ OUTPUT_TIMEOUT_S = 30.0
 
 
 class ContainerExecutor:
-    """Starts hosts as containers. A process file names a host's container, and the file for the command's exit code.
+    """Starts hosts as containers.
+
+    The process file of a host has the id of its container, and the path of the file for the command's exit code.
 
     Args:
         images: Finds or builds the image of each host.
@@ -106,7 +109,8 @@ class Container:
     """
 
     def __init__(self, plan: HostPlan, image: str) -> None:
-        self._plan, self._exit_code = plan, -1
+        self._plan = plan
+        self._exit_code = -1  # negative until `finish` has read it
         self._id = create_container(plan, image)
         try:
             content = {"container": self._id, "exit_file": str(plan.exit_file)}
@@ -138,7 +142,7 @@ class Container:
             return None
 
     def measure_usage(self) -> Usage | None:
-        """Return the usage that the engine reports. It watches the container for one or two seconds."""
+        """Return the usage that the engine reports. The engine watches the container for one or two seconds."""
         try:
             return read_usage(self._id)
         except JobFailed:  # the container has just ended
@@ -150,8 +154,8 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
-        # Without the name of the exit file: a command that this signal ends has not ended by itself, so the next server
-        # must not record its exit code.
+        # The process file is written again without the exit file: a command that this signal ends has not ended by
+        # itself, so the next server must not record its exit code.
         with contextlib.suppress(OSError):
             self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")

@@ -19,7 +19,8 @@ def create_container(plan: HostPlan, image: str) -> str:
     """Create a container without starting it, and return its id.
 
     The job's environment must not be on a command line, where every user of the machine could read it. It is passed in
-    a temporary file without a name. Values that --env-file cannot read are passed in the environment of docker.
+    a temporary file without a name. Values that --env-file cannot read are passed in the environment of the docker
+    command.
 
     Raises:
         JobFailed: The engine does not answer, or refuses the plan. A retry can help.
@@ -59,7 +60,7 @@ def _build_options(plan: HostPlan) -> list[str]:
 
 
 def _build_network(plan: HostPlan) -> list[str]:
-    if plan.port:  # hosts with the same port run side by side
+    if plan.port:  # several hosts with the same port can run at the same time
         return [f"--publish=127.0.0.1::{plan.port}"]
     return ["--network=host"]  # the job's AWS clients reach this server at 127.0.0.1
 

@@ -8,6 +8,7 @@ from typing import Any
 from drydock.errors import JobFailed
 from drydock.host.usage import Usage
 
+# Seconds after which a docker command is killed.
 TIMEOUT_S = 120.0
 
 
@@ -84,7 +85,7 @@ def find_published_port(container: str, port: int) -> int | None:
 def read_usage(container: str) -> Usage | None:
     """Return the CPU and memory utilization of a container; None if it does not run any more.
 
-    The engine needs one or two seconds to measure it.
+    The engine needs one or two seconds to measure both.
 
     Raises:
         JobFailed: The container does not exist, or the engine does not answer. A retry can help.
@@ -92,7 +93,7 @@ def read_usage(container: str) -> Usage | None:
     output = run_docker("stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemPerc}}", container)
     try:
         cpu_percent, memory_percent = (float(word.removesuffix("%")) for word in output.split())
-    except ValueError:  # "-- --"
+    except ValueError:  # the engine prints "-- --" for a container that has ended
         return None
     return Usage(cpu_percent, memory_percent)
 

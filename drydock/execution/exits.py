@@ -1,4 +1,4 @@
-"""Read the exit codes that commands left: those of commands that ended while no server ran, and the first failure."""
+"""Read the recorded exits of a job's hosts: how a command ended while no server ran, and which host failed first."""
 
 import json
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
 
+# Largest part of an exit file that is read: the job could have written another file in its place.
 MAX_BYTES = 1024
 
 
@@ -43,8 +44,8 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
 def find_first_failure(trees: Sequence[HostTree]) -> str:
     """Return the name of the host whose command failed first, whatever ended it; "" if no host recorded a failure.
 
-    When a host dies, the others often fail within milliseconds, since they wait for it. So one that SIGKILL ended goes
-    before the others: no command gets SIGKILL because another one failed, but its end may be recorded later.
+    When a host dies, the others often fail within milliseconds, since they wait for it. If SIGKILL ended a host, it is
+    taken as the first one, even if its end was recorded later: no command gets SIGKILL because another one failed.
     """
     exits = {tree.host: _read_exit_file(tree) for tree in trees}
     failures = {host: host_exit for host, host_exit in exits.items() if host_exit and host_exit.exit_code}

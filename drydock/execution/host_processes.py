@@ -15,6 +15,7 @@ from drydock.execution.launcher import TREE_LINK
 
 TREE_VARIABLE = "DRYDOCK_TREE"
 """Environment variable of every process of a host: the resolved path of the host's tree."""
+# Seconds after which a process that does not end is left alone, and seconds between two checks.
 KILL_TIMEOUT_S = 5.0
 POLL_S = 0.01
 

@@ -16,7 +16,9 @@ from drydock.execution.engine import run_docker
 log = logging.getLogger(__name__)
 
 REPOSITORY = "drydock-training"
+"""Name of the images that drydock builds."""
 BUILD_TIMEOUT_S = 1800.0
+"""Seconds after which a build is killed."""
 COMPATIBLE_ARCHITECTURES = {("386", "amd64"), ("arm", "arm64")}
 """Pairs of architectures, in Docker's names: programs of the first also run on machines of the second."""
 EMULATORS = {"amd64": ("qemu-x86_64", "rosetta"), "arm64": ("qemu-aarch64",)}
@@ -101,7 +103,7 @@ def _check_architecture(image: str, architecture: str) -> None:
     machine = run_docker("version", "--format", "{{.Server.Arch}}")
     if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE_ARCHITECTURES:
         return
-    # Engines of other systems run in a virtual machine, which has emulators. On Linux, the engine has this kernel.
+    # Engines of other systems run in a virtual machine, which has emulators. On Linux, they use this machine's kernel.
     names = EMULATORS.get(architecture, ())
     if sys.platform != "linux" or any((EMULATORS_FOLDER / name).exists() for name in names):
         log.warning("the image %s is for %s, and is emulated on this machine's %s", image, architecture, machine)

@@ -45,7 +45,7 @@ class JobLogs:
         self._forwarders: list[LogForwarder] = []
         self._condition = threading.Condition()
         self._is_stopping = False
-        self._has_failed = False
+        self._has_failed = False  # whether the lines could not be stored in the last round
         self._sampled_at = 0.0
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         store.create_tables(SCHEMA)
@@ -93,7 +93,7 @@ class JobLogs:
             forwarder = LogForwarder(number, job, _find_path(tree.log, number), stream, self._store, position, lines)
             forwarder.sample()
             if job.status.is_final:
-                forwarder.end([])
+                forwarder.end(closing_lines=[])
             self._forwarders.append(forwarder)
 
     def find_forwarders(self, job: LogSource) -> list[LogForwarder]:

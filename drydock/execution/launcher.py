@@ -1,14 +1,14 @@
 """Run the command of a job: prepare /opt/ml and the host name, start the command, and record its exit code.
 
 This is a stand-alone program (`python -I -S launcher.py ...`), the first one in a job's process. It imports as little
-of the standard library as possible, since every start of a job waits for it. Its arguments, in this order:
+of the standard library as possible, since every start of a job waits for these imports. Its arguments, in this order:
 
     SOCKET   file descriptor of a stream socket to the server, see below
     ROOT     the job's tree, to be mounted at /opt/ml; "" to mount nothing
     CWD      the working directory, as the job sees it
     HOST     name of this host
     HOSTS    lines to append to /etc/hosts
-    LOCALE   the command's LC_CTYPE, "" for none; the launcher's Python sets another (PEP 538) for itself
+    LOCALE   the command's LC_CTYPE, "" for none; the launcher's Python sets its own (PEP 538)
     EXIT     file to write the command's exit code to
     COMMAND  the command to execute, with its arguments
 
@@ -164,7 +164,7 @@ def add_to_opt(kernel: "Kernel", opt_fd: int, name: str) -> None:
 
 
 def append_hosts(kernel: "Kernel", hosts: str) -> None:
-    """Append lines to this process's /etc/hosts: mount a longer copy over it. The copy needs no name after that."""
+    """Append lines to this process's /etc/hosts: mount a longer copy over it, and then delete the copy's own name."""
     copy = "/opt/.hosts"
     with open("/etc/hosts", "rb") as original, open(copy, "wb") as target:
         target.write(original.read().rstrip(b"\n") + b"\n" + hosts.encode())

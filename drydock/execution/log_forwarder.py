@@ -1,4 +1,4 @@
-"""The log of one host's run: its lines are moved from the file that the job writes to CloudWatch Logs.
+"""The log of one host's run: its lines are moved from the job's log file to CloudWatch Logs.
 
 The time of a line is close to the time at which the job printed it: the file's size is read ten times a second, and the
 file system records when the file was last written. The position in the file is stored together with the lines, so the
@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS log_files (
     host TEXT NOT NULL, stream TEXT NOT NULL, position INTEGER NOT NULL DEFAULT 0, closing_lines TEXT
 );
 """
+# Largest part of a log file that is read at once.
 READ_BYTES = 1 << 20
 # If there are more samples, a new sample replaces the last one.
 MAX_SAMPLES = 10_000
@@ -101,7 +102,7 @@ class LogForwarder:
                 db.execute(statement, (json.dumps(list(closing_lines)), self.number))
             self.closing_lines = list(closing_lines)
             if not self._samples and self.backlog_bytes:
-                self._samples.append(self._last_sample)  # the last line, which has no newline
+                self._samples.append(self._last_sample)  # for the last line, which has no newline
 
     def rename_file(self) -> None:
         """Rename the file, if it is not stored completely: the job's next run writes a file of the same name."""
@@ -122,7 +123,7 @@ class LogForwarder:
             if self.is_done:
                 return False
             if self.job.is_discarded:
-                self._finish([])
+                self._finish(blocks=[])
                 return False
             if self._samples:
                 self._move_part(*self._samples[0])
@@ -151,8 +152,8 @@ class LogForwarder:
         if len(data) > BLOCK_MAX_BYTES:
             # The piece ends before the end of the data, where a part of a character may be missing.
             return find_piece_end(data, (len(data) - 1) // BLOCK_MAX_BYTES * BLOCK_MAX_BYTES)
-        is_last = self.closing_lines is not None and len(self._samples) == 1 and self.position + len(data) >= size
-        return len(data) if is_last else 0
+        is_last_line = self.closing_lines is not None and len(self._samples) == 1 and self.position + len(data) >= size
+        return len(data) if is_last_line else 0
 
     def _read(self, size: int) -> bytes:
         if size <= 0:
@@ -161,7 +162,7 @@ class LogForwarder:
             with open_regular_file(self.path) as file:
                 file.seek(self.position)
                 return file.read(size)
-        except OSError:  # the job has replaced it with something else
+        except OSError:  # the job has replaced the file with something else
             return b""
 
     def _update_metrics(self, blocks: Sequence[LineBlock]) -> None:

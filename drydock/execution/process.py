@@ -1,8 +1,8 @@
 """The `process` executor: each host is a process group on this machine.
 
 If the kernel permits it, each host has its own view of the machine: its tree at /opt/ml, the names of the job's hosts
-in /etc/hosts, and its own host name. It shares everything else with the machine. Otherwise the job finds its tree
-by SM_* and SAGEMAKER_BASE_DIR, and the hosts have addresses but no names. Cores and memory are not limited.
+in /etc/hosts, and its own host name. It shares everything else with the machine. Otherwise the job finds its tree by
+the variables SM_* and SAGEMAKER_BASE_DIR, and the hosts have addresses but no names. Cores and memory are not limited.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from drydock.host.usage import Usage, UsageMeter, list_processes
 
 
 class ProcessExecutor:
-    """Starts hosts as process groups. A process file holds the process id of a running host.
+    """Starts hosts as process groups. The process file of a host has its process id.
 
     Args:
         opt_ml: Whether to put the tree at /opt/ml, if the kernel permits it. The constructor tries it once.
@@ -69,7 +69,7 @@ class ProcessExecutor:
             content = json.loads(process_file.read_text(encoding="utf-8"))
             tree, group = Path(content["tree"]), _find_group(content)
         except (OSError, ValueError, TypeError, KeyError):
-            was_running = False  # the file is missing or incomplete: the command starts only after it is complete
+            was_running = False  # the file is missing or incomplete: the command had not started
         else:
             was_running = host_processes.kill_host_processes(tree, group=group) > 0
         process_file.unlink(missing_ok=True)

@@ -137,7 +137,8 @@ class JobQueue:
                 self._condition.wait(pause_s)
 
     def _schedule(self) -> None:
-        if self._shutdown.is_set():  # checked under the lock: `close` has listed the threads that it waits for
+        # Checked under the lock: no thread may start after `close` has listed the threads that it waits for.
+        if self._shutdown.is_set():
             return
         self._remove_ended_jobs()
         self._start_jobs_that_fit()

@@ -11,11 +11,12 @@ from drydock.jobs.states import Phase, Status
 from drydock.store import Store
 
 LOST_JOB_REASON = "InternalServerError: drydock ended while the job ran, and only spot jobs resume after that"
+# Seconds between two writes of the heartbeat.
 HEARTBEAT_S = 1.0
 
 
 class Heartbeat:
-    """The time when the server was last alive. After a crash, no job counts as running after that time.
+    """The time when the server was last alive. After a crash, spot jobs are taken as interrupted at this time.
 
     Args:
         store: Storage of the time.

@@ -72,7 +72,8 @@ class Run:
         Args:
             run_end: How the command ended.
         """
-        self._run_and_clean_up(lambda: self._end_run(run_end, []))
+        # The command of an earlier server's run is not known any more.
+        self._run_and_clean_up(lambda: self._end_run(run_end, command=[]))
 
     def _run_and_clean_up(self, action: Callable[[], None]) -> None:
         job = self._job
@@ -166,7 +167,7 @@ class Run:
         # A stop never waits for a long log.
         self._max_log_wait_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
-            # Where an earlier server saw the end of the command, only the files of the hosts say which one failed.
+            # If an earlier server saw the end of the command, only the hosts' exit files say which host failed.
             host = run_end.failed_host or find_first_failure(self._trees) or self._trees[0].host
             raise JobFailed(self._work.handle_failure(run_end.exit_code, host, self._read_log_end(host), command))
         closing_lines = self._work.upload_results(run_end.exit_code)
@@ -190,7 +191,7 @@ class Run:
         return moment
 
     def _read_log_end(self, failed_host: str) -> str:
-        """Return the end of the log of the host that failed; if it is empty, that of the first host that has one."""
+        """Return the end of the failed host's log; if it is empty, the end of the first log that is not."""
         trees = sorted(self._trees, key=lambda tree: tree.host != failed_host)
         return next(filter(None, (read_log_end(tree.log) for tree in trees)), "")
 

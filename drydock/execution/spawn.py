@@ -15,15 +15,16 @@ from drydock.execution.host_processes import TREE_VARIABLE
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
 
+# Seconds within which a released process must say whether its command runs.
 RELEASE_TIMEOUT_S = 60.0
-# Succeeds only inside a host's own view of the machine.
+# A command that succeeds only if it sees the /opt/ml and the /etc/hosts of its own host.
 PROBE = ("/bin/sh", "-c", "test -f /opt/ml/probe && grep -q drydock-probe /etc/hosts")
 
 
 def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a process in a session of its own that waits for `release_process` before it executes the plan's command.
+    """Start a process that waits for `release_process` before it executes the plan's command.
 
-    If this server dies before the release, the process ends.
+    The process has a session of its own. If this server dies before the release, the process ends.
 
     Args:
         plan: What to run.

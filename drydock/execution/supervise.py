@@ -13,6 +13,7 @@ from drydock.host.tree import HostTree
 from drydock.jobs.job import Job
 from drydock.settings import Settings
 
+# Seconds between two checks of the hosts.
 TICK_S = 0.1
 # The exit code of a command that SIGTERM has ended.
 EXIT_CODE_SIGTERM = 143
@@ -47,7 +48,7 @@ class RunEnd:
     cause: Cause
     exit_code: int
     failed_host: str = field(default="", compare=False)
-    """Name of the host that failed first; "" if none failed, or if only the host's files say it."""
+    """Name of the host that failed first; "" if none failed, or if only the hosts' exit files say which one."""
 
 
 class Supervision:

@@ -12,6 +12,7 @@ import typer
 
 DEFAULT_URL = "http://127.0.0.1:5005"
 TIMEOUT_S = 30.0
+# The same exit codes as those of the server's command.
 EXIT_REFUSED, EXIT_TRY_AGAIN = 2, 75
 
 Url = Annotated[str, typer.Option(help="URL of the server; AWS_ENDPOINT_URL if not given.")]

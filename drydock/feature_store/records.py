@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS feature_records (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS feature_records_by_expiry ON feature_records (expires_at) WHERE expires_at IS NOT NULL;
 """
-_KEY = "account = ? AND region = ? AND feature_group = ?"
+_IN_GROUP = "account = ? AND region = ? AND feature_group = ?"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StoredRecord:
 
     Attributes:
         values: The values by the features' names, in the order of the request that wrote them.
-        expires_at: When it is deleted, in microseconds since 1970; None for never.
+        expires_at: When the record is deleted, in microseconds since 1970; None for never.
     """
 
     values: dict[str, str]
@@ -34,7 +34,7 @@ class StoredRecord:
 
 
 class FeatureRecords:
-    """The records of all feature groups. The event time of a deleted record is kept, so that no older record returns.
+    """The records of all feature groups. A deleted record leaves its event time, so that no older record is stored.
 
     Args:
         store: The server's storage.
@@ -72,7 +72,7 @@ class FeatureRecords:
         with self._store.transaction() as db:
             db.execute("DELETE FROM feature_records WHERE expires_at <= ?", (now,))
             if expires_at is not None and expires_at <= now:
-                condition = f"{_KEY} AND identifier = ? AND event_time < ?"
+                condition = f"{_IN_GROUP} AND identifier = ? AND event_time < ?"
                 db.execute(f"DELETE FROM feature_records WHERE {condition}", (*key, identifier, event_time))  # noqa: S608
                 return False
             cursor = db.execute(
@@ -87,21 +87,22 @@ class FeatureRecords:
         """Delete a record and its event time. Idempotent.
 
         Returns:
-            False if the stored record is as new as `event_time` or newer; it stays.
+            Whether no stored record is left. False if the stored record is as new as `event_time` or newer: it stays.
         """
         key = (owner.account_id, owner.region, group, identifier)
         with self._store.transaction() as db:
-            rows = db.execute(f"SELECT event_time FROM feature_records WHERE {_KEY} AND identifier = ?", key)  # noqa: S608
+            rows = db.execute(f"SELECT event_time FROM feature_records WHERE {_IN_GROUP} AND identifier = ?", key)  # noqa: S608
             if any(event_time <= stored_time for (stored_time,) in rows):
                 return False
-            db.execute(f"DELETE FROM feature_records WHERE {_KEY} AND identifier = ?", key)  # noqa: S608
+            db.execute(f"DELETE FROM feature_records WHERE {_IN_GROUP} AND identifier = ?", key)  # noqa: S608
         return True
 
     def read(self, owner: Owner, group: str, identifiers: Sequence[str]) -> dict[str, StoredRecord]:
         """Return the records by their identifiers. Identifiers without a record are left out."""
-        places, key = ", ".join("?" * len(identifiers)), (owner.account_id, owner.region, group)
+        placeholders, key = ", ".join("?" * len(identifiers)), (owner.account_id, owner.region, group)
         statement = (
-            f"SELECT identifier, content, expires_at FROM feature_records WHERE {_KEY} AND identifier IN ({places}) "  # noqa: S608
+            "SELECT identifier, content, expires_at FROM feature_records "  # noqa: S608
+            f"WHERE {_IN_GROUP} AND identifier IN ({placeholders}) "
             "AND content IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"
         )
         rows = self._store.query(statement, (*key, *identifiers, _read_clock()))

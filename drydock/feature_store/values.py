@@ -9,12 +9,14 @@ from typing import Any
 from drydock.feature_store.group import FeatureGroup
 
 MAX_VALUE_CHARS = 60
+"""Largest part of a value in an error message."""
 MICROSECONDS = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # yyyy-MM-dd'T'HH:mm:ssZ and yyyy-MM-dd'T'HH:mm:ss.SSSZ
 _EVENT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 # Python's numbers may also have underscores, spaces and digits of other scripts.
 _NUMBER = re.compile(r"[-+.0-9A-Za-z]+")
+# An Integral is a signed integer of 64 bits.
 _INTEGER_BITS = 63
 MAX_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 """Latest event time and latest end of a TTL, microseconds since 1970."""

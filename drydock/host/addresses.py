@@ -13,8 +13,8 @@ NAMES_FOLDER = Path(__file__).parent / "host_names"
 def choose_addresses(arn: str, hosts: Sequence[str]) -> dict[str, str]:
     """Return the address of each host of a job, by name.
 
-    They are computed from the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out, because
-    other programs use it. Only Linux has all of 127.0.0.0/8; elsewhere, the hosts share one address.
+    They are computed from the job's ARN, so that concurrent jobs seldom share addresses. 127.0.*.* is left
+    out, because other programs use it. Only Linux has all of 127.0.0.0/8; elsewhere, the hosts share one address.
     """
     if sys.platform != "linux":
         return dict.fromkeys(hosts, "127.0.0.1")
@@ -32,6 +32,7 @@ def build_name_variables(host: str, addresses: Mapping[str, str], python_path: s
         addresses: Addresses of all hosts, by name.
         python_path: PYTHONPATH of the script; "" if it has none.
     """
+    # `host_names.sitecustomize` reads the host's own name from the first pair.
     own_first = {host: addresses[host], **addresses}
     return {
         "DRYDOCK_HOSTS": " ".join(f"{name}={address}" for name, address in own_first.items()),

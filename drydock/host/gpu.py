@@ -10,10 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 TIMEOUT_S = 20.0
+"""Seconds after which nvidia-smi is killed."""
 PROGRAM = "nvidia-smi"
 PROCESSES = ("pmon", "-c", "1", "-s", "um")
 """Arguments that print, for each GPU and process, the share of the time that it was used, and its memory in MB."""
 MEMORY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
+"""Arguments that print the index of each GPU, and its memory in MB."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class GpuUsage:
 
 
 def measure_gpus(pids: Collection[int]) -> GpuUsage | None:
-    """Return what processes use of the GPUs; None if none of them uses one, or if that cannot be said.
+    """Return what processes use of the GPUs; None if no process uses a GPU, or if nvidia-smi does not report it.
 
-    It takes a second or more.
+    The measurement takes a second or more.
 
     Args:
         pids: The processes.
@@ -39,7 +41,7 @@ def measure_gpus(pids: Collection[int]) -> GpuUsage | None:
         return None
     totals_mb = dict(_parse_memory(_run(*MEMORY)))
     shares: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
+    for row in rows:  # sm: share of the time in percent; fb: memory in MB
         if (share := _parse_number(row.get("sm"))) is not None:
             shares["gpu"].append(share)
         used_mb, total_mb = _parse_number(row.get("fb")), totals_mb.get(row.get("gpu", ""))
@@ -76,7 +78,7 @@ def _parse_number(word: str | None) -> float | None:
 
 
 def _run(*arguments: str) -> str:
-    """Return what nvidia-smi prints; nothing if it fails: then there is no driver."""
+    """Return what nvidia-smi prints; "" if it fails, for example because there is no driver."""
     try:
         result = subprocess.run(
             [PROGRAM, *arguments],

@@ -8,12 +8,12 @@ from drydock.host.executor import RunningHost
 from drydock.host.gpu import measure_gpus
 
 SLOW_SAMPLE_S = 15.0
-"""Shortest time between two measurements of the disk and the GPUs, seconds: both take longer."""
+"""Shortest time between two measurements of the disk and the GPUs, seconds: they take longer than the others."""
 GIB = 2**30
 
 
 class HostMeter:
-    """Measures one host after the other, all of the same size.
+    """Measures the hosts of one job or variant, which have the same size.
 
     Args:
         instance_mib: Memory of an instance in MiB.
@@ -22,12 +22,13 @@ class HostMeter:
     """
 
     def __init__(self, instance_mib: int, machine_mib: int, volume_gib: int) -> None:
-        # An executor measures in percent of the memory that the host has here: at most that of this machine.
+        # An executor measures in percent of the memory that the host gets here, which is at most this machine's. The
+        # metric is in percent of the instance's memory.
         self._memory_factor = min(instance_mib, machine_mib) / instance_mib
         self._volume_bytes = volume_gib * GIB
 
     def measure(self, host: RunningHost, folder: Path, *, has_disk_and_gpus: bool) -> Mapping[str, float]:
-        """Return the metrics in percent, by name, without those that are not known; none if the host has just started.
+        """Return the metrics in percent, by name, without unknown ones; no metric if the host has just started.
 
         Args:
             host: The running host.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 # GiB of memory for each vCPU, by the first letter of the instance family.
 GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8, "x": 16, "t": 4, "g": 4, "p": 8, "i": 8}
+# For all other families.
 UNKNOWN_GIB_PER_VCPU = 4
 
 
@@ -44,6 +45,7 @@ def parse_instance_type(instance_type: str) -> MachineSize:
     family, _, size = instance_type.removeprefix("ml.").partition(".")
     cores = _parse_cores(size)
     memory_gib = cores * GIB_PER_VCPU.get(family[:1], UNKNOWN_GIB_PER_VCPU)
+    # An instance of size medium has the vCPUs of size large, and half of its memory.
     return MachineSize(cores, (memory_gib // 2 if size == "medium" else memory_gib) * 1024)
 
 

@@ -30,7 +30,7 @@ class ModelAnswer(NamedTuple):
     """Custom attributes that the model's code has set; empty if it has set none."""
 
 
-# From the body of a request, its content type, the requested type of the response, and its headers, to the answer.
+# Returns the answer to a request, given its body, its content type, the requested type of the answer, and its headers.
 Predict = Callable[[bytes, str, str, Mapping[str, str]], ModelAnswer]
 
 

@@ -1,4 +1,4 @@
-"""Start the daemon of MPI on the other hosts of a job, in place of ssh. A stand-alone program.
+"""Start the daemon of MPI on all hosts of a job but the first, in place of ssh. A stand-alone program.
 
     mpi_agent.py wait FOLDER HOST             on each host but the first: wait for a command, run it, exit with its code
     mpi_agent.py start FOLDER HOST COMMAND    mpirun calls this on the first host, instead of `ssh HOST COMMAND`
@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+# Seconds between two checks whether a file exists.
 PAUSE_S = 0.05
 # SageMaker's training toolkit waits for this long, too.
 MAX_WAIT_S = 300.0

@@ -11,6 +11,7 @@ from typing import Any
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 """Header of a request and of a response: any text of the client, or of the model."""
 MAX_ATTRIBUTES_CHARS = 1024
+"""SageMaker's limit for the custom attributes."""
 
 
 class RequestProcessor:
@@ -26,7 +27,7 @@ class RequestProcessor:
         self._status, self._phrase = 200, ""
 
     def get_request_property(self, key: str) -> str | None:
-        """Return a header of the request by its exact name; None without it."""
+        """Return a header of the request by its exact name; None if the request lacks it."""
         return self._request_headers.get(key)
 
     def get_request_properties(self) -> dict[str, str]:
@@ -55,7 +56,7 @@ class RequestProcessor:
 
 
 class Context:
-    """The context: one object for the model, whose `request_processor` is that of the present request.
+    """The context: one object for the model, whose `request_processor` belongs to the present request.
 
     Args:
         model_dir: Folder of the model.
@@ -66,7 +67,7 @@ class Context:
         self.request_processor = [RequestProcessor({})]
 
     def get_request_header(self, idx: int, key: str) -> str | None:
-        """Return a header of the request by its exact name; None without it."""
+        """Return a header of the request by its exact name; None if the request lacks it."""
         return self.request_processor[idx].get_request_property(key)
 
     def get_all_request_header(self, idx: int) -> dict[str, str]:

@@ -61,7 +61,7 @@ class HostTree:
 
     @property
     def exit_file(self) -> Path:
-        """File with the exit code of the command, for a server that did not see its end; see `execution.exits`."""
+        """File with the command's exit code, for a server that did not see the command end; see `execution.exits`."""
         return self.root.with_name(f"{self.root.name}.exit.json")
 
     def get_channel_folder(self, name: str) -> Path:

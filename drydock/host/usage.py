@@ -11,7 +11,7 @@ import psutil
 ProcessKey = tuple[int, float]
 """Id and creation time of a process. An id alone can belong to another process later."""
 MIN_SHARING_PROCESSES = 3
-"""Smallest number of processes that divide shared memory. Two, the launcher and the command, share nothing."""
+"""Smallest number of processes whose shared memory is measured. Two, the launcher and the command, share nothing."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class _Sample:
-    """The CPU seconds of the processes of a host at a moment, with those of their ended children."""
+    """The CPU seconds of the processes of a host at a moment, including those of their ended children."""
 
     moment: float
     cpu_s: Mapping[ProcessKey, float]
@@ -106,7 +106,8 @@ def _read_processes(processes: list[psutil.Process]) -> Iterator[tuple[ProcessKe
 def _compute_cpu_s(last_sample: _Sample, sample: _Sample) -> float:
     """Return the CPU seconds between two samples.
 
-    The seconds of an orphan that has ended are in no process of the second sample. So they are left out of the first.
+    The seconds of an orphan that has ended are in no process of the second sample. So they are left out of the first
+    sample, too.
     """
     ended_orphans = {key for key in last_sample.orphans if key not in sample.cpu_s}
     before_s = sum(cpu_s for key, cpu_s in last_sample.cpu_s.items() if key not in ended_orphans)
@@ -114,7 +115,7 @@ def _compute_cpu_s(last_sample: _Sample, sample: _Sample) -> float:
 
 
 def _measure_memory(process: psutil.Process, *, is_sharing: bool) -> int:
-    """Return the memory of a process in bytes. If it shares a page with others, only its part of the page counts."""
+    """Return the bytes of memory of a process. Of a page that it shares, only its part is added."""
     with contextlib.suppress(psutil.Error):
         if is_sharing:
             with contextlib.suppress(psutil.AccessDenied, AttributeError):  # macOS has no such number

@@ -9,6 +9,7 @@ from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.host.tree import HostTree
 from drydock.transfer.stable_read import open_regular_file
 
+# Largest part of the command in a FailureReason, and number of lines of a log that a short message shows.
 COMMAND_MAX_CHARS = 200
 LAST_LINES = 5
 # A character has at most 4 bytes in UTF-8.
@@ -28,14 +29,14 @@ def describe_algorithm_error(
     Args:
         exit_code: The exit code, as a shell reports it.
         trees: The trees of the job's hosts.
-        host: Name of the host that failed first. It is named if there are several.
+        host: Name of the host that failed first. The reason names it if the job has several hosts.
         log_end: The end of this host's log (stdout and stderr merged).
         command: The command that was executed.
         message_file: Name of the file in /opt/ml/output that the script may have written on this host. Its content is
             the message. Without it, log_end is the message.
     """
-    names_host = f"Host {host}\n" if len(trees) > 1 else ""
-    head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\n{names_host}ErrorMessage "'
+    host_line = f"Host {host}\n" if len(trees) > 1 else ""
+    head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\n{host_line}ErrorMessage "'
     tail = f'"\nCommand "{truncate(shlex.join(command), COMMAND_MAX_CHARS)}", exit code: {exit_code}'
     tree = next((tree for tree in trees if tree.host == host), trees[0])
     failure_text = read_beginning(tree.output / message_file)
@@ -56,7 +57,7 @@ def read_log_end(path: Path) -> str:
 
 
 def list_last_lines(text: str, count: int = LAST_LINES) -> list[str]:
-    """Return the last lines of a log, stripped, without empty ones and those that mark a column of a traceback."""
+    """Return the last lines of a log, stripped, without empty lines and lines that mark a column of a traceback."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line.strip("^~ ")][-count:]
 

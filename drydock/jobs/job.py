@@ -26,7 +26,7 @@ class Job(JobDescription):
     folder: ClassVar[str]
     """Name of the kind's folder in the data folder."""
     summary_keys: ClassVar[Sequence[str]]
-    """The keys of Describe that List shows too."""
+    """The members of Describe's response that List shows, too."""
     duplicate_name_prefix: ClassVar[str] = "Job name must be unique within an AWS account and region, and a"
     """Start of SageMaker's message that refuses a second job with the same name. The API adds " job with this
     name already exists"."""

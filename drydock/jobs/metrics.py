@@ -17,7 +17,7 @@ class FinalMetrics:
         """The last value of each metric and when it was logged, by the metric's name."""
 
     def update(self, name: str, texts: Sequence[str | None], printed_at: datetime) -> None:
-        """Update the last value of a metric from what its Regex has found.
+        """Update the last value of a metric from the texts that its Regex has found.
 
         A text is ignored if it is not a finite number, or if it was printed before the metric's last value.
         """
@@ -27,7 +27,7 @@ class FinalMetrics:
 
 
 def parse_series(texts: Sequence[str | None]) -> list[float | None]:
-    """Return the numbers among texts, in order; None for one that JSON cannot hold, such as nan."""
+    """Return the numbers among texts, in order; None for a number that JSON does not have, such as nan."""
     values: list[float | None] = []
     for text in texts:
         try:

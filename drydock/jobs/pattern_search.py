@@ -35,7 +35,7 @@ class PatternSearch:
         self._slow_regexes: set[str] = set()
 
     def find(self, regex: str, lines: Sequence[str]) -> list[str | None]:
-        """Return the first group of each match in the lines, in order; none if the expression is too slow.
+        """Return the first group of each match in the lines, in order; [] if the expression is too slow.
 
         Args:
             regex: A valid regular expression.
@@ -44,7 +44,7 @@ class PatternSearch:
         with self._lock:
             if regex in self._slow_regexes:
                 return []
-            for _ in range(2):  # the process may have been killed before the first request
+            for _ in range(2):  # the process may have been killed before this search
                 try:
                     return self._request(regex, lines)
                 except (OSError, ValueError) as error:
@@ -90,4 +90,4 @@ class PatternSearch:
 
 
 shared_search = PatternSearch()
-"""The process of this server."""
+"""The search that all jobs of this server use."""

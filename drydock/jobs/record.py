@@ -8,6 +8,7 @@ from typing import Any
 
 from drydock.jobs.states import MESSAGES, Phase, Status
 
+# SageMaker's default of MaxRuntimeInSeconds.
 DEFAULT_MAX_RUNTIME_S = 86_400
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -132,11 +133,11 @@ def add_default_runtime(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measure_running_s(transitions: list[Transition], until: datetime) -> float:
-    """Return the seconds for which the job had instances; waiting for capacity does not count.
+    """Return the seconds for which the job had instances, without the time in which it waited for capacity.
 
     Args:
         transitions: The job's phases, in order.
-        until: When to stop counting in a phase that has no end yet.
+        until: The moment that is used as the end of a phase that has not ended.
     """
     total_s, has_instances = 0.0, False
     for transition in transitions:

@@ -43,7 +43,7 @@ def check_owner(account_id: str, region: str) -> None:
     moto does not check the account: it takes the account from the ARN of any role that a client assumes.
 
     Raises:
-        AWSValidationException: One of them is not as AWS writes it. A retry cannot help.
+        AWSValidationException: One of them does not have AWS's format. A retry cannot help.
     """
     if not is_account_id(account_id):
         refuse(f"{account_id[:60]!r} is not the id of an account: such an id has 12 digits.")

@@ -14,7 +14,7 @@ def answer_requests() -> None:
     """Answer requests until the input ends."""
     for text in sys.stdin:
         request = json.loads(text)
-        signal.setitimer(signal.ITIMER_VIRTUAL, request["limit_s"])  # seconds of CPU; the default action is to end
+        signal.setitimer(signal.ITIMER_VIRTUAL, request["limit_s"])  # seconds of CPU; then SIGVTALRM ends the process
         pattern = re.compile(request["regex"])
         lines = request["lines"] if pattern.groups else []
         texts = [match.group(1) for line in lines for match in pattern.finditer(line)]

@@ -40,7 +40,7 @@ class UsageSampler:
         self._owner = Owner(job.account_id, job.region)
         volume_gib = int(job.resources.get("VolumeSizeInGB") or 0)
         self._meter = HostMeter(job.instance_size.memory_mib, settings.memory_mib, volume_gib)
-        self._slow_due_at, self._has_failed = 0.0, False
+        self._disk_and_gpus_due_at, self._has_failed = 0.0, False
         self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"usage of {job.name}", daemon=True)
 
@@ -67,14 +67,14 @@ class UsageSampler:
             self._stop_event.wait(max(pause_s, COST_FACTOR * (time.thread_time() - cpu_s)))
 
     def _sample(self) -> None:
-        is_slow_due = time.monotonic() >= self._slow_due_at
+        has_disk_and_gpus = time.monotonic() >= self._disk_and_gpus_due_at
         for host, tree in self._hosts:
-            values = self._meter.measure(host, tree.root, has_disk_and_gpus=is_slow_due)
+            values = self._meter.measure(host, tree.root, has_disk_and_gpus=has_disk_and_gpus)
             if not values or self._stop_event.is_set():
                 continue
             record_host_metrics(self._owner, self._job.log_group, self._job.build_metrics_host(tree.host), values)
-            if is_slow_due:
-                self._slow_due_at = time.monotonic() + SLOW_SAMPLE_S
+            if has_disk_and_gpus:
+                self._disk_and_gpus_due_at = time.monotonic() + SLOW_SAMPLE_S
 
 
 @contextmanager

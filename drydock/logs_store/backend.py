@@ -73,7 +73,7 @@ class StoredLogs(LogsBackend):
         with self._lock:
             moto_group = super().create_log_group(log_group_name, tags, **kwargs)
             del self.groups[log_group_name]
-            group = StoredGroup(self._store, 0, moto_group, self.tagger)
+            group = StoredGroup(self._store, 0, moto_group, self.tagger)  # its number is the id of the row below
             row = group.build_row()
             with self._store.transaction() as db:
                 insert = "INSERT INTO log_groups (account, region, name, record) VALUES (?, ?, ?, ?)"

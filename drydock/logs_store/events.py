@@ -1,7 +1,7 @@
 """Read log events from the store in pages, in the order of their timestamps.
 
 A row is one event, or a block of `line_count` events, one for each line. The id of a block is the id of its last event.
-The ids of its other events are the numbers before it.
+The ids of its other events are the numbers before this id.
 """
 
 import itertools
@@ -37,8 +37,10 @@ EVENT_OVERHEAD_BYTES = 26
 # Numbers of rows for one read. The first read of a stream is small, since thousands of streams may be merged. Each
 # next read is twice as large.
 _FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 16, 256
+# Larger than every timestamp and every id.
 _MAX_TIMESTAMP = 1 << 62
 _SELECT = "SELECT at, id, ingested, message, stream, line_count FROM log_events WHERE stream = ?"
+# SQL: the id of the first event of a row, and the order of a page that is read backward.
 _FIRST_ID, _LATEST_FIRST = "id - max(line_count - 1, 0)", "ORDER BY at DESC, id DESC"
 
 # Timestamp and id of an event: events of a stream are ordered by them.

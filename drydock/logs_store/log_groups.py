@@ -1,4 +1,4 @@
-"""Keep the settings and the streams of a group of CloudWatch Logs in the store."""
+"""Store the settings and the streams of a group of CloudWatch Logs."""
 
 import heapq
 from typing import Any
@@ -21,6 +21,7 @@ INSERT INTO log_streams (log_group, name, created) VALUES (?, ?, ?)
 RETURNING id, name, created, first, last, ingested, bytes, batches
 """
 _DELETE_EVENTS = "DELETE FROM log_events WHERE stream IN (SELECT id FROM log_streams WHERE log_group = ?)"
+# Attributes of moto's group that are stored.
 _SETTINGS = ("creation_time", "retention_in_days", "kms_key_id")
 
 

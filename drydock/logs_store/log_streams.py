@@ -94,7 +94,7 @@ class StoredStream(LogStream):
         """Append lines of a job's log to the stream, all or none.
 
         Args:
-            blocks: The lines. A timestamp that is before that of an earlier line is replaced by the earlier line's.
+            blocks: The lines. If a block's timestamp is before the one of an earlier line, it gets the earlier line's.
             update: Makes more changes in the same transaction.
 
         Raises:
@@ -157,13 +157,15 @@ class StoredStream(LogStream):
         events = self._events.read_after(position, since, until)
         return (event for event in events if message_filter.matches(event.message))
 
-    def _add_batch(self, db: sqlite3.Connection, times: Sequence[int], ingested_ms: int | None, size: int) -> None:
+    def _add_batch(
+        self, db: sqlite3.Connection, times: Sequence[int], ingested_ms: int | None, size_bytes: int
+    ) -> None:
         """Update the stream's totals, inside the transaction, since several threads may add batches.
 
         Raises:
             ResourceNotFoundException: The stream was deleted.
         """
-        values = (min(times, default=None), max(times, default=None), ingested_ms, size, self.number)
+        values = (min(times, default=None), max(times, default=None), ingested_ms, size_bytes, self.number)
         totals = db.execute(_ADD_BATCH, values).fetchone()
         if totals is None:
             raise ResourceNotFoundException("The specified log stream does not exist.")

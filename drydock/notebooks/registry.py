@@ -19,6 +19,7 @@ from drydock.store import Store
 log = logging.getLogger(__name__)
 
 NAMESPACE, METRIC, DIMENSION = "/aws/sagemaker/NotebookInstances", "CPUUtilization", "NotebookInstanceName"
+"""SageMaker's names for the metric of a notebook instance's CPU."""
 PERIOD_S = 60.0
 """Seconds between two values of the CPU."""
 
@@ -35,6 +36,7 @@ class Notebooks:
         self._stored_metrics = StoredMetrics(store)
         self._lock, self._close_event = threading.RLock(), threading.Event()
         self._items: dict[tuple[Owner, str], dict[str, Workspace]] = defaultdict(dict)
+        # The last minute's CPU of each notebook instance, by owner and name.
         self._data: dict[tuple[Owner, str], HistogramDatum] = {}
         for kind, resources in self._resources.items():
             for owner, text in resources.iterate():
@@ -77,7 +79,7 @@ class Notebooks:
         return True
 
     def change(self, owner: Owner, item: Workspace, request: str) -> None:
-        """Begin to start, stop or delete an item, and store that."""
+        """Begin to start, stop or delete an item (`request` has this verb), and store that."""
         with self._lock:
             item.change(request)
             self.save(owner, item)

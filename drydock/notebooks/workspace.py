@@ -33,7 +33,7 @@ class Workspace:
         request: The request that created it, without its tags.
         created_at: CreationTime.
         changed_at: When the last request changed it.
-        used_at: When it was last used, as a request to drydock said; when it was started if it was not used.
+        used_at: When it was last used, by a request to /drydock/use; if it was not used, when it was started.
         last_request: The last request: start, stop or delete.
         tags: The tags. AddTags and DeleteTags change them.
     """
@@ -51,8 +51,8 @@ class Workspace:
     @property
     def status(self) -> str:
         """The state now."""
-        has_passed = datetime.now(UTC) - self.changed_at >= DELAY
-        return _STATES[self.kind][self.last_request][has_passed]
+        state_during, state_after = _STATES[self.kind][self.last_request]
+        return state_after if datetime.now(UTC) - self.changed_at >= DELAY else state_during
 
     @property
     def modified_at(self) -> datetime:

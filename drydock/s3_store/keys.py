@@ -15,8 +15,8 @@ from drydock.s3_store.blobs import Blob, BlobDamaged, BlobFolder
 
 log = logging.getLogger(__name__)
 
-# Attributes that are not part of a version's record: buffers, locks, counters that every read changes, and those that
-# StoredKey adds.
+# Attributes that are not part of a version's record: buffers, locks, counters that every read changes, and the
+# attributes that StoredKey adds.
 _UNSTORED_ATTRIBUTES = frozenset({
     "_value_buffer", "lock", "disposed", "multipart", "_max_buffer_size", "_transitions", "model_name", "_tick",
     "_time_progressed", "blob", "blobs", "row_id", "record_hash",

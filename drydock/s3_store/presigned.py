@@ -19,6 +19,7 @@ from werkzeug.wrappers import Request
 from drydock.errors import truncate
 from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error
 
+# S3's limit for X-Amz-Expires, and how far the time of a signature may be in the future.
 MAX_EXPIRES_S = 604_800
 MAX_CLOCK_SKEW = timedelta(minutes=15)
 DATE_FORMAT = "%Y%m%dT%H%M%SZ"

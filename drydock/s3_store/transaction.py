@@ -15,8 +15,8 @@ class Transaction:
     """The changes of one request.
 
     Attributes:
-        earlier_versions: Maps the bucket and the name of each object that the request changes to the keys of the bucket
-            and to the earlier versions of the object.
+        earlier_versions: For each object that the request changes, by bucket and name: the objects of the bucket, and
+            the versions of the object before the change.
         created_versions: Versions that the request created.
         accessed_versions: Versions that the request looked up and may have changed (their tags, their ACL), by id().
         buckets: Buckets that the request looked up and may have changed, by name.

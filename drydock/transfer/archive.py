@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from drydock.transfer.walk import Entry, EntryKind, list_entries
 
+# A small archive can contain enough to fill the disk.
 UNPACKED_MAX_BYTES = 20_000_000_000
 UNPACKED_MAX_MEMBERS = 1_000_000
 

@@ -10,8 +10,10 @@ from typing import Any
 from drydock.transfer.file_names import build_local_name, find_invalid_names
 from drydock.transfer.objects import ObjectStore, split_uri
 
+# Largest manifest: it is read into memory.
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY_MODE = 0o444
+# Largest part of a key in an error message.
 _NAME_MAX_CHARS = 120
 
 # Options that SageMaker uses in Pipe mode only, which drydock does not have.
@@ -28,7 +30,7 @@ class Source:
     Attributes:
         uri: S3 URI of the prefix or the manifest.
         data_type: S3Prefix or ManifestFile.
-        distribution: FullyReplicated, or ShardedByS3Key: each host gets every n-th object.
+        distribution: FullyReplicated, or ShardedByS3Key: each of n hosts gets every n-th object.
         seed: Seed to shuffle the objects with before they are distributed; None for no shuffling.
         is_read_only: Whether the downloaded files are read-only.
     """

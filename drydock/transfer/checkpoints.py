@@ -16,6 +16,7 @@ from drydock.transfer.walk import EntryKind, walk_folder
 
 log = logging.getLogger(__name__)
 
+# S3's limit for a key.
 KEY_MAX_BYTES = 1024
 # A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds.
 # The same rule holds for a file that is shorter than its copy in S3.
@@ -149,7 +150,7 @@ class CheckpointSync:
                     # The signature is from before the upload. So the next call uploads a file that changed meanwhile.
                     self._upload_file(object_store, name, stream, signature)
         self._skipped_files = skipped_files
-        # If a folder cannot be read, a missing file is not necessarily deleted.
+        # If a folder could not be read, the job has not necessarily deleted a file that was not found.
         if is_complete and (deletes_if_files_are_skipped or not skipped_files):
             for name in self._uploads.keys() - files.keys():
                 self._delete(object_store, name)
@@ -157,9 +158,9 @@ class CheckpointSync:
     def _copy_stable_file(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         """Copy a file that is not being written; return None if it is, or if it may be truncated.
 
-        A file that is shorter than its object in S3 may have been truncated. Perhaps a signal ended the job before the
-        job had written the file again, and `upload_last_changes` comes next and skips it. The job's end may be seen
-        late, so such a file is copied only when it has not changed for a while.
+        A file that is shorter than its object in S3 may have been truncated: perhaps a signal ended the job before the
+        job had written the file again. Then `upload_last_changes` skips the file. But the server may notice the end of
+        the job late. So until then, such a file is copied only if it has not changed for QUIET_S seconds.
         """
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
         is_truncated = self._may_be_truncated(name, signature)

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 # CloudWatch's limit for one event is 256 KiB. A line that is longer than a block becomes several events.
 BLOCK_MAX_BYTES = 60_000
+# zlib's fastest level.
 _COMPRESSION_LEVEL = 1
+# In UTF-8, the first two bits of a byte are 10 if it is not the first byte of a character.
 _CONTINUATION_BITS, _CONTINUATION_BYTE = 0xC0, 0x80
 
 

@@ -26,6 +26,7 @@ _SINGLE_THREAD = TransferConfig(use_threads=False)
 # Errors without a response, such as a refused connection: an S3 server other than drydock may be restarting.
 _NO_RESPONSE_ERRORS = (RetriesExceededError, HTTPClientError, BotoConnectionError)
 _THROTTLED = 429
+# The pause between two attempts doubles, up to this number of seconds.
 _MAX_PAUSE_S = 4.0
 
 

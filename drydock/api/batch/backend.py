@@ -30,7 +30,7 @@ class ServiceJobBackend(BatchBackend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """All paths of AWS Batch, with the handler that also knows the queues for training jobs."""
+        """All paths of AWS Batch, with the handler that also answers for the queues for training jobs."""
         return {"/v1/<path:operation>": ServiceJobResponse.dispatch}
 
     def reset(self) -> None:

@@ -82,6 +82,7 @@ class ServiceJobResponse(BatchResponse):
         return response
 
     def _check_queue_name(self, name: str, *, is_own: bool) -> None:
+        """Refuse a name for a queue of drydock if a queue of moto has it, and the reverse."""
         other_queue: Any = (
             self.batch_backend.get_job_queue_by_name(name)
             if is_own

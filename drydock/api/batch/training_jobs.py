@@ -1,4 +1,4 @@
-"""Create and stop the training jobs of AWS Batch's service jobs, in the same way as the requests of clients do.
+"""Create and stop the training jobs of AWS Batch's service jobs, through the code that answers clients' requests.
 
 A service job is a job of a queue of AWS Batch that SageMaker runs as a training job.
 """
@@ -15,10 +15,10 @@ from drydock.resources import Owner
 
 
 class ServiceTrainingJobs:
-    """Creates, finds and stops the training jobs of service jobs.
+    """Creates, finds and stops the training jobs of AWS Batch's service jobs.
 
     Args:
-        queue: The queue of jobs.
+        queue: Runs the training jobs on this machine.
     """
 
     def __init__(self, queue: JobQueue) -> None:
@@ -29,7 +29,7 @@ class ServiceTrainingJobs:
         return self._training_jobs.find(owner, name)
 
     def start(self, owner: Owner, request: dict[str, Any]) -> None:
-        """Create a training job and add it to the queue. The errors are those of the request CreateTrainingJob."""
+        """Create a training job and add it to the machine's queue. Raises the errors of CreateTrainingJob."""
         self._training_jobs.start(owner, validate_request("CreateTrainingJob", request), tuning=None)
 
     def stop(self, job: TrainingJob) -> None:

@@ -13,6 +13,7 @@ from drydock.feature_store.registry import FeatureGroups
 from drydock.jobs.record import get_now
 from drydock.jobs.rules import check_owner, refuse
 
+# SageMaker adds columns with these names to the offline store.
 RESERVED_NAMES = ("is_deleted", "write_time", "api_invocation_time")
 
 

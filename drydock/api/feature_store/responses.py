@@ -12,6 +12,7 @@ FEATURE_GROUP_OPERATIONS = (
     *(f"{verb}FeatureGroup" for verb in ("Create", "Describe", "Delete")),
     "ListFeatureGroups",
 )
+# Values of SortBy in `listing`, by the values of SortBy in ListFeatureGroups.
 _SORT_VALUES = {"Name": "Name", "FeatureGroupStatus": "Status", "OfflineStoreStatus": "Status"}
 
 

@@ -27,6 +27,7 @@ from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error, read_sign
 SERVICE = "sagemaker-featurestore-runtime"
 RECORD_OPERATIONS = ("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord")
 MAX_BODY_BYTES = 8 << 20
+"""Largest body of a request for records."""
 _PATH = re.compile(r"/FeatureGroup/(.+)|/BatchGetRecord")
 _OPERATIONS = {"PUT": "PutRecord", "GET": "GetRecord", "DELETE": "DeleteRecord", "POST": "BatchGetRecord"}
 # Members of a request that are in the URL's query under their own names.
@@ -37,7 +38,7 @@ Request = Mapping[str, Any]
 
 
 class RefusedRecord(Exception):
-    """A request about a record is refused: the response is an error. A retry cannot help."""
+    """A request about a record is refused: the response is `error_response`. A retry cannot help."""
 
     def __init__(self, error_response: ErrorResponse) -> None:
         super().__init__(error_response.message)
@@ -48,7 +49,7 @@ class FeatureStoreRuntime:
     """WSGI middleware: answer requests for records.
 
     Args:
-        feature_groups: The feature groups.
+        feature_groups: The feature groups of all accounts and regions.
         application: Answers all other requests.
     """
 
@@ -119,7 +120,7 @@ class FeatureStoreRuntime:
         group, identifier = self._find(owner, request), request["RecordIdentifierValueAsString"]
         event_time, records = parse_event_time(group, request["EventTime"]), self._groups.records
         if request.get("DeletionMode") != "HardDelete":
-            records.put(owner, group.name, identifier, event_time, None)
+            records.put(owner, group.name, identifier, event_time, values=None)
         elif not records.erase(owner, group.name, identifier, event_time):
             raise InvalidRecord("EventTime: the stored record is as new or newer, so it is not deleted.")
         return {}

@@ -25,6 +25,7 @@ from drydock.errors import truncate
 from drydock.regions import list_regions
 from drydock.wsgi import ErrorResponse, find_service_model, read_signed_region, read_signed_service
 
+# Largest number of levels in the JSON of a request, and largest length of an error message.
 JSON_MAX_DEPTH = 128
 MESSAGE_MAX_CHARS = 2000
 # Services with several host names. moto chooses one of them by other parts of the request.
@@ -107,7 +108,7 @@ def _check_operation(model: ServiceModel | None, operation: str | None, error: E
     is_unimplemented = isinstance(error, NotImplementedError)
     protocol = model.metadata["protocol"] if model else ""
     is_unknown = model is not None and not protocol.startswith("rest-") and operation not in model.operation_names
-    # Without a named operation, the path and the method decided it, and moto or drydock does not implement it.
+    # If the request names no operation, its path and method decide. moto or drydock does not implement this operation.
     if is_unimplemented and (operation is None or not is_unknown):
         # AWS's clients retry after status 500, but not after 501.
         return ErrorResponse(501, "NotImplemented", str(error) or "moto does not implement this operation")

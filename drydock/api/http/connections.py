@@ -21,6 +21,7 @@ from drydock.api.http.persistence import answer_request, can_persist
 
 # The shortest wait for a socket: data that has arrived is always read, however slow this machine is.
 _MIN_WAIT_S = 0.001
+# Largest part of an answer that is sent at once. The time that the client needed is measured after each part.
 _SEND_BYTES = 1 << 16
 
 
@@ -36,7 +37,8 @@ class ConnectionLimits:
             loaded machine reads a head that has arrived.
         max_wait_s: Seconds in total for which the server waits for a client that sends a request and reads the answer,
             and seconds for which it waits for the next request on a connection.
-        min_bytes_per_s: For each such number of bytes that a client has sent or read, the server waits one second more.
+        min_bytes_per_s: Slowest transfer: for this number of bytes that a client sends or reads, the server waits one
+            second more.
     """
 
     max_connections: int = 256
@@ -180,12 +182,12 @@ class LimitedServer(ThreadedWSGIServer):
             return request in self._accepted_at
 
     def expose_connection(self, request: socket.socket) -> bool:
-        """Allow to close a connection again that waits for its next request. Return False if it must end."""
+        """Allow a connection to be closed again, because it waits for its next request. Return False if it must end."""
         with self._condition:
             if self._is_stopping or self._accepted_at.pop(request, 0.0) is not None:
                 return False
-            self._accepted_at[request] = time.monotonic()  # as the youngest one
-            self._condition.notify_all()  # a new connection may wait for its place
+            self._accepted_at[request] = time.monotonic()  # as the youngest connection
+            self._condition.notify_all()  # a new connection may wait until an old one may be closed
             return True
 
     def shutdown(self) -> None:

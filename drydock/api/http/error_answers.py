@@ -9,6 +9,7 @@ from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error, read_sign
 
 log = logging.getLogger(__name__)
 
+# AWS's error codes, by the HTTP status of moto's response.
 CODES = {404: "UnknownOperationException", 405: "MethodNotAllowed"}
 INTERNAL_FAILURE = 500
 BODY_TIMEOUT = ErrorResponse(400, "RequestTimeout", "The body of the request did not arrive within the timeout period.")

@@ -15,16 +15,16 @@ from werkzeug.serving import WSGIRequestHandler
 from drydock.wsgi import WsgiApplication
 
 MAX_DISCARDED_BYTES = 64 << 20
-"""Largest part of a body that is read although the application did not read it."""
+"""Largest part of a body that is read although the application did not read it, bytes."""
 _PATH = re.compile(r"/(endpoints/[^/?]+/invocations|BatchGetRecord)")
 _CHUNK_BYTES = 1 << 16
 
 
 class Body(io.RawIOBase):
-    """The body of a request, in a stream that has more after it.
+    """The body of a request, in a stream that goes on after the body.
 
     Args:
-        stream: The stream.
+        stream: What the client sends, from the beginning of the body.
         length: Length of the body, bytes.
     """
 
@@ -54,9 +54,9 @@ def can_persist(handler: WSGIRequestHandler) -> bool:
 
 
 def answer_request(handler: WSGIRequestHandler, application: WsgiApplication) -> None:
-    """Send the answer of the application. If it has not read the whole body, the connection must close.
+    """Send the answer of the application. If the application has not read the whole body, the connection must close.
 
-    The answer is one write: the second of two small ones would wait for the client's acknowledgement.
+    The answer is one write: of two small writes, the second would wait for the client's acknowledgement.
     """
     body = Body(handler.rfile, int(handler.headers["Content-Length"]))
     status, headers = "", []

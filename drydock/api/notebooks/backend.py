@@ -15,6 +15,7 @@ from drydock.notebooks.workspace import APP, NOTEBOOK, Workspace, build_app_key
 _STATES_BEFORE = {"start": ("Stopped", "Failed"), "stop": ("InService",), "delete": ("Stopped", "Failed")}
 """The states in which a notebook instance can be started, stopped or deleted."""
 _STATES_DURING = {"start": "Pending", "stop": "Stopping", "delete": "Deleting"}
+"""The state while a notebook instance is started, stopped or deleted."""
 
 
 class NotebooksBackend(TuningBackend):

@@ -93,7 +93,7 @@ class NotebookResponse(TuningResponse):
 
 
 def _is_match(notebook: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Return whether the filters of ListNotebookInstances, beside those of all lists, select a notebook instance.
+    """Return whether a notebook instance matches the filters that only ListNotebookInstances has.
 
     Args:
         notebook: The request that created the notebook instance.

@@ -1,4 +1,4 @@
-"""Create and stop the training jobs of tuning jobs, in the same way as the requests of clients do."""
+"""Create and stop the training jobs of tuning jobs, through the code that answers clients' requests."""
 
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ class BackendTrainingJobs:
     """Creates, finds and stops training jobs, through the SageMaker backends that `api.sagemaker.install` gives moto.
 
     Args:
-        queue: The queue of jobs.
+        queue: Runs the training jobs.
     """
 
     def __init__(self, queue: JobQueue) -> None:
@@ -26,12 +26,12 @@ class BackendTrainingJobs:
         return cast("TrainingJob | None", job)
 
     def start(self, owner: Owner, request: dict[str, Any], tuning: ParentTuning | None) -> None:
-        """Create a training job and add it to the queue. The errors are those of the request CreateTrainingJob.
+        """Create a training job and add it to the queue. Raises the errors of the request CreateTrainingJob.
 
         Args:
             owner: The account and region of the job.
             request: A valid request to CreateTrainingJob.
-            tuning: The tuning job that the job belongs to; None without one.
+            tuning: The tuning job that the training job belongs to; None if no tuning job has started it.
         """
         self._get_backend(owner).create_training(request, tuning)
 

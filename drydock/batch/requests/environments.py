@@ -12,7 +12,7 @@ SAGEMAKER_TRAINING = "SAGEMAKER_TRAINING"
 
 
 def create_service_environment(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer CreateServiceEnvironment. It is VALID at once."""
+    """Answer CreateServiceEnvironment. The environment is VALID at once."""
     name = request["serviceEnvironmentName"]
     check_name(name, "serviceEnvironmentName")
     check_capacity_limits(request["capacityLimits"], is_quota_share=False)
@@ -30,7 +30,7 @@ def create_service_environment(batch: BatchQueues, owner: Owner, request: dict[s
 
 
 def describe_service_environments(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DescribeServiceEnvironments: all, or those with the requested names or ARNs. Unknown ones are left out."""
+    """Answer DescribeServiceEnvironments: describe all, or those that the request names. Unknown names are ignored."""
     names = request.get("serviceEnvironments") or []
     environments = [
         item for item in batch.tables.environments.list_all(owner) if not names or {item.name, item.arn} & set(names)
@@ -52,7 +52,7 @@ def update_service_environment(batch: BatchQueues, owner: Owner, request: dict[s
 
 
 def delete_service_environment(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DeleteServiceEnvironment. It must be DISABLED, and no queue may use it."""
+    """Answer DeleteServiceEnvironment. The environment must be DISABLED, and no queue may use it."""
     environment = _find(batch, owner, request)
     if environment.state != DISABLED:
         refuse("Cannot delete, resource must be disabled first: set its state to DISABLED by UpdateServiceEnvironment.")

@@ -13,7 +13,9 @@ from drydock.batch.scheduling.plans import NUM_INSTANCES
 from drydock.resources import Owner
 
 MAX_PRIORITY = 1_000
+"""Largest priority of a queue."""
 MIN_LIMIT_S, MAX_LIMIT_S = 600, 86_400
+"""Bounds of maxTimeSeconds in jobStateTimeLimitActions."""
 MISCONFIGURATION = "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE"
 """The status reason of a job that is larger than the service environments of its queue."""
 
@@ -53,7 +55,7 @@ def describe_job_queues(batch: BatchQueues, owner: Owner, request: dict[str, Any
 
 
 def update_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer UpdateJobQueue. A scheduling policy can be replaced by one of its kind, but not added or removed."""
+    """Answer UpdateJobQueue. A scheduling policy can be replaced by another of the same kind, not added or removed."""
     queue = batch.find_queue(owner, request["jobQueue"])
     if queue.status == DELETING:
         refuse("Cannot update, resource is being deleted.")
@@ -73,7 +75,10 @@ def update_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) 
 
 
 def delete_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DeleteJobQueue: mark a queue. The scheduler terminates its jobs, then deletes it and its quota shares."""
+    """Answer DeleteJobQueue: mark a queue as DELETING.
+
+    The scheduler terminates its jobs, then deletes the queue and its quota shares.
+    """
     queue = batch.find_queue(owner, request["jobQueue"])
     if queue.state != DISABLED:
         refuse("Cannot delete, job queue must be disabled first: set its state to DISABLED by UpdateJobQueue.")

@@ -9,16 +9,18 @@ from drydock.batch.records import SchedulingPolicy
 from drydock.batch.requests.rules import MAX_PAGE, build_arn, build_page, check_name, check_range
 from drydock.resources import Owner
 
+# The limits that AWS documents for shareDecaySeconds, computeReservation (percent) and weightFactor.
 MAX_DECAY_S = 604_800
 MAX_RESERVATION = 99
 MIN_WEIGHT, MAX_WEIGHT = 0.0001, 999.9999
 SHARE_PATTERN = "[a-zA-Z0-9]{1,255}"
-"""A share identifier. AWS's description of ShareAttributes: 255 alphanumeric characters at most."""
+"""Pattern of a share identifier. AWS's description of ShareAttributes: 255 alphanumeric characters at most."""
 MAX_SHARES = 500
+"""Largest number of share identifiers in a policy, and of active ones in a queue."""
 
 
 def create_scheduling_policy(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer CreateSchedulingPolicy. A policy without both configurations is a fair-share policy of the defaults."""
+    """Answer CreateSchedulingPolicy. A policy with neither configuration is a fair-share policy with the defaults."""
     name = request["name"]
     check_name(name, "name")
     fair_share, quota_share = _read_configurations(request)

@@ -13,7 +13,7 @@ MAX_SHARES_OF_QUEUE = 20
 
 
 def create_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer CreateQuotaShare. It is VALID at once."""
+    """Answer CreateQuotaShare. The share is VALID at once."""
     name = request["quotaShareName"]
     check_name(name, "quotaShareName")
     queue = batch.find_queue(owner, request["jobQueue"])
@@ -56,7 +56,7 @@ def list_quota_shares(batch: BatchQueues, owner: Owner, request: dict[str, Any])
 
 
 def update_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer UpdateQuotaShare. Jobs above a lower limit can be preempted for other shares."""
+    """Answer UpdateQuotaShare. If a limit becomes lower, the jobs above it can be preempted for other shares."""
     share = _find(batch, owner, request)
     if share.status == DELETING:
         refuse("Cannot update, resource is being deleted.")
@@ -72,7 +72,7 @@ def update_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]
 
 
 def delete_quota_share(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer DeleteQuotaShare. The scheduler terminates the jobs of the share, and then deletes it."""
+    """Answer DeleteQuotaShare. The scheduler terminates the jobs of the share, and then deletes the share."""
     share = _find(batch, owner, request)
     if share.state != DISABLED:
         refuse("Cannot delete, quota share must be disabled first: set its state to DISABLED by UpdateQuotaShare.")

@@ -13,7 +13,9 @@ from drydock.resources import Owner
 
 NAME_PATTERN = "[a-zA-Z0-9_-]{1,128}"
 MAX_PAGE = 100
+"""Largest number of items in a page."""
 MAX_CAPACITY_UNITS = 5
+"""Largest number of limits in the capacityLimits of a quota share."""
 
 T = TypeVar("T")
 
@@ -43,10 +45,10 @@ def check_state(state: str, member: str = "state") -> str:
 
 
 def check_range(value: int, low: int, high: int, member: str) -> None:
-    """Check a number.
+    """Check that a number is in the range from low to high.
 
     Raises:
-        ClientException: It is not between low and high.
+        ClientException: The number is not in the range.
     """
     if not low <= value <= high:
         refuse(f"{member} must be between {low} and {high}, not {value}.")
@@ -81,7 +83,7 @@ def build_arn(owner: Owner, resource: str) -> str:
 
 
 def build_page(items: Iterable[T], request: Mapping[str, Any]) -> tuple[list[T], dict[str, str]]:
-    """Return the items of a page, and nextToken if there are more pages.
+    """Return the items of a page, and the member nextToken of the response; no member if this is the last page.
 
     Raises:
         ClientException: maxResults or nextToken is not valid.

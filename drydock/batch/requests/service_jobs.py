@@ -12,8 +12,9 @@ from drydock.batch.requests.submission import check_priority
 from drydock.resources import Owner
 
 MAX_TERMINATED = 50
+"""Largest number of jobs in a TerminateServiceJobs request."""
 RECENT_PREEMPTIONS = 10
-"""Number of preempted attempts that DescribeServiceJob shows. AWS calls it a sliding window, without a number."""
+"""Number of preempted attempts that DescribeServiceJob shows. AWS documents a sliding window, but not its size."""
 TIME_FILTERS = ("BEFORE_CREATED_AT", "AFTER_CREATED_AT")
 SHARE_FILTERS = ("SHARE_IDENTIFIER", "QUOTA_SHARE_NAME")
 
@@ -71,7 +72,7 @@ def terminate_service_job(batch: BatchQueues, owner: Owner, request: dict[str, A
 
 
 def terminate_service_jobs(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer TerminateServiceJobs. As AWS documents it, jobs that are not found count as successful."""
+    """Answer TerminateServiceJobs. As AWS documents it, jobs that are not found are reported as successful."""
     if len(request["jobs"]) > MAX_TERMINATED:
         refuse(f"jobs can have at most {MAX_TERMINATED} entries, not {len(request['jobs'])}.")
     for name in request["jobs"]:
@@ -134,6 +135,7 @@ def _is_selected(job: ServiceJob, request: dict[str, Any]) -> bool:
     if not filters:
         return bool(job.status == request.get("jobStatus", RUNNING))
     name, values = filters[0]["name"], filters[0].get("values", [])
+    # As AWS documents it: the other filters ignore jobStatus.
     if name in SHARE_FILTERS and job.status != request.get("jobStatus", job.status):
         return False
     return any(FILTERS[name](job, value) for value in values)

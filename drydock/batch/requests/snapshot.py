@@ -10,6 +10,7 @@ from drydock.batch.queues import FRONT_JOBS, BatchQueues
 from drydock.resources import Owner
 
 TOP_SHARES = 20
+"""Largest number of shares in topCapacityUtilization."""
 
 
 def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
@@ -18,12 +19,13 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
     jobs = {job.id: job for job in batch.tables.list_jobs(owner, queue)}
     order = [jobs[queue_job.id] for queue_job in QueuePlanner(batch, owner, queue, list(jobs.values())).sort_waiting()]
     positions = batch.positions.get(queue.arn, {})
-    fronts = [
+    # For a job without a recorded position, the time of its creation is used.
+    entries = [
         {"jobArn": job.arn, "earliestTimeAtPosition": positions.get(job.id, (0, job.created_ms))[1]} for job in order
     ]
     running = [job for job in jobs.values() if job.current is not None]
     snapshot: dict[str, Any] = {
-        "frontOfQueue": {"jobs": fronts[:FRONT_JOBS], "lastUpdatedAt": now_ms},
+        "frontOfQueue": {"jobs": entries[:FRONT_JOBS], "lastUpdatedAt": now_ms},
         "queueUtilization": {"totalCapacityUsage": _measure(running), "lastUpdatedAt": now_ms},
     }
     policy = batch.tables.find_policy(owner, queue)
@@ -40,13 +42,14 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
         "topCapacityUtilization": _measure_shares(running, "quotaShareName")
     }
     first_jobs: dict[str, Any] = {}
-    for job, front in zip(order, fronts, strict=True):
-        first_jobs.setdefault(job.share, [front])
+    for job, entry in zip(order, entries, strict=True):
+        first_jobs.setdefault(job.share, [entry])
     snapshot["frontOfQuotaShares"] = {"quotaShares": first_jobs, "lastUpdatedAt": now_ms}
     return snapshot
 
 
 def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
+    """Return how many instances of each type the jobs use, as capacityUsage."""
     counts = Counter[str]()
     for job in jobs:
         counts[job.instance_type] += job.instances
@@ -54,6 +57,7 @@ def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
 
 
 def _measure_shares(jobs: list[ServiceJob], member: str) -> list[dict[str, Any]]:
+    """Return the shares that use the most instances, each with its name in `member`."""
     counts = Counter[str]()
     for job in jobs:
         counts[job.share] += job.instances

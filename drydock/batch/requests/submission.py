@@ -13,6 +13,7 @@ from drydock.batch.requests.policies import MAX_SHARES, SHARE_PATTERN
 from drydock.batch.requests.rules import build_arn, check_name, check_range
 from drydock.resources import Owner
 
+# The limits of AWS Batch: schedulingPriority, attempts, and the number of rules in evaluateOnExit with their patterns.
 MAX_PRIORITY = 9_999
 MAX_ATTEMPTS = 10
 MAX_RETRY_RULES = 5
@@ -20,7 +21,7 @@ MAX_PATTERN_CHARS = 512
 
 
 def submit_service_job(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer SubmitServiceJob. A second request with the same clientToken gets the job of the first one."""
+    """Answer SubmitServiceJob. A second request with the same clientToken gets the job of the first request."""
     stored_request = {key: value for key, value in request.items() if key != "tags"}
     if earlier_job := _find_by_token(batch, owner, request.get("clientToken")):
         if earlier_job.request != stored_request:
@@ -70,7 +71,7 @@ def _find_by_token(batch: BatchQueues, owner: Owner, token: str | None) -> Servi
 
 
 def _check_share(batch: BatchQueues, owner: Owner, queue: Queue, request: dict[str, Any]) -> None:
-    """Check that a job has the share which its queue requires, and no other."""
+    """Check that a job has the kind of share that its queue requires, and not the other kind."""
     policy = batch.tables.find_policy(owner, queue)
     share, quota_share = request.get("shareIdentifier"), request.get("quotaShareName")
     is_fair, is_quota = policy is not None and policy.quota_share is None, policy is not None and policy.quota_share

@@ -1,1 +1,1 @@
-"""The rules by which jobs of queues start and are preempted: pure functions of what waits and what runs."""
+"""The rules by which AWS Batch's jobs start and are preempted: pure functions of the waiting and the running jobs."""

@@ -1,12 +1,13 @@
-"""Fair share: the share with the least weighted use goes first.
+"""Fair share: the next job is of the share with the least weighted use of instances.
 
 AWS documents the parameters, but not its formula. drydock's formula follows what is documented:
 
-- Only use within the last `shareDecaySeconds` counts, and recent use counts more: a second that is `a` seconds old has
-  the weight `1 - a / shareDecaySeconds`.
-- A running job counts as if it had run during this whole time, so that present use counts most.
+- A share's use is the sum of its instance-seconds within the last `shareDecaySeconds`. Recent ones weigh more: one that
+  is `a` seconds old has the weight `1 - a / shareDecaySeconds`.
+- A running job is added as if it had run during this whole time, so that present use weighs most.
 - The use of a share is multiplied by its `weightFactor`: a factor of 0.125 leads to 8 times the instances.
-- `(computeReservation / 100) ** active shares` of the capacity, in whole instances, stays free for new shares.
+- The fraction `(computeReservation / 100) ** (number of active shares)` of the capacity stays free for new shares,
+  rounded down to whole instances.
 """
 
 import math
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from drydock.batch.scheduling.plans import Capacity, Plan, QueueJob, Start, find_environment, sort_by_priority
 
 MIN_DECAY_S = 600
-"""The time that a shareDecaySeconds of 0 stands for, as AWS documents it."""
+"""The seconds that a shareDecaySeconds of 0 stands for, as AWS documents it."""
 DEFAULT_WEIGHT = 1.0
 
 
@@ -26,7 +27,7 @@ class FairShareRules:
     """The fairsharePolicy of a scheduling policy.
 
     Attributes:
-        decay_s: shareDecaySeconds: for how long use counts. 0 means 600 s.
+        decay_s: shareDecaySeconds: the age up to which use is added, in seconds. 0 means 600 s.
         reservation_percent: computeReservation, from 0 to 99.
         weights: weightFactor of each share identifier, or of each prefix that ends with an asterisk.
     """
@@ -37,7 +38,7 @@ class FairShareRules:
 
     @property
     def window_s(self) -> float:
-        """For how long use counts, in seconds."""
+        """The age up to which use is added, in seconds."""
         return float(self.decay_s or MIN_DECAY_S)
 
     def get_weight(self, share: str) -> float:
@@ -59,7 +60,7 @@ class FairShareRules:
 
 @dataclass(frozen=True)
 class PastUse:
-    """The instances that a job of a share had for a while, in seconds since 1970."""
+    """The instances that a job of a share had from `start_s` to `end_s`, in seconds since 1970."""
 
     share: str
     instances: int
@@ -68,13 +69,13 @@ class PastUse:
 
 
 def compute_decayed_use(use: PastUse, now_s: float, window_s: float) -> float:
-    """Return the instance-seconds of a past use, each with its weight: 1 now, falling to 0 at the window's begin."""
-    oldest_s, newest_s = (min(max(now_s - moment_s, 0.0), window_s) for moment_s in (use.start_s, use.end_s))
+    """Return the instance-seconds of a past use, each with its weight: 1 now, 0 at the beginning of the window."""
+    start_age_s, end_age_s = (min(max(now_s - moment_s, 0.0), window_s) for moment_s in (use.start_s, use.end_s))
 
-    def integrate(age_s: float) -> float:
+    def integrate(age_s: float) -> float:  # the weights of all seconds from now back to this age
         return age_s - age_s**2 / (2 * window_s)
 
-    return use.instances * (integrate(oldest_s) - integrate(newest_s))
+    return use.instances * (integrate(start_age_s) - integrate(end_age_s))
 
 
 class ShareUse:
@@ -103,7 +104,8 @@ class ShareUse:
         return {share for share, use in self._uses.items() if use > 0}
 
     def add(self, job: QueueJob) -> None:
-        """Count a job that runs, or that starts now."""
+        """Add the use of a job that runs, or that starts now."""
+        # The weights of all seconds of the window add up to half of its length.
         self._uses[job.share] += job.instances * self._rules.window_s / 2
 
     def get(self, share: str) -> float:
@@ -112,7 +114,7 @@ class ShareUse:
 
 
 def iterate_by_fair_share(waiting: Iterable[QueueJob], use: ShareUse) -> Iterator[QueueJob]:
-    """Yield the waiting jobs in the order in which they start, if there is room. `use` counts each job that is yielded.
+    """Yield the waiting jobs in the order in which they start, if there is room. Each is then added to `use`.
 
     The share with the least weighted use is next; of equal shares, the one whose first job was submitted first.
     """

@@ -42,7 +42,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Preemption:
-    """A running job that must be stopped, so that another one gets its instances."""
+    """A running job that must be stopped, so that another job gets its instances."""
 
     job: QueueJob
     reason: str

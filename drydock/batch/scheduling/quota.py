@@ -1,11 +1,11 @@
 """Plan the jobs of a queue of AWS Batch with quota shares.
 
-Each share has instances of its own, and may lend its idle ones and borrow those of others. If a share needs the
-instances that it lent, jobs of other shares are preempted.
+Each share has instances of its own. It may lend its idle instances, and borrow idle instances of other shares. If a
+share needs the instances that it lent, jobs of other shares are preempted.
 
-AWS documents the strategies and when it preempts, but calls the choice of the jobs to preempt a heuristic of its own.
+AWS documents the strategies and when jobs are preempted, but calls the choice of these jobs a heuristic of its own.
 drydock chooses among the jobs of shares above their limit. Jobs that are not larger than what their share has borrowed
-go first, then those of the lowest priority, then those that started last, because the least work is lost.
+are preempted first, then jobs of the lowest priority, then jobs that started last, because the least work is lost.
 """
 
 from collections import defaultdict
@@ -25,18 +25,19 @@ from drydock.batch.scheduling.plans import (
 
 RESERVE, LEND, LEND_AND_BORROW = "RESERVE", "LEND", "LEND_AND_BORROW"
 UNLIMITED = -1
+"""The borrowLimit of a share that may borrow any number of instances."""
 CROSS_SHARE_REASON = "Preempted to restore capacity of the quota share {share}."
 IN_SHARE_REASON = "Preempted by a job with a higher priority in the quota share {share}."
 
 
 @dataclass(frozen=True)
 class QuotaRules:
-    """One quota share.
+    """The rules of one quota share.
 
     Attributes:
         limits: The instances of each type that the share has without borrowing.
         strategy: RESERVE, LEND or LEND_AND_BORROW.
-        borrow_limit_percent: How much more it may borrow, in percent of its limits; -1 for any number.
+        borrow_limit_percent: How many instances it may borrow, in percent of its limits; -1 for any number.
         preempts_in_share: Whether a job may preempt a job of lower priority in the same share.
     """
 
@@ -81,11 +82,12 @@ class QuotaPlanner:
             self._used_instances[job.share, job.instance_type] += job.instances
         self._queues = {name: sort_by_priority(job for job in waiting if job.share == name) for name in shares}
         self._preempted: set[str] = {job.id for job in self._running if job.is_stopping}
-        # Instances of each type that are held for a job whose share has lent them.
+        # Idle instances of each type that nobody may borrow: they are for a waiting job whose share has lent them.
         self._held_instances: defaultdict[str, int] = defaultdict(int)
 
     def plan(self) -> Plan:
         """Return which jobs start, and which are preempted."""
+        # First the share whose first job was submitted first. A share without waiting jobs has nothing to start.
         for name in sorted(self._queues, key=lambda item: [job.number for job in self._queues[item][:1]]):
             self._start_within_limit(name)
         self._start_borrowers()
@@ -95,6 +97,7 @@ class QuotaPlanner:
         return self._plan
 
     def _start_within_limit(self, name: str) -> None:
+        """Start the jobs of a share that borrow nothing. If there is no room for one, take back lent instances."""
         queue = self._queues[name]
         while queue and self._is_within_limit(queue[0]):
             if not self._start(queue[0]):
@@ -108,7 +111,7 @@ class QuotaPlanner:
         return self._used_instances[job.share, job.instance_type] + job.instances <= limit
 
     def _start_borrowers(self) -> None:
-        """Start jobs that borrow idle instances: those that were submitted first go first (idle assignment FIFO)."""
+        """Start jobs that borrow idle instances, in the order of their submission (AWS: idle assignment FIFO)."""
         blocked: set[str] = set()
         while first_jobs := [queue[0] for name, queue in self._queues.items() if queue and name not in blocked]:
             job = min(first_jobs, key=lambda item: item.number)
@@ -143,7 +146,7 @@ class QuotaPlanner:
         return sum(item.get_free_instances(instance_type) for item in self._capacities)
 
     def _restore_capacity(self, job: QueueJob) -> None:
-        """Preempt jobs of shares above their limits, so that a share gets back what is its own."""
+        """Preempt jobs of shares above their limits, so that a job's share gets back the instances that it lent."""
         instance_type = job.instance_type
         self._held_instances[instance_type] += job.instances
         missing = (
@@ -155,6 +158,7 @@ class QuotaPlanner:
             self._preempt(victim, reason)
 
     def _choose_borrower(self, job: QueueJob) -> QueueJob | None:
+        """Return the job of another share above its limit that is preempted next; None if there is none."""
         borrowed = {
             name: self._used_instances[name, job.instance_type]
             - self._count_stopping(job.instance_type, name)
@@ -167,7 +171,7 @@ class QuotaPlanner:
         )
 
     def _preempt_in_share(self, job: QueueJob) -> None:
-        """Preempt jobs of lower priority in the share of a job, if that gives the job its instances."""
+        """Preempt jobs of lower priority in the share of a job, if their instances are enough for the job."""
         instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
         # Instances that the share has borrowed must be freed, too: another share may borrow them once they are free.
         missing = job.instances - (limit - self._used_instances[job.share, instance_type])

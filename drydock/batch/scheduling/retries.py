@@ -15,7 +15,7 @@ def should_retry(strategy: Mapping[str, Any] | None, failed_attempts: int, reaso
     Args:
         strategy: The job's retryStrategy; None for a single attempt.
         failed_attempts: How many attempts have failed so far, at least 1. Preempted attempts do not count.
-        reason: The status reason of the last one.
+        reason: The status reason of the last failed attempt.
     """
     if strategy is None or failed_attempts >= strategy["attempts"]:
         return False

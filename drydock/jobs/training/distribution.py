@@ -26,8 +26,10 @@ UNSUPPORTED = (
 )
 """Other kinds of distribution. Most of them need libraries that only SageMaker's images have."""
 FIRST_PORT, PORTS = 7777, 10_000
-"""On SageMaker, torchrun's port is the first one. Here all hosts share the ports of this machine."""
+"""The first of torchrun's ports, and their number. SageMaker uses the first port only. Here all jobs share the ports of
+this machine, so each job gets one by its ARN."""
 INTERFACE = "lo"
+"""The network interface by which the hosts reach each other: loopback."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Launch:
         host: Name of this host.
         master: Name or address at which the other hosts reach the first one.
         job: ARN of the job.
-        folder: Folder that all hosts see, for MPI.
+        folder: Folder that all hosts can read and write, for the commands of MPI.
         is_container: Whether the hosts are containers.
     """
 
@@ -73,7 +75,7 @@ def find_distribution_problem(request: Mapping[str, Any]) -> str:
 
 
 def build_launch_command(request: Mapping[str, Any], launch: Launch, command: Sequence[str], path: str) -> list[str]:
-    """Return the command of a host: `command` itself, or that of the launcher that starts it.
+    """Return the command of a host: `command` itself, or the command of a launcher that starts it.
 
     Args:
         request: A CreateTrainingJob request.
@@ -101,7 +103,13 @@ def build_launch_command(request: Mapping[str, Any], launch: Launch, command: Se
 
 
 def build_torch_command(settings: Mapping[str, Any], launch: Launch, script: Sequence[str]) -> list[str]:
-    """Return the torchrun command of a host. There are no GPUs here, so a host has one process by default."""
+    """Return the torchrun command of a host. There are no GPUs here, so a host has one process by default.
+
+    Args:
+        settings: The hyperparameters of the training toolkit.
+        launch: The job and the host.
+        script: The script and its arguments, without the interpreter.
+    """
     processes = str(settings.get("sagemaker_mpi_num_of_processes_per_host", 1))
     command = ["torchrun", "--nnodes", str(len(launch.hosts)), "--nproc_per_node", processes]
     if len(launch.hosts) > 1:
@@ -112,7 +120,13 @@ def build_torch_command(settings: Mapping[str, Any], launch: Launch, script: Seq
 
 
 def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Sequence[str]) -> list[str]:
-    """Return the command of a host: mpirun on the first one; on the others, an agent that waits for its command."""
+    """Return the command of a host: mpirun on the first host; on the others, an agent that waits for its command.
+
+    Args:
+        settings: The hyperparameters of the training toolkit.
+        launch: The job and the host.
+        script: The interpreter, the script and its arguments.
+    """
     agent = [sys.executable, mpi_agent.__file__]
     if not launch.is_first:
         return [*agent, "wait", str(launch.folder), launch.host]

@@ -16,7 +16,7 @@ TOOLKIT_SETTINGS = {
     *("sagemaker_program", "sagemaker_submit_directory", "sagemaker_container_log_level", "sagemaker_job_name"),
     *("sagemaker_region", "sagemaker_s3_output", "sagemaker_enable_cloudwatch_metrics"),
 }
-"""Hyperparameters that the toolkit itself uses. All others with its prefix are for a framework."""
+"""Hyperparameters that the toolkit itself uses. All others that begin with `TOOLKIT_PREFIX` are for a framework."""
 
 
 def build_environment(job: TrainingJob, context: HostContext) -> dict[str, str]:

@@ -152,7 +152,7 @@ class TrainingWork:
 
     def _plan_launch(self, tree: HostTree) -> Launch:
         hosts = [host_tree.host for host_tree in self._trees]
-        # Without names in /etc/hosts, programs that are not in Python need an address.
+        # Without names in /etc/hosts, programs that are not written in Python need an address.
         addresses = choose_addresses(self._job.arn, hosts)
         master = hosts[0] if self._executor.has_opt_ml else addresses[hosts[0]]
         folder = self._get_mpi_folder().resolve()
@@ -200,6 +200,7 @@ class TrainingWork:
             check_requirements(tree.code / "requirements.txt")
 
     def _upload_checkpoints(self, upload: Callable[[CheckpointSync], None]) -> None:
+        # Without a CheckpointConfig, there is nothing to upload, so the second list is empty.
         for tree, sync in zip(self._trees, self._checkpoint_syncs, strict=False):
             if not tree.contains(self._get_checkpoint_folder(tree)):
                 continue  # the job has replaced the folder with a link to files that are not its own

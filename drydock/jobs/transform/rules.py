@@ -8,6 +8,7 @@ from drydock.jobs.transform.job import get_model_data_uri
 
 # SageMaker's own limit, for one request and for all concurrent requests together.
 MAX_PAYLOAD_MB = 100
+# The folder in which SageMaker's script mode has the code of a model.
 CODE_FOLDER = "/opt/ml/model/code"
 # The values that drydock supports, the default first; SageMaker has more.
 _SUPPORTED_VALUES = {
