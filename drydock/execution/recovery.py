@@ -16,7 +16,7 @@ HEARTBEAT_S = 1.0
 
 
 class Heartbeat:
-    """The time when the server was last alive. After a crash, spot jobs are taken as interrupted at this time.
+    """The time when the server was last alive. No job is billed for the time between a crash and the next start.
 
     Args:
         store: Storage of the time.
@@ -58,6 +58,7 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
         return RunEnd(Cause(cause), exit_code)
     if job.status is Status.STOPPING:
         if job.phase is Phase.STOPPING and job.run_count:
+            _set_phase_end(job, last_alive_at)
             return RunEnd(Cause.STOP, EXIT_CODE_SIGTERM)
         job.complete()
     elif job.phase in (Phase.STARTING, Phase.INTERRUPTED):
@@ -69,13 +70,17 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
     elif job.phase is Phase.DOWNLOADING:
         job.enter_phase(Phase.STARTING)  # its command had not started
     else:
-        job.end(Status.FAILED, Phase.FAILED, LOST_JOB_REASON)
+        job.end(Status.FAILED, Phase.FAILED, LOST_JOB_REASON, ended_at=last_alive_at)
     return None
 
 
 def _set_command_end(job: Job, command_exit: CommandExit) -> RunEnd:
     """Set when the command of a running job ended, and return how the run ended."""
-    started_at = job.record.transitions[-1].start
-    job.set_phase_end(min(max(command_exit.ended_at, started_at), get_now()))
+    _set_phase_end(job, command_exit.ended_at)
     # The earlier server would have stopped the command at this limit.
     return RunEnd(Cause.RUNTIME if job.remaining_runtime_s < 0 else Cause.EXIT, command_exit.exit_code)
+
+
+def _set_phase_end(job: Job, end: datetime) -> None:
+    """Set when the present phase ended, but not before its start, and not in the future."""
+    job.set_phase_end(min(max(end, job.record.transitions[-1].start), get_now()))

@@ -79,6 +79,22 @@ def test_time_without_a_server_is_not_billed(make_job: Make) -> None:
     assert other.record.transitions[-1].start == other.record.transitions[-2].start
 
 
+def test_time_without_a_server_is_not_billed_for_jobs_that_are_lost_or_stopped(make_job: Make) -> None:
+    lost, stopped = make_job(), make_job()
+    for job in (lost, stopped):
+        job.enter_phase(Phase.TRAINING)
+        job.record.transitions[-1].start -= timedelta(seconds=100)
+    last_alive_at = lost.record.transitions[-1].start + timedelta(seconds=10)
+    recover_job(lost, last_alive_at)
+    assert lost.status is Status.FAILED and lost.ended_at == last_alive_at
+
+    stopped.set_stopping()
+    stopped.record.transitions[-1].start -= timedelta(seconds=95)
+    assert recover_job(stopped, last_alive_at) == RunEnd(Cause.STOP, 143)
+    stopped.enter_phase(Phase.UPLOADING)
+    assert stopped.record.transitions[-2].end == last_alive_at
+
+
 def test_heartbeat_is_written_once_a_second(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("drydock.execution.recovery.time", SimpleNamespace(monotonic=lambda: clock[0]))
