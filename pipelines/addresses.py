@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, urlsplit
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's databases; a driver may follow, as in `postgresql+psycopg`."""
 SAGEMAKER_ARN = re.compile(r"arn:[\w-]+:sagemaker:[\w-]+:\d{12}:[\w-]+/.+")
-"""ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow takes."""
+"""ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow accepts."""
 BUILT_IN_STORES = ("databricks", "databricks-uc", "uc")
-"""Addresses without a scheme, and schemes, of the Databricks stores for which MLflow itself has the client."""
+"""Schemes of the addresses of Databricks stores, or whole addresses. MLflow needs no plugin for these stores."""
 
 
 def check_http_address(address: str) -> str:

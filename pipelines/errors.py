@@ -108,5 +108,5 @@ def _format_one_line(text: str, limit: int) -> str:
     line = escape(" ".join(str(text).split()))
     if len(line) <= limit:
         return line
-    half_chars = (limit - 5) // 2
+    half_chars = (limit - len(" ... ")) // 2
     return f"{line[:half_chars]} ... {line[-half_chars:]}"

@@ -95,8 +95,8 @@ def count_months(days: int) -> int:
 
 def subtract_months(month_start: dt.date, count: int) -> dt.date:
     """Return the first day of the month that is `count` months before the month that begins on `month_start`."""
-    number = month_start.year * 12 + month_start.month - 1 - count
-    return dt.date(number // 12, number % 12 + 1, 1)
+    months_since_year_0 = month_start.year * 12 + month_start.month - 1 - count
+    return dt.date(months_since_year_0 // 12, months_since_year_0 % 12 + 1, 1)
 
 
 def _find_last_months(moment: dt.date, count: int, label_delay_days: int) -> Days:
