@@ -283,8 +283,8 @@ def _add_band(
     Return the figure's value.
     """
     value = compute(**{key: limits.middle for key, limits in ranges.items()})
-    is_known = all(limits.low == limits.high for limits in ranges.values())
-    report.add(name, value, unit, formula, None if is_known else estimate_band(compute, ranges))
+    has_one_value = all(limits.low == limits.high for limits in ranges.values())
+    report.add(name, value, unit, formula, None if has_one_value else estimate_band(compute, ranges))
     return value
 
 

@@ -45,7 +45,7 @@ def run_command(
 ) -> None:
     """Show each model: health and why, champion, performance, drift, newest data, last training, endpoints, cost.
 
-    It reads only the lake, so MLflow and AWS need not be reachable.
+    The command reads only the lake, so MLflow and AWS need not be reachable.
     """
     if (write or watch) and (models or as_json):
         raise SpecError("--write and --watch are for all models of the project.", "Give neither MODEL nor --json.")
@@ -80,8 +80,8 @@ def _write_documents() -> None:
     """Write the documents once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
 
     Raises:
-        ServiceError: some could not be written, and a retry can help.
-        DataError: some could not be written, and a retry cannot help.
+        ServiceError: some documents could not be written, and a retry can help.
+        DataError: some documents could not be written, and a retry cannot help.
         SpecError: AWS is not set up here. A retry cannot help.
     """
     from pipelines.lake.cached import CachedLake
@@ -100,7 +100,7 @@ def _write_documents() -> None:
 
 
 def list_models(models: Sequence[str] | None) -> Sequence[str]:
-    """Return the models; without any, all models of the project.
+    """Return `models`, or all models of the project if none is given.
 
     Raises:
         SpecError: no model is named, and the project has none. A retry cannot help.

@@ -31,7 +31,7 @@ def find_best_commitment(
 ) -> None:
     """Find the savings-plan commitment that would have cost least on the last days of the ledgers, and its risk.
 
-    It covers instances on demand: jobs without spot, and endpoints with instances.
+    A commitment covers instances on demand: jobs without spot, and endpoints with instances.
     """
     from pipelines.costs.commitments.commitment import find_commitment
     from pipelines.costs.commitments.hours import spread_costs
@@ -43,7 +43,7 @@ def find_best_commitment(
     for name, value, is_valid in (("--discount", discount, 0 < discount < 1), ("--fall", fall, 0 <= fall <= 1)):
         if not is_valid:
             raise SpecError(f"{name} {value:g} is not a share.", "Give a number between 0 and 1, such as 0.3 for 30 %.")
-    rows = [row for part in read_allocated_rows() for row in part if project in ("", row["project"])]
+    rows = [row for ledger_rows in read_allocated_rows() for row in ledger_rows if project in ("", row["project"])]
     check_rows(rows)
     today = dt.datetime.combine(dt.datetime.now(dt.UTC).date(), dt.time(), dt.UTC)
     known_days = min(days, max(((today.date() - get_day(row)).days for row in rows), default=0))
@@ -59,7 +59,13 @@ def find_best_commitment(
 
 
 def format_commitment(commitment: Commitment, known_days: int, days: int) -> list[str]:
-    """Describe a commitment and its risk in lines."""
+    """Describe a commitment and its risk in lines.
+
+    Args:
+        commitment: the commitment.
+        known_days: number of whole days of the ledgers from which it was computed.
+        days: number of days that were requested.
+    """
     from pipelines.costs.charges import format_usd
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
