@@ -67,7 +67,7 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
 
     Raises:
         DataError: something is lost; the report names all of it. A retry cannot help.
-        SpecError: the backup cannot be read, or is of another home. A retry cannot help.
+        SpecError: the backup cannot be read, or is one of another LEEWAY_HOME. A retry cannot help.
         ConflictError: another repair runs, or the catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
@@ -109,8 +109,8 @@ def to_json_values(report: LakeReport, restored_findings: Sequence[Finding]) -> 
 def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:
     """Make the error that names the first lost files."""
     descriptions = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
-    number = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
-    message = f"{number} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
+    part_count = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
+    message = f"{part_count} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
     return DataError(message, findings[0].advice if spec.repair else "Run `python -m pipelines lake check --repair`.")
 
 

@@ -86,7 +86,7 @@ class DriftResult(Result):
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
     overdue_reason: str = ""
-    """Why the model is trained again even without drift: the last training is too old. Empty if it is not."""
+    """Why the model is trained again even without drift: the last training is too old. Empty if it is not too old."""
     retrain: bool = False
     """Whether to request a training: on drift, or if a training is overdue; in a backfill, only if
     `retrain_in_backfill` allows it."""
@@ -120,7 +120,7 @@ def run(spec: DriftSpec) -> DriftResult:
     version = scores.choose_version(registry, spec.model, spec.version, spec.partition)
     if version is None:
         reason = f"{spec.model} has no champion that was trained as of {spec.partition} or before"
-        result = _build_undecided_result(spec, "", reason, [])
+        result = _build_undecided_result(spec, version="", reason=reason, missing_days=[])
     else:
         result = _add_training_request(spec, _decide(spec, registry, version), version)
     reasons = "; ".join([*result.reasons, *filter(None, [result.overdue_reason])])
@@ -162,9 +162,10 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     number = str(version.version)
     if read_as_of(version) > spec.partition:  # possible if `spec.version` names the version
         reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
-        return _build_undecided_result(spec, number, reason, [])
+        return _build_undecided_result(spec, number, reason, missing_days=[])
     record = load_record(registry, version)
     table = Profiles.open()
+    # Each window begins a day after the one before it; the earliest one begins here.
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
     refused_days = day_status.list_refused_days(lake, dataset, Days(first_day, spec.partition))
@@ -182,7 +183,7 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
         )
     )
     if not compared_windows:
-        return _build_undecided_result(spec, number, "no day of the window was published", [])
+        return _build_undecided_result(spec, number, "no day of the window was published", missing_days=[])
     decisions = list(drift.decide_each([window.result for window in compared_windows], spec.policy))
     result = _write_decision(spec, number, decisions[-1], compared_windows[-1].result)
     _write_page(spec, number, record, compared_windows, decisions)
@@ -214,7 +215,7 @@ def _explain_incomplete_window(
         return _build_undecided_result(spec, version, reason, missing_days)
     example, count = days_without_profile[-1], len(days_without_profile)
     reason = f"version {version} has not scored {count} of the window's {spec.window_days} days, such as {example}"
-    return _build_undecided_result(spec, version, reason, [])
+    return _build_undecided_result(spec, version, reason, missing_days=[])
 
 
 def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing_days: list[dt.date]) -> DriftResult:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipelines.lake import Lake
 
 ENDPOINT_COLUMNS = ("endpoint", "variant")
-"""Columns of DATASET_requests that say who answered."""
+"""Columns of DATASET_requests with the names of the endpoint and the variant that answered."""
 _COUNT_SQL = """
 SELECT count(*), count(labels.label) FROM predictions LEFT JOIN ({labels}) AS labels USING ({key})
 WHERE predictions.model_name = ?
@@ -81,7 +81,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
         tables = [dataset.table, scores_table]
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
     else:
-        result = _build_empty_result(dataset, spec, 0)
+        result = _build_empty_result(dataset, spec, prediction_count=0)
     summary = result.reason or f"{result.outcomes} predictions with a label, {result.unlabelled} without"
     log.info("%s %s: %s", dataset.name, spec.partition, summary)
     return result
@@ -94,31 +94,31 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
-    day, part = spec.partition, {MODEL: spec.model}
+    partition, part = spec.partition, {MODEL: spec.model}
     scores_table, outcomes_table = _name_tables(dataset, spec)
     origin = (VERSION, *(ENDPOINT_COLUMNS if spec.online else ()))
-    names = {"key": ", ".join(map(quote_identifier, dataset.key))}
-    names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
-    names["origin"] = ", ".join(f"predictions.{name}" for name in (MODEL, *origin))
-    names["order"] = ", ".join(origin)
+    sql_parts = {"key": ", ".join(map(quote_identifier, dataset.key))}
+    sql_parts["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
+    sql_parts["origin"] = ", ".join(f"predictions.{name}" for name in (MODEL, *origin))
+    sql_parts["order"] = ", ".join(origin)
     with (
         connect() as connection,
-        lake.create_view(connection, "predictions", scores_table, day, day),
-        lake.create_view(connection, "published", dataset.table, day, day),
+        lake.create_view(connection, "predictions", scores_table, partition, partition),
+        lake.create_view(connection, "published", dataset.table, partition, partition),
     ):
-        names["labels"] = build_label_query(dataset, connection, "published")
+        sql_parts["labels"] = build_label_query(dataset, connection, "published")
         ((prediction_count, outcome_count),) = connection.sql(
-            _COUNT_SQL.format(**names), params=[spec.model]
+            _COUNT_SQL.format(**sql_parts), params=[spec.model]
         ).fetchall()
         if not outcome_count:
-            was_cleared = lake.clear_partition(outcomes_table, day, part)
+            was_cleared = lake.clear_partition(outcomes_table, partition, part)
             return _build_empty_result(dataset, spec, prediction_count).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
-        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model]).to_arrow_reader() as rows:
-            commit = lake.write_partition(outcomes_table, day, rows, (*dataset.key, *origin), part=part)
+        with connection.sql(_JOIN_SQL.format(**sql_parts), params=[spec.model]).to_arrow_reader() as rows:
+            commit = lake.write_partition(outcomes_table, partition, rows, (*dataset.key, *origin), part=part)
     return OutcomesResult(
         table=outcomes_table,
-        partition=day,
+        partition=partition,
         model_name=spec.model,
         outcomes=outcome_count,
         unlabelled=prediction_count - outcome_count,
@@ -127,13 +127,17 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
 
 
 def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, prediction_count: int) -> OutcomesResult:
-    day, name = spec.partition, spec.model
+    partition, name = spec.partition, spec.model
     if prediction_count:
         reason = f"none of the {prediction_count} predictions has a label yet."
     else:
-        reason = f"{name} has no {'requests' if spec.online else 'predictions'} of {day}."
+        reason = f"{name} has no {'requests' if spec.online else 'predictions'} of {partition}."
     return OutcomesResult(
-        table=_name_tables(dataset, spec)[1], partition=day, model_name=name, unlabelled=prediction_count, reason=reason
+        table=_name_tables(dataset, spec)[1],
+        partition=partition,
+        model_name=name,
+        unlabelled=prediction_count,
+        reason=reason,
     )
 
 

@@ -21,10 +21,10 @@ from pipelines.tuning.trial_runs import TrainedTrial
 class RecordTuningSpec(Spec):
     """The trials of a tuning, and which of them is the best."""
 
-    model_field: ClassVar[str] = ""
+    model_field: ClassVar[str] = ""  # the spec names no model
 
     tuning_job: str
-    """Name of the tuning job; of several attempts, the last."""
+    """Name of the tuning job; if there were several attempts, of the last one."""
     plan: PlanSpec
     """What was searched, and how."""
     trials: list[TrainedTrial] = Field(min_length=1)

@@ -40,7 +40,7 @@ class ReproSpec(Spec):
     """Stages of dvc.yaml to bring up to date, with those that they depend on. In a project with several models,
     `train` stands for the stage `train@MODEL`."""
     refresh: list[str] = Field(default_factory=list)
-    """Stages to run first, even if DVC finds them up to date, because it does not know all their inputs: for
+    """Stages to run first, even if DVC finds them up to date. DVC does not know all inputs of such a stage: for
     `snapshot`, the lake."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of the model's params.yaml: maps each section to its keys and their values."""

@@ -55,7 +55,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         train_last=window.train.last,
         holdout_first=window.holdout.first,
         holdout_last=window.holdout.last,
-        rows=sum(row_counts.get(key, 0) for key in list_partitions(window.all_days, dataset.partition)),
+        rows=sum(row_counts.get(partition, 0) for partition in list_partitions(window.all_days, dataset.partition)),
         missing_days=missing_days,
     )
     write_json(spec.file, result.model_dump(mode="json"))
@@ -124,7 +124,9 @@ def _ingest_missing_partitions(
 
     dataset = load_dataset(dataset.table)  # of several datasets with the same rows, the one that ingests them
     partitions = [
-        key for key in dataset.open_source().list_partitions(window.all_days) if key not in published_partitions
+        partition
+        for partition in dataset.open_source().list_partitions(window.all_days)
+        if partition not in published_partitions
     ]
     if partitions:
         try:
