@@ -83,8 +83,8 @@ def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
 def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: bool = False) -> int:
     """Run the training script; return its exit code. Send SIGTERM after some lines of output if `is_interrupted`."""
     path = dataset.find_file("training.py")
-    values = HYPERPARAMETERS if path.parent.name == "defaults" else {}
-    arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
+    hyperparameters = HYPERPARAMETERS if path.parent.name == "defaults" else {}
+    arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     base = folder / run_name
     folders = {"MODEL_DIR": "model", "OUTPUT_DATA_DIR": "output/data", "CHECKPOINT_DIR": "checkpoints"}
     for name in folders.values():
@@ -103,8 +103,8 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
     )
     with child:
         kill = threading.Timer(NOTICE_S, child.kill)
-        for number, _ in enumerate(child.stdout or ()):
-            if is_interrupted and number == LINES_BEFORE_INTERRUPTION:
+        for line_number, _ in enumerate(child.stdout or ()):
+            if is_interrupted and line_number == LINES_BEFORE_INTERRUPTION:
                 child.terminate()
                 kill.start()
         child.wait()

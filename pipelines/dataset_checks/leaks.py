@@ -42,13 +42,13 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] =
     for column in dict.fromkeys((*dataset.known_later, dataset.label)):
         if column in rows.column_names and not _build_features(dataset, _permute(rows, column)).equals(features):
             lines.append(f"a feature is computed from {column}, which is known later")
-    labels = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
+    frame = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
     for name in dataset.features:
-        value = max(
-            (_compute_solo_auc(labels[name], target, has_label) for target, has_label in _list_targets(dataset, labels))
+        solo_auc = max(
+            (_compute_solo_auc(frame[name], target, has_label) for target, has_label in _list_targets(dataset, frame))
         )
-        if value > MAX_SOLO_AUC and name not in known_before:
-            lines.append(f"{name} alone predicts the label with {value:.3f}; at most {MAX_SOLO_AUC} is plausible")
+        if solo_auc > MAX_SOLO_AUC and name not in known_before:
+            lines.append(f"{name} alone predicts the label with {solo_auc:.3f}; at most {MAX_SOLO_AUC} is plausible")
     return lines
 
 

@@ -24,7 +24,7 @@ from pipelines.settings import settings
 
 Outcome = Literal["yes", "no", "not yet"]
 EXAMPLE_ROWS = 100
-"""Feature rows that the packaged model scores."""
+"""Largest number of rows of features that the packaged model scores."""
 
 
 @dataclass(frozen=True)

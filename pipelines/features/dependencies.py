@@ -52,7 +52,7 @@ def list_changed_features(dataset: Dataset, row_schema: pa.Schema, looked_up: Co
     Args:
         dataset: dataset whose features are listed.
         row_schema: schema of the rows that the features are computed from.
-        looked_up: features that are looked up instead.
+        looked_up: features that are not computed from the rows, but looked up.
     """
     features = _build(dataset, row_schema)
     return [
@@ -117,7 +117,7 @@ def _is_own_column(column: ops.Field) -> bool:
 
 
 def _is_unchanged(value: ops.Value, name: str) -> bool:
-    """Return whether an expression is the column of this name, but for its type."""
+    """Return whether an expression is the column of this name, apart from its type."""
     while isinstance(value, ops.Cast):
         value = value.arg
     if not isinstance(value, ops.Field):

@@ -30,11 +30,17 @@ from pipelines.lookups import Lookup
 from pipelines.partitions import HOUR_COLUMN, Partition, find_partition, get_begin, get_date
 from pipelines.window import Days
 
-BEGIN, VALUE_BEGIN, RANK, VALUE_PREFIX = "leeway.begin", "leeway.value_begin", "leeway.rank", "leeway.value."
-"""Names of temporary columns: start of the row's partition; start of the value's partition; rank of the value by age, 0
-for the newest; and the prefix of the value's features."""
+# Names of temporary columns:
+BEGIN = "leeway.begin"
+"""Start of the row's partition."""
+VALUE_BEGIN = "leeway.value_begin"
+"""Start of the partition that a lookup's value comes from."""
+VALUE_PREFIX = "leeway.value."
+"""Prefix of the features of a lookup's value."""
+RANK = "leeway.rank"
+"""Rank of the value by age, 0 for the newest."""
 COUNT = "leeway.count"
-"""Name of a temporary column: number of different values of a key."""
+"""Number of different values of a key."""
 
 
 class BuildFeatures(Protocol):
@@ -55,6 +61,7 @@ def find_first_needed_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
 
 
 def _find_first_begin(dataset: Dataset, begin: dt.datetime) -> dt.datetime:
+    """Return the earliest moment whose values may go into features of a partition that begins at `begin`."""
     return begin - max(
         (lookup.max_age for lookup in list_lookups_of_earlier_partitions(dataset)), default=dt.timedelta(0)
     )
@@ -76,7 +83,7 @@ def run_features(
         DataError: a key of a lookup has several values in a partition. A retry cannot help.
     """
     if not list_lookups_of_earlier_partitions(dataset):
-        return engine(lambda rows: build(dataset, rows, None), Days(begin.date(), last))
+        return engine(lambda rows: build(dataset, rows, since=None), Days(begin.date(), last))
     days = Days(find_first_needed_day(dataset, begin), last)
     for lookup in list_lookups_of_earlier_partitions(dataset):
         for batch in engine(partial(_find_ambiguous_key, dataset, lookup), days):
@@ -84,7 +91,7 @@ def run_features(
                 key = ", ".join(f"{name} {row[KEY_PREFIX + name]}" for name in lookup.key)
                 problem = f"has several values for {key} in the partition that begins {row[VALUE_BEGIN]}"
                 raise DataError(f"the lookup {lookup.name!r} of {dataset.name} {problem}.", "Correct its key.")
-    return engine(lambda rows: build(dataset, rows, begin), days)
+    return engine(lambda rows: build(dataset, rows, since=begin), days)
 
 
 def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
@@ -123,6 +130,7 @@ def _select_values(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibi
 
 
 def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
+    """Return one key that has several values in a partition, as a row; no row if there is none."""
     columns = compute_columns(dataset, rows)
     values = _select_values(dataset, lookup, columns.mutate(**{BEGIN: _compute_begin(dataset, columns)}))
     keys = [VALUE_BEGIN, *(KEY_PREFIX + name for name in lookup.key)]
@@ -131,14 +139,15 @@ def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
 
 
 def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
+    """Replace the features of one lookup, as `read_earlier_values` does for all lookups."""
     keys = [KEY_PREFIX + name for name in lookup.key]
     values = _select_values(dataset, lookup, columns)
     row_keys = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()
-    conditions = [
+    age_conditions = [
         values[VALUE_BEGIN] < row_keys[BEGIN],
         values[VALUE_BEGIN] >= row_keys[BEGIN] - ibis.interval(seconds=int(lookup.max_age.total_seconds())),
     ]
-    pairs = row_keys.join(values, [*(row_keys[key] == values[key] for key in keys), *conditions], rname="{name}.2")
+    pairs = row_keys.join(values, [*(row_keys[key] == values[key] for key in keys), *age_conditions], rname="{name}.2")
     newest_first = ibis.window(
         group_by=[pairs[BEGIN], *(pairs[key] for key in keys)], order_by=pairs[VALUE_BEGIN].desc()
     )

@@ -81,7 +81,7 @@ class PinnedWindow(Result):
         """Read the file that the step `snapshot` wrote.
 
         Raises:
-            DataError: the file does not exist, or holds something else. A retry cannot help.
+            DataError: the file does not exist, or is not a snapshot. A retry cannot help.
         """
         origin = "the step `snapshot` writes it"
         try:

@@ -13,6 +13,7 @@ from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
 NAMESPACE, DIMENSION = "/aws/sagemaker/NotebookInstances", "NotebookInstanceName"
+"""Namespace and dimension of the metrics of notebook instances in CloudWatch."""
 FREE_TYPE = "system"
 """Instance type of Studio apps that run on instances of AWS and cost nothing."""
 GONE_TEXTS = ("RecordNotFound", "does not exist", "Unable to transition", "ResourceNotFound")
@@ -53,7 +54,7 @@ class NotebookKind:
         return Resource(name, arn, instances, notebook["LastModifiedTime"], read_tags(self.sagemaker, arn), notebook)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks an hour or more."""
+        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks values of an hour or more."""
         return is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now), self.cpu_percent)
 
     def stop(self, resource: Resource, why: str) -> bool:
@@ -111,8 +112,8 @@ def _format_app(app: dict[str, Any]) -> str:
 
 def _parse_app(name: str) -> dict[str, str]:
     domain, owner, owner_name, app_type, app_name = name.split("/")
-    member = "SpaceName" if owner == "space" else "UserProfileName"
-    return {"DomainId": domain, member: owner_name, "AppType": app_type, "AppName": app_name}
+    owner_field = "SpaceName" if owner == "space" else "UserProfileName"
+    return {"DomainId": domain, owner_field: owner_name, "AppType": app_type, "AppName": app_name}
 
 
 def _is_gone(error: ClientError) -> bool:

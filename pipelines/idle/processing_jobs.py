@@ -13,6 +13,7 @@ from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
 NAMESPACE, DIMENSION = "/aws/sagemaker/ProcessingJobs", "Host"
+"""Namespace and dimension of the metrics of processing jobs in CloudWatch."""
 
 
 class ProcessingKind:

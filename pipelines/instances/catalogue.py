@@ -41,7 +41,7 @@ class Instance:
 
     Attributes:
         name: name, such as ml.g5.xlarge.
-        uses: uses for which SageMaker has it.
+        uses: uses for which SageMaker offers it.
         vcpus: number of vCPUs.
         memory_gib: memory, GiB.
         accelerator: name of its GPUs or other accelerators; None if it has none, or if that is not known.
@@ -112,7 +112,7 @@ class Size:
         family: family, such as g5.
         vcpus: number of vCPUs.
         memory_gib: memory, GiB.
-        gpus: number of GPUs. AWS's own accelerators do not count.
+        gpus: number of GPUs, without AWS's own accelerators.
         is_accelerated: whether it has GPUs or other accelerators.
     """
 
@@ -213,9 +213,9 @@ def _read_table() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _read_instances() -> dict[str, Instance]:
-    names = {field.name for field in fields(Instance)}
+    field_names = {field.name for field in fields(Instance)}
     rows: dict[str, dict[str, Any]] = _read_table()["instances"]
     return {
-        name: Instance(name=name, **{**{key: row[key] for key in row.keys() & names}, "uses": tuple(row["uses"])})
+        name: Instance(name=name, **{**{key: row[key] for key in row.keys() & field_names}, "uses": tuple(row["uses"])})
         for name, row in rows.items()
     }
