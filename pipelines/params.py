@@ -121,6 +121,7 @@ def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, datase
 
 
 def _load_file(folder: Path, name: str) -> Sections:
+    """Read and check the sections of a file; empty if it does not exist."""
     path = folder / name
     if not path.exists():
         return {}

@@ -11,6 +11,7 @@ DAY = dt.timedelta(days=1)
 Unit = Literal["hour", "day", "month"]
 """The length of a partition."""
 DAYS_PER_MONTH = 365.2425 / 12
+"""Mean number of days of a month in the Gregorian calendar."""
 
 
 @dataclass(frozen=True)
@@ -101,5 +102,5 @@ def subtract_months(month_start: dt.date, count: int) -> dt.date:
 
 def _find_last_months(moment: dt.date, count: int, label_delay_days: int) -> Days:
     """Return the last `count` months whose labels are all known when the day `moment` begins."""
-    end = get_month_start(moment - label_delay_days * DAY)
-    return Days(subtract_months(end, count), end - DAY)
+    next_month = get_month_start(moment - label_delay_days * DAY)  # its labels are not all known
+    return Days(subtract_months(next_month, count), next_month - DAY)

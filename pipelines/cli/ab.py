@@ -53,10 +53,10 @@ def plan_test(
     from pipelines.lake import Lake
     from pipelines.registry.versions import Registry
 
-    data = find_dataset_of_model(model, dataset)
-    metric_name, chosen_metric = find_metric(data, metric)
+    model_dataset = find_dataset_of_model(model, dataset)
+    metric_name, chosen_metric = find_metric(model_dataset, metric)
     version_number = str(Registry.open().find_version(model, version).version)
-    (sample,) = sum_outcomes(Lake.open(), data, model, (version_number,), (begin, end), chosen_metric).samples
+    (sample,) = sum_outcomes(Lake.open(), model_dataset, model, (version_number,), (begin, end), chosen_metric).samples
     rows = estimate_rows(sample.variance, effect, alpha, power, share)
     rows_per_day = sample.count / len(sample.rows)
     days = rows / rows_per_day
@@ -97,10 +97,10 @@ def report_test(
     from pipelines.ab_test.report import build_report, draw_chart, format_lines
     from pipelines.lake import Lake
 
-    data = find_dataset_of_model(model, dataset)
-    metric_name, chosen_metric = find_metric(data, metric)
+    model_dataset = find_dataset_of_model(model, dataset)
+    metric_name, chosen_metric = find_metric(model_dataset, metric)
     version_pair = _find_versions(model, versions)
-    sums = sum_outcomes(Lake.open(), data, model, version_pair, (begin, end), chosen_metric, online)
+    sums = sum_outcomes(Lake.open(), model_dataset, model, version_pair, (begin, end), chosen_metric, online)
     report = build_report(model, version_pair, metric_name, chosen_metric, sums, alpha, planned_rows)
     if as_json:
         write_json(_build_record(report))
@@ -112,6 +112,7 @@ def report_test(
 
 
 def _find_versions(model: str, versions: str) -> tuple[str, str]:
+    """Return the numbers of the two versions that a text A,B names by their numbers or aliases."""
     from pipelines.registry.versions import Registry
 
     selectors = [part.strip() for part in versions.split(",")]

@@ -70,6 +70,7 @@ COMMON_OPTIONS = {
         typer.Option("--schema", help="Print the JSON Schema of spec and result, and do not run the step."),
     ),
 }
+"""Maps the name of each option that every step has to its type and to its description for typer."""
 
 
 def main() -> None:

@@ -130,7 +130,7 @@ def _count_reasons(dataset: Dataset, partition: Partition) -> Sequence[tuple[str
 
 
 def _join_reasons(reasons: dict[str, Any]) -> str:
-    return "; ".join(f"{number} {reason}" for reason, number in reasons.items())
+    return "; ".join(f"{count} {reason}" for reason, count in reasons.items())
 
 
 def _format_range(first: str, last: str) -> str:

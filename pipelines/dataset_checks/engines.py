@@ -44,6 +44,6 @@ def _build(dataset: Dataset, rows: pa.Table, engine: EngineName, folder: Path) -
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "rows.parquet")
     with engines.open_engine(engine, [str(folder / "rows.parquet")], rows.schema) as run:
-        batches = run(partial(building.build_labelled_features, dataset), None)
+        batches = run(partial(building.build_labelled_features, dataset), days=None)
         building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
     return sha256(folder / FILE_NAME)

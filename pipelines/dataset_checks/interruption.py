@@ -85,15 +85,15 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
     path = dataset.find_file("training.py")
     hyperparameters = HYPERPARAMETERS if path.parent.name == "defaults" else {}
     arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
-    base = folder / run_name
+    run_folder = folder / run_name
     folders = {"MODEL_DIR": "model", "OUTPUT_DATA_DIR": "output/data", "CHECKPOINT_DIR": "checkpoints"}
     for name in folders.values():
-        (base / name).mkdir(parents=True, exist_ok=True)
+        (run_folder / name).mkdir(parents=True, exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
-        **{f"SM_{name}": str(base / value) for name, value in folders.items()},
+        **{f"SM_{name}": str(run_folder / value) for name, value in folders.items()},
         **{f"SM_CHANNEL_{name.upper()}": str(folder / "features" / name) for name in ("train", "validation")},
-        "SAGEMAKER_BASE_DIR": str(base),
+        "SAGEMAKER_BASE_DIR": str(run_folder),
         "PYTHONPATH": str(CODE_FOLDER),
     }
     command = [sys.executable, "-u", str(path), *arguments]

@@ -56,9 +56,9 @@ def add_leak(dataset: Dataset, rows: pa.Table) -> tuple[Dataset, pa.Table]:
     """Return the dataset and the rows with a feature that is the label: the negative control of `find_leaks`."""
     label = compute_labels(dataset, rows)
     is_text = pa.types.is_string(label.type)
-    values = label if is_text else label.cast(pa.float64())
+    leaked_values = label if is_text else label.cast(pa.float64())
     features = {**dataset.features, LEAK: "category" if is_text else "number"}
-    return replace(dataset, features=features), rows.append_column(LEAK, values)
+    return replace(dataset, features=features), rows.append_column(LEAK, leaked_values)
 
 
 def _build_features(dataset: Dataset, rows: pa.Table) -> pa.Table:
@@ -67,6 +67,7 @@ def _build_features(dataset: Dataset, rows: pa.Table) -> pa.Table:
 
 
 def _permute(rows: pa.Table, column: str) -> pa.Table:
+    """Return the rows with the values of a column in another order."""
     index = rows.schema.get_field_index(column)
     order = np.random.default_rng(5).permutation(rows.num_rows)
     return rows.set_column(index, rows.schema.field(index), rows[column].take(pa.array(order)))

@@ -84,6 +84,7 @@ def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answ
 
 
 def _answer(question: str, check: Callable[[Subject], str], subject: Subject) -> Answer:
+    """Answer a question. Its check returns the text of a "yes", and raises an error for another answer."""
     try:
         return Answer(question, "yes", check(subject))
     except NotYet as error:

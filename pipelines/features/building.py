@@ -71,6 +71,7 @@ def _build_known_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime
 
 
 def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:
+    """Select the key, the features and the label, under its own name, from all columns."""
     keys = [columns[name] for name in dataset.key]
     features = [select_feature(dataset, columns, name) for name in dataset.features if name not in dataset.key]
     return columns.select(*keys, *features, columns[HIDDEN_LABEL].name(dataset.label))

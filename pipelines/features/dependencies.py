@@ -106,6 +106,7 @@ def _find_columns(value: ops.Value) -> Iterator[str]:
 
 
 def _reads_other_rows(value: ops.Value) -> bool:
+    """Return whether the value of an expression depends on other rows than its own."""
     if value.find(OTHER_ROWS, filter=ops.Value):
         return True
     columns = [column for column in value.find(ops.Field, filter=ops.Value) if not _is_own_column(column)]
@@ -113,6 +114,7 @@ def _reads_other_rows(value: ops.Value) -> bool:
 
 
 def _is_own_column(column: ops.Field) -> bool:
+    """Return whether a column is one of the rows, not one that an expression adds to them."""
     return isinstance(column.rel, ops.UnboundTable)
 
 

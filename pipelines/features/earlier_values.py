@@ -115,6 +115,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
 
 
 def _compute_begin(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
+    """Return the start of each row's partition."""
     begin = rows["date"].cast("timestamp")
     if dataset.partition == "hour":
         begin = begin + rows[HOUR_COLUMN].cast("int64").as_interval("h")

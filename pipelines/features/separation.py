@@ -51,6 +51,7 @@ def _separate(node: Any, values: dict[str, Any] | None, number: str) -> Any:
 
 
 def _separate_windows(value: ops.Value, column: ops.Field) -> ops.Value:
+    """Return the value, with the column added to the groups of each of its window functions."""
     windows = value.find(ops.WindowFunction, filter=ops.Value)
     return value.replace({window: window.copy(group_by=(*window.group_by, column)) for window in windows})
 

@@ -38,7 +38,7 @@ class NotebookKind:
     def list_names(self) -> list[str]:
         """Return the names of the notebook instances that are InService, sorted."""
         pages = self.sagemaker.get_paginator("list_notebook_instances").paginate(StatusEquals="InService")
-        return sorted(item["NotebookInstanceName"] for page in pages for item in page["NotebookInstances"])
+        return sorted(notebook["NotebookInstanceName"] for page in pages for notebook in page["NotebookInstances"])
 
     def find(self, name: str) -> Resource | None:
         """Return a notebook instance; None if it is not InService."""
@@ -54,7 +54,7 @@ class NotebookKind:
         return Resource(name, arn, instances, notebook["LastModifiedTime"], read_tags(self.sagemaker, arn), notebook)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks values of an hour or more."""
+        """Return whether the CPU reached the limit; None if CloudWatch lacks the values of an hour or more."""
         return is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now), self.cpu_percent)
 
     def stop(self, resource: Resource, why: str) -> bool:
@@ -106,6 +106,7 @@ class AppKind:
 
 
 def _format_app(app: dict[str, Any]) -> str:
+    """Return the name of an app, from which `_parse_app` gets the fields of requests to SageMaker."""
     owner = ("space", app["SpaceName"]) if app.get("SpaceName") else ("user", app["UserProfileName"])
     return "/".join((app["DomainId"], *owner, app["AppType"], app["AppName"]))
 

@@ -170,6 +170,7 @@ def _check_again_and_stop(
 
 
 def _find_reason_to_keep(resource: Resource) -> str:
+    """Return why a resource must not be stopped; empty if it may be stopped."""
     return f"it has the tag {KEEP_TAG}" if KEEP_TAG in resource.tags else resource.reason_to_keep
 
 
@@ -198,6 +199,7 @@ def _format_cost(instances: Mapping[str, int] | None, usd_month: float | None) -
 
 
 def _compute_usd_month(kind: Kind, resource: Resource, region: str) -> float | None:
+    """Return the on-demand cost of a full month, USD; None if the instances or a price are not known."""
     if resource.instances is None:
         return None
     try:

@@ -20,6 +20,7 @@ InstanceUse = Literal["training", "hosting", "processing", "transform"]
 """What SageMaker uses an instance type for."""
 USES: tuple[InstanceUse, ...] = get_args(InstanceUse)
 FILE = Path(__file__).with_name("instances.json")
+"""File of the table."""
 RETIRED = {
     "ml.p2.xlarge": "ml.g4dn.xlarge",
     "ml.p2.8xlarge": "ml.g5.48xlarge",

@@ -120,6 +120,7 @@ def get_report_path() -> Path:
 
 
 def _repair(spec: CheckLakeSpec, scope: Scope) -> tuple[LakeReport, list[Finding]]:
+    """Repair the lake; return the report about it afterwards, and the findings that were repaired."""
     from pipelines.lake.repair import open_backup, repair_lake
 
     with ExitStack() as stack:
@@ -147,6 +148,7 @@ def _add_advice(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _count(report: LakeReport) -> dict[str, Any]:
+    """Return the counts of the report by name."""
     return {name: getattr(report, name) for name in ("tables", "snapshots", "files", "rows", "size_bytes")}
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 """SageMaker's form of the names of endpoints and variants."""
 EMPTY_OR_NAME_PATTERN = rf"^$|{NAME_PATTERN}"
+"""Form of a name that may be left out."""
 VERSION_PLACEHOLDER = "{version}"
 """Part of `captured` that the version's number replaces."""
 

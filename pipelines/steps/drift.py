@@ -61,8 +61,8 @@ class DriftSpec(Spec):
     @model_validator(mode="after")
     def _check_history(self) -> Self:
         if self.policy.at_least > self.history_days:
-            values = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
-            raise ValueError(f"{values}: there would never be an alarm")
+            problem = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
+            raise ValueError(f"{problem}: there would never be an alarm")
         return self
 
 
@@ -159,22 +159,22 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.registry.artifacts import download_importance
     from pipelines.registry.versions import read_as_of
 
-    number = str(version.version)
+    version_number = str(version.version)
     if read_as_of(version) > spec.partition:  # possible if `spec.version` names the version
-        reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
-        return _build_undecided_result(spec, number, reason, missing_days=[])
+        reason = f"version {version_number} was trained as of {read_as_of(version)}, after {spec.partition}"
+        return _build_undecided_result(spec, version_number, reason, missing_days=[])
     record = load_record(registry, version)
     table = Profiles.open()
     # Each window begins a day after the one before it; the earliest one begins here.
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
     refused_days = day_status.list_refused_days(lake, dataset, Days(first_day, spec.partition))
-    all_profiles = table.read_window(first_day, spec.partition, spec.model, number)
-    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model, number)
+    all_profiles = table.read_window(first_day, spec.partition, spec.model, version_number)
+    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model, version_number)
     incomplete_days = all_profiles.keys() - profiles.keys()
     # A day may have been scored and then refused, with its published rows removed (`withdraw` of `validate`).
     profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
-    if result := _explain_incomplete_window(spec, number, profiles, refused_days, incomplete_days, table):
+    if result := _explain_incomplete_window(spec, version_number, profiles, refused_days, incomplete_days, table):
         return result
     weights = download_importance(registry, version)
     compared_windows = list(
@@ -183,10 +183,10 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
         )
     )
     if not compared_windows:
-        return _build_undecided_result(spec, number, "no day of the window was published", missing_days=[])
+        return _build_undecided_result(spec, version_number, "no day of the window was published", missing_days=[])
     decisions = list(drift.decide_each([window.result for window in compared_windows], spec.policy))
-    result = _write_decision(spec, number, decisions[-1], compared_windows[-1].result)
-    _write_page(spec, number, record, compared_windows, decisions)
+    result = _write_decision(spec, version_number, decisions[-1], compared_windows[-1].result)
+    _write_page(spec, version_number, record, compared_windows, decisions)
     return result
 
 

@@ -204,8 +204,8 @@ def _write_reference(
             rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, SCORES, IS_RIGHT])
             train = folder / "train.parquet"
             rows.to_parquet(train)
-            kinds = {**dataset.features, PREDICTED: "category"}
-            reference = fit_reference(train, kinds, IS_RIGHT, spec.reference)
+            column_kinds = {**dataset.features, PREDICTED: "category"}
+            reference = fit_reference(train, column_kinds, IS_RIGHT, spec.reference)
         else:
             reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
         holdout = folder / "holdout.parquet"

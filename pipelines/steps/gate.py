@@ -129,6 +129,7 @@ def run(spec: GateSpec) -> GateResult:
 
 
 def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidate | None]:
+    """Open the registered candidate; without a registry, yield None."""
     if not spec.model:
         return nullcontext()
     from pipelines.registry.registered_candidate import open_registered_candidate
@@ -144,7 +145,7 @@ def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None, dat
     from pipelines.evaluation.gates.inputs import read_holdout
     from pipelines.evaluation.gates.judge import Evidence
 
-    return Evidence(read_holdout(dataset, spec.features, spec.evaluation, None), tuple(dataset.features))
+    return Evidence(read_holdout(dataset, spec.features, spec.evaluation, score_champion=None), tuple(dataset.features))
 
 
 def _make_result(

@@ -88,6 +88,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
+    """Store the scores with their labels; if no label is known, remove the outcomes of the partition."""
     from pipelines.features.label_column import build_label_query
     from pipelines.lake import connect
     from pipelines.scored_rows import list_stored_scores

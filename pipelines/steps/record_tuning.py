@@ -66,8 +66,8 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
         *(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec)),
         earlier_trials=spec.earlier_trials,
     )
-    values = (spec.tuning_job, record.trials, record.metric, record.objective, spec.best)
-    log.info("%s: %d trials, best %s %.5f (%s)", *values)
+    log_values = (spec.tuning_job, record.trials, record.metric, record.objective, spec.best)
+    log.info("%s: %d trials, best %s %.5f (%s)", *log_values)
     return RecordTuningResult(record=record, run_id=run_id)
 
 

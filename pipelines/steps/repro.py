@@ -139,6 +139,7 @@ def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
 
 
 def _read_outputs(lock: Path, model: str) -> dict[str, dict[str, Output]]:
+    """Read the outputs of each stage in dvc.lock, by stage and path."""
     import yaml
 
     from pipelines.versioning.stages import strip_model_suffix

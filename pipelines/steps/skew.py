@@ -194,9 +194,11 @@ def _decide(spec: SkewSpec, comparisons: Mapping[str, Comparison]) -> tuple[Outc
         return "undecided", f"0 rows of requests, and {spec.min_rows} are needed"
     verdicts = {version: comparison.verdict for version, comparison in comparisons.items()}
     outcomes = {verdict.outcome for verdict in verdicts.values()}
-    outcome = next(item for item in OUTCOME_PRIORITY if item in outcomes)
+    outcome = next(candidate for candidate in OUTCOME_PRIORITY if candidate in outcomes)
     template = "version {}: {}" if len(verdicts) > 1 else "{1}"
-    reasons = [template.format(version, item.reason) for version, item in verdicts.items() if item.outcome == outcome]
+    reasons = [
+        template.format(version, verdict.reason) for version, verdict in verdicts.items() if verdict.outcome == outcome
+    ]
     return outcome, "" if outcome == "ok" else "; ".join(reasons)
 
 

@@ -69,16 +69,16 @@ def _clip_window(
     """Remove days before the first published day from the window; raise an error if too few training days are left."""
     if not published_partitions:
         raise DataError(f"{dataset.table} is empty.", "Run `python -m pipelines backfill --help`.")
-    first = _find_first_day(published_partitions)
-    window = window.clip_to(first)
-    _check_length(spec, window, f"{dataset.table} starts on {first} and the holdout on {window.holdout.first}.")
+    first_day = _find_first_day(published_partitions)
+    window = window.clip_to(first_day)
+    _check_length(spec, window, f"{dataset.table} starts on {first_day} and the holdout on {window.holdout.first}.")
     return window
 
 
 def _find_first_day(published_partitions: Collection[Partition]) -> dt.date:
     """Return the first published day. A day that lacks the hours before its first published hour does not count."""
-    first = min(published_partitions)
-    return first.day + DAY if isinstance(first, Hour) and first.hour else get_date(first)
+    partition = min(published_partitions)
+    return partition.day + DAY if isinstance(partition, Hour) and partition.hour else get_date(partition)
 
 
 def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:

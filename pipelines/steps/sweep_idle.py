@@ -96,10 +96,10 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
 
 def _build_result(findings: Sequence[Finding]) -> SweepIdleResult:
     labels = {
-        outcome: [item.label for item in findings if item.outcome == outcome]
+        outcome: [finding.label for finding in findings if finding.outcome == outcome]
         for outcome in ("idle", "exempt", "unknown", "used_again", "stopped")
     }
-    costs = {item.label: None if item.usd_month is None else round(item.usd_month, 2) for item in findings}
+    costs = {finding.label: None if finding.usd_month is None else round(finding.usd_month, 2) for finding in findings}
     return SweepIdleResult(
         idle=labels["idle"],
         exempt=labels["exempt"],

@@ -64,7 +64,7 @@ def calculate_checkpoints(request: CheckpointsRequest) -> Report:
         report.notes.append(_compare(name, overhead, best_overhead))
     run = saves.estimate_interrupted_run(request.work_h * 3600, daly_s, save_s, mean_s, request.restart_s)
     report.add("time with Daly's interval", run.total_s / 3600, "h", "interrupted_time")
-    report.add("interruptions", run.interruptions, "", "interruptions")
+    report.add("interruptions", run.interruptions, unit="", formula="interruptions")
     if daly_s > request.work_h * 3600:
         report.notes.append("Daly's interval is longer than the training: no checkpoint is worth its time.")
     report.notes.append("A script that saves at SIGTERM loses less. The wait for new instances is not counted.")

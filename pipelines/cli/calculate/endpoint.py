@@ -77,11 +77,11 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     size = size_endpoint(load, request.latency_s, request.percentile, request.most_use)
     formula = "varying_latency" if request.varying else "equal_latency"
     report = Report("Endpoint")
-    report.add("busy workers", load.busy_workers, "", "busy_workers")
-    report.add("instances", size.instances, "", "endpoint_instances")
+    report.add("busy workers", load.busy_workers, unit="", formula="busy_workers")
+    report.add("instances", size.instances, unit="", formula="endpoint_instances")
     report.add("use", size.use, "share of the workers", "worker_use")
     report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", formula)
-    report.add("requests in the endpoint", size.concurrency, "", "concurrency")
+    report.add("requests in the endpoint", size.concurrency, unit="", formula="concurrency")
     service_times = (
         "times of requests that vary as exponential ones do"
         if request.varying

@@ -48,8 +48,9 @@ MonthShareOption = Annotated[
         "Instance Advisor: 0.05..0.1.",
     ),
 ]
-LIMITS_HINT = "Write 0.4, or 0.3..0.5."
 RestartOption = Annotated[float, typer.Option("--restart-s", help="Billed duration of a restart, seconds.")]
+LIMITS_HINT = "Write 0.4, or 0.3..0.5."
+"""How to write a value that `parse_limits` refused."""
 
 
 def choose_model(model: str, params: float | None) -> tuple[DecoderSize | None, float]:

@@ -223,6 +223,7 @@ def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: flo
 
 
 def _add_steps(report: Report, request: TimeRequest, training: _Training, mfu: Range, gradient_bytes: float) -> None:
+    """Add the computation of a step to the report; if there are several instances, also its communication."""
     compute_step = training.compute_step
     step = compute_step(mfu.middle)
     _add_band(report, "computation of a step", "s", "computation", lambda mfu: compute_step(mfu).computation_s, mfu=mfu)
@@ -291,6 +292,7 @@ def _add_band(
 def _read_spot(
     read: Callable[[costs.SpotCost], float], compute: Callable[[float, float], costs.SpotCost]
 ) -> Callable[..., float]:
+    """Return a function that computes the costs on spot and reads one figure of them."""
     return lambda mfu, per_h: read(compute(mfu, per_h))
 
 

@@ -96,6 +96,7 @@ def run_command(
 
 
 def _update(request: Request, *, as_json: bool) -> None:
+    """Update the files of a model to the templates of this Leeway, and write which files changed."""
     from pipelines.scaffold.updating import update
 
     if request != type(request)(request.name):  # another option was given, too

@@ -68,8 +68,8 @@ def _show(models: Iterable[str], *, as_json: bool) -> None:
     from pipelines.status.model_documents import build_summary, shorten_performance
     from pipelines.status.pass_data import PassData
 
-    data = PassData(CachedLake.open())
-    summaries = [shorten_performance(build_summary(data, name)) for name in models]
+    pass_data = PassData(CachedLake.open())
+    summaries = [shorten_performance(build_summary(pass_data, name)) for name in models]
     if as_json:
         write_json([summary.model_dump(mode="json") for summary in summaries])
     else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipelines.costs.commitments.commitment import Commitment
 
 DAY_H = 24
+"""Hours of a day."""
 MIN_DAYS = 7
 """Smallest number of days from which a commitment is computed: a week has all weekdays."""
 
@@ -70,11 +71,14 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
     note = "" if known_days == days else f" (the ledgers have no more of the {days} days)"
-    head = f"Last {known_days} whole days{note}: {format_usd(outcome.on_demand_usd)} on demand, without spot."
+    heading = f"Last {known_days} whole days{note}: {format_usd(outcome.on_demand_usd)} on demand, without spot."
     if not commitment.usd_h:
-        return [head, f"No commitment pays off at a discount of {commitment.discount:.0%}: too many hours without use."]
+        return [
+            heading,
+            f"No commitment pays off at a discount of {commitment.discount:.0%}: too many hours without use.",
+        ]
     return [
-        head,
+        heading,
         f"Best commitment: {commitment.usd_h:.4f} USD an hour at a discount of {commitment.discount:.0%}.",
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
         f"{outcome.utilization or 0:.0%} of it would have been used, for {outcome.coverage or 0:.0%} of the cost.",

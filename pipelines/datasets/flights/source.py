@@ -34,6 +34,7 @@ from pipelines.window import Days
 LATE_MINUTES = 15
 """A flight that arrives more than this many minutes after schedule is late."""
 HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+"""Format of the column `time_hour`."""
 
 FLIGHT_COLUMNS = {
     "year": pa.int32(), "month": pa.int32(), "day": pa.int32(), "carrier": pa.string(), "flight": pa.int32(),
@@ -189,6 +190,7 @@ def _read_csv(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Ta
 
 @contextmanager
 def _open_csv(folder: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a CSV, or else the one in the .zip of the same name."""
     path = folder / name
     if path.exists():
         with path.open("rb") as file:
