@@ -63,9 +63,7 @@ def report_costs(
     keys = parse_keys(by)
     parse_month(month, dt.datetime.now(dt.UTC))
     all_jobs, all_endpoint_rows, coverage = showback.read_reserved_rows()
-    rows, endpoint_rows = (
-        showback.select_rows(ledger_rows, month, project) for ledger_rows in (all_jobs, all_endpoint_rows)
-    )
+    rows, endpoint_rows = (showback.select_rows(each, month, project) for each in (all_jobs, all_endpoint_rows))
     all_rows = [*all_jobs, *all_endpoint_rows]
     costs_by_payer = showback.build_showback(rows, endpoint_rows, keys, all_rows, coverage, month)
     if as_json:
