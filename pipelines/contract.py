@@ -29,7 +29,7 @@ class _Message(BaseModel):
 
 
 DEPENDS_ON_OTHER_FIELDS = "depends_on_other_fields"
-"""Type of a validation error that other fields can mend: a field has no effect, or values do not fit together."""
+"""Type of a validation error that goes away if other fields are set: a field has no effect, or values do not fit."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
@@ -74,7 +74,7 @@ class Spec(Parameters):
         """Create a spec from `values`.
 
         Args:
-            values: field name to value; strings are converted to numbers, dates and JSON if a field needs them.
+            values: maps field names to values; strings are converted to numbers, dates and JSON if a field needs them.
             origin: where the values come from, for the error message.
 
         Raises:

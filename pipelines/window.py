@@ -56,7 +56,7 @@ class Window:
         """Compute the window that ends with the last day whose label is known before `as_of`.
 
         Args:
-            as_of: date of the training; nothing that became known on or after it is used.
+            as_of: date of the training; nothing that became known on or after this date is used.
             train_days: days to train on, at least 1.
             holdout_days: days to evaluate on, at least 1.
             label_delay_days: days until the label of a day is known, 0 or more.

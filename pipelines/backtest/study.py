@@ -1,7 +1,8 @@
 """Compare three retraining strategies, using the models that a backfill of the training DAG registered.
 
 Each model is scored on the months after its as_of. No result depends on the future: a model scores a month only if its
-as_of is the month's first day or earlier, and a decision in a month uses only labels that were known when it began.
+as_of is the month's first day or earlier, and a decision in a month uses only labels that were known when the month
+began.
 """
 
 from __future__ import annotations

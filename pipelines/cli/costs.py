@@ -207,7 +207,7 @@ def charge_ended_jobs(
 
 
 def _count_runs(dag: str, first: str, last: str) -> int:
-    """Count the runs that a backfill of the days would start. Airflow counts them."""
+    """Let Airflow count the runs that a backfill of the days would start."""
     from pipelines.costs.forecast import count_runs
 
     if not first or not last:

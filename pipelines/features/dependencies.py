@@ -15,10 +15,10 @@ from pipelines.features.columns import compute_columns
 from pipelines.lookups import Lookup
 
 OTHER_ROWS = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery)
-"""Operations of ibis whose value depends on other rows than the row that it belongs to."""
+"""Operations of ibis whose value for a row depends on other rows."""
 KEY_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
 """Types that the columns of a lookup's key may have. The online store gets the key as text, and programs write a number
-with a fraction in different ways, so it cannot be a key."""
+with a fraction in different ways, so such a number cannot be a key."""
 
 
 def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, frozenset[str]]:
@@ -33,7 +33,7 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
 
 
 def find_columns(column: ibis.Column) -> frozenset[str]:
-    """Return the names of the columns that a column of an expression is computed from. The table must be unbound."""
+    """Return the names of the columns that a column of an expression on an unbound table is computed from."""
     return frozenset(_find_columns(column.op()))
 
 

@@ -47,7 +47,7 @@ class BuildFeatures(Protocol):
     """Build the features of rows, with the values of their lookups that `read_earlier_values` reads."""
 
     def __call__(self, dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
-        """Return the features of the rows whose partition begins at `since` or later; of all rows if it is None."""
+        """Return the features of the rows whose partition begins at `since` or later; None: all rows."""
 
 
 def find_first_needed_partition(dataset: Dataset, first: Partition) -> Partition:
@@ -75,7 +75,7 @@ def run_features(
     Args:
         engine: open engine, with the rows from `find_first_needed_day` on.
         dataset: dataset of the rows.
-        build: expression of the features.
+        build: function that builds the features.
         begin: start of the first partition, UTC.
         last: last `date` of the rows.
 
@@ -100,7 +100,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
     Args:
         dataset: dataset of the rows.
         columns: the rows with all their features, as `compute_columns` returned them.
-        since: start of the first partition, UTC, whose rows are returned; None: all rows are.
+        since: start of the first partition, UTC, whose rows are returned; None: all rows are returned.
     """
     lookups = list_lookups_of_earlier_partitions(dataset)
     if not lookups:

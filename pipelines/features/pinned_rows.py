@@ -23,7 +23,7 @@ from pipelines.errors import DataError
 from pipelines.features.pinned_window import PinnedWindow
 
 SNAPSHOT_FILE, COLUMNS_FILE, ROWS_FOLDER = "snapshot.json", "columns.parquet", "rows"
-"""Names in a packed folder."""
+"""Names of the files and of the folder in a packed folder."""
 
 
 @dataclass(frozen=True)

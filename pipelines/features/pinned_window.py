@@ -91,7 +91,7 @@ class PinnedWindow(Result):
 
     @property
     def label_delay_days(self) -> int:
-        """Days until a label is known: the gap between training and holdout. Whole months may make it longer."""
+        """Days until a label is known: the gap between training and holdout, which whole months may make longer."""
         return (self.holdout_first - self.train_last).days - 1
 
     def get_window(self) -> Window:

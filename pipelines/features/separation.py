@@ -14,7 +14,7 @@ UNKNOWN_VALUES = (ops.Subquery, ops.Unnest, ops.Impure, ops.ScalarUDF)
 
 
 def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
-    """Return the expression in which each row has the values that it has without the other rows.
+    """Return the expression in which each row has the values that it would have without the other rows.
 
     A window function gets the row's number as a further column of its groups, so that each row is a group of its own.
     An expression without features of other rows stays as it is.

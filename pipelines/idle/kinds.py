@@ -44,7 +44,7 @@ class Kind(Protocol):
 
     name: KindName
     component: Component
-    """Which price applies: jobs, notebooks and apps have that of Training."""
+    """Component of SageMaker whose prices apply. Notebooks and apps have the prices of jobs, Training."""
 
     def list_names(self) -> list[str]:
         """Return the names of the resources that run, sorted."""
@@ -96,7 +96,7 @@ def is_busy(
 def _find_longest_gap(
     times: tuple[dt.datetime, dt.datetime], value_times: Iterable[dt.datetime], period_s: int
 ) -> dt.timedelta:
-    """Return the longest time without a value between two moments. A value is for the period from its time on."""
+    """Return the longest time without a value between two moments. A value covers the period after its time."""
     period = dt.timedelta(seconds=period_s)
     starts = sorted(value_times)
     ends = [times[0], *(start + period for start in starts)]

@@ -30,7 +30,7 @@ class BatchSpec(Spec):
 
 
 class BatchResult(Result):
-    """The request for a Batch Transform job; empty if no version can score the partition (`score` says why)."""
+    """The request for a Batch Transform job. Empty if no version can score the partition; `score` then reports why."""
 
     version: str = ""
     """Version that scores the partition."""

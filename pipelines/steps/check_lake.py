@@ -39,8 +39,8 @@ class CheckLakeSpec(Spec):
     content: bool = True
     """Whether to read the content of all files; otherwise only their presence and size are checked."""
     older: bool = True
-    """Whether to check the files that only older snapshots need, too. Without them, a model version that was trained on
-    such a snapshot cannot be reproduced."""
+    """Whether to check the files that only older snapshots need, too. Without these, a model version that was trained
+    on such a snapshot cannot be reproduced."""
 
 
 class CheckLakeResult(Result):
@@ -66,7 +66,7 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
     """Check the lake, repair it if that is requested, and write the report.
 
     Raises:
-        DataError: something is lost; the report names all of it. A retry cannot help.
+        DataError: something is lost; the report lists every loss. A retry cannot help.
         SpecError: the backup cannot be read, or is one of another LEEWAY_HOME. A retry cannot help.
         ConflictError: another repair runs, or the catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.

@@ -32,7 +32,7 @@ class ChooseInstanceSpec(Spec):
     max_run_s: int | None = Field(None, ge=1)
     """Seconds of training after which the job is stopped; none: after 28 days, SageMaker's limit."""
     max_wait_s: int | None = Field(None, ge=1)
-    """Seconds from its creation after which a spot job is stopped; none: no limit."""
+    """Seconds from the creation of a spot job after which it is stopped; none: no limit."""
     deadline: str = ""
     """Latest end of the training: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)

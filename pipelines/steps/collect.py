@@ -45,7 +45,7 @@ class CollectSpec(Spec):
     """Name of the endpoint's variant: SageMaker's VariantName."""
     captured: str
     """Address of the captured requests: DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy.
-    `{version}` in it stands for the number of the version."""
+    `{version}` in this address stands for the number of the version."""
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
     dataset."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DriftSpec(Spec):
-    """The model, and the day to decide on."""
+    """The model, and the windows to compare with its reference."""
 
     dataset: str
     """Dataset of the model."""
@@ -102,7 +102,7 @@ class DriftResult(Result):
 
 
 def run(spec: DriftSpec) -> DriftResult:
-    """Decide on the day, and write the findings to the table `drift_results`.
+    """Decide on the last window, and write the findings to the table `drift_results`.
 
     Raises:
         SpecError: the dataset has partitions by month. A retry cannot help.

@@ -221,7 +221,7 @@ def _write_reference(
 def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
     """Return section `train` of the parameters of the model that gets a version, with the spec's tuning.
 
-    In `dvc repro` there is no such model, so this stage does not depend on the parameters: the record has these values.
+    In `dvc repro` no model gets a version, so the stage does not depend on the parameters: the record has the values.
     """
     from pipelines import params
 

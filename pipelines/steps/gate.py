@@ -73,7 +73,7 @@ class GateResult(Result):
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     days_needed: int | None = None
-    """For an undecided verdict, about how many days of holdout would decide it; null if no number would."""
+    """For an undecided verdict, about how many days of holdout would decide it; null if no number of days would."""
     next_steps: list[str] = Field(default_factory=list)
     """For an undecided verdict, what to do, in sentences; else empty."""
     needs_approval: bool = False
@@ -91,7 +91,7 @@ class GateResult(Result):
     hyperparameters: dict[str, str] = Field(default_factory=dict)
     """Hyperparameters of the training: values by name; empty for a model that is not registered."""
     differences: dict[str, list[str]] = Field(default_factory=dict)
-    """Maps each tag or parameter that differs from the champion's to the champion's and the candidate's value."""
+    """Maps each tag or parameter whose values differ to two values: the champion's and the candidate's."""
     champion: str = ""
     """Version that the candidate was compared with; empty if there was none."""
     model_name: str = ""

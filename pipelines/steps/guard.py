@@ -83,7 +83,7 @@ def run(spec: GuardSpec) -> GuardResult:
     A run gets the same decision each time, until its training has ended.
 
     Raises:
-        SpecError: no run is named, or params.yaml is not valid, trains on another dataset, or has a
+        SpecError: no run is named; or the parameters of the model are not valid, name another dataset, or have a
             policy of the gate that does not fit the dataset. A retry cannot help.
         DataError: the price of the budget's instance type is not known. A retry cannot help.
         ConflictError: other writers kept adding events. A retry can help.

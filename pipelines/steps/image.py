@@ -11,7 +11,7 @@ from pipelines.contract import Result, Spec
 from pipelines.errors import SpecError
 
 X86_TYPE = "ml.m5.large"
-"""Any instance type with x86_64 processors."""
+"""Instance type with x86_64 processors, for the check that the SDK has an image of the framework at all."""
 ARM_FAMILY = re.compile(r"ml\.[a-z]+\d+g[a-z]*\.")
 """Start of the instance types with Graviton processors: a g follows the generation, as in c7g, c6gn and im4gn."""
 

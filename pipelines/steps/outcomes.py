@@ -1,4 +1,4 @@
-"""Join the labels of a published partition with its predictions, or with the scores that endpoints answered.
+"""Join the labels of a published partition with its predictions, or with the scores that endpoints returned.
 
 The predictions of every version that scored the partition are joined. Rows without a label are counted and left out. If
 the partition was published again with late or corrected labels, another run replaces its outcomes. Idempotent.
@@ -40,7 +40,7 @@ class OutcomesSpec(Spec):
     partition: PartitionKey
     """Partition of the labels and the predictions: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
     online: bool = False
-    """Whether to join the scores that endpoints answered, from the table DATASET_requests, instead of those of `score`.
+    """Whether to join the scores that endpoints returned, from the table DATASET_requests, instead of those of `score`.
     The outcomes are then in the table DATASET_request_outcomes."""
 
 

@@ -65,7 +65,7 @@ class RecordDeploymentResult(Result):
     version: str
     """Version of the event."""
     previous: str
-    """Last other version that the endpoint served; empty if there was none."""
+    """Last version, other than `version`, that the endpoint served; empty if there was none."""
     changed: bool
     """Whether this call recorded the event; false if it was recorded before."""
 

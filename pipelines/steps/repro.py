@@ -37,8 +37,8 @@ class ReproSpec(Spec):
     workspace: Annotated[str, AfterValidator(_make_folder_name)]
     """Name of the workspace, unique to the run: a folder under LEEWAY_HOME/workspaces."""
     targets: Annotated[list[str], Field(min_length=1)]
-    """Stages of dvc.yaml to bring up to date, with those that they depend on. In a project with several models,
-    `train` stands for the stage `train@MODEL`."""
+    """Stages of dvc.yaml to bring up to date, with the stages that they depend on. In a project with several
+    models, `train` stands for the stage `train@MODEL`."""
     refresh: list[str] = Field(default_factory=list)
     """Stages to run first, even if DVC finds them up to date. DVC does not know all inputs of such a stage: for
     `snapshot`, the lake."""

@@ -45,7 +45,7 @@ class ServingSpec(ReleasePolicy):
     folder: Path | None = None
     """Folder to write: model.tar.gz; null: the version is only chosen."""
     beside: str = ""
-    """Version whose requests the chosen version must be able to answer. If their features differ, the step fails."""
+    """Version whose requests the chosen version must be able to answer. Both must have the same features."""
 
     @field_validator("endpoint")
     @classmethod
@@ -63,8 +63,8 @@ class ServingResult(Result):
     version: str
     """Version to serve."""
     policy: dict[str, Any]
-    """The parameters of the release: section `serving` of params.yaml, with the values that were given. A rollback is
-    released at once."""
+    """The parameters of the release: section `serving` of params.yaml, with the values of the spec in their place. A
+    rollback is released at once."""
     is_rollback: bool
     """Whether the endpoint served the version before its present one: then neither budget nor alarms are checked."""
 

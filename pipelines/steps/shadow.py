@@ -84,7 +84,7 @@ def run(spec: ShadowSpec) -> ShadowResult:
     """Judge the shadow, and write its report to LEEWAY_HOME/docs.
 
     Raises:
-        SpecError: the dataset has no label, or a comparison does not fit its task. A retry cannot help.
+        SpecError: the dataset has no label, or a comparison does not fit the task. A retry cannot help.
         DataError: `captured` is not an address of captured requests, or rows cannot be compared. A retry cannot help.
         ServiceError: S3 or CloudWatch does not answer. A retry can help.
     """

@@ -39,7 +39,7 @@ class SkewSpec(Spec):
     dataset: str
     """Dataset of the rows."""
     model: str
-    """Registered model that scored them."""
+    """Registered model that scored the rows."""
     partition: PartitionKey
     """Published partition whose rows are compared."""
     requests: Path | None = None
@@ -96,7 +96,7 @@ class SkewResult(Result):
 
 
 class Comparison(NamedTuple):
-    """The requests that one version scored."""
+    """The requests that one version scored, compared with the lake."""
 
     skew: Skew
     verdict: Verdict

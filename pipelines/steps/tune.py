@@ -30,7 +30,7 @@ class TuneSpec(PlanSpec):
     features: Path = Path("data/features")
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: dict[str, int | float | str | list[float]] = Field(default_factory=dict)
-    """Values that all trials have. By default those of section `train`, without the searched ones."""
+    """Hyperparameters that all trials have. By default those of section `train`, without the searched ones."""
     tuning: Path = Path("data/tuning")
     """Folder to write: trials.csv, best.json, report.html and its pictures."""
 
@@ -41,7 +41,7 @@ class TuneResult(Result):
     tuning: Path
     """Folder of the results."""
     name: str
-    """Name of the search. A later one can start from its trials: `warm_start`."""
+    """Name of the search. If a later search has this name in `warm_start`, it starts from these trials."""
     objective: float
     """Mean loss of the winner over the folds."""
     hyperparameters: dict[str, int | float | str]

@@ -37,7 +37,7 @@ class Report:
     Attributes:
         title: title of the table.
         figures: the figures.
-        notes: sentences about what follows from them, and what was not counted.
+        notes: sentences about what follows from the figures, and about what they do not count.
     """
 
     title: str
@@ -72,7 +72,7 @@ def write_report(report: Report, *, as_json: bool) -> None:
 
 
 def format_number(value: float | None) -> str:
-    """Format a number with four digits, or with all digits before the decimal point; a dash if there is none."""
+    """Format a number with four significant digits, or all digits before the decimal point; None as a dash."""
     if value is None:
         return "-"
     if value == 0 or 1e-3 <= abs(value) < 1e15:

@@ -279,7 +279,7 @@ def _add_spot(
 def _add_band(
     report: Report, name: str, unit: str, formula: str, compute: Callable[..., float], **ranges: Range
 ) -> float:
-    """Add a figure for the middle of its ranges to the report, with its band if a range has two ends.
+    """Add a figure for the middle of its ranges to the report, with its band if a range has two different ends.
 
     Return the figure's value.
     """

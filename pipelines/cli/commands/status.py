@@ -77,7 +77,7 @@ def _show(models: Iterable[str], *, as_json: bool) -> None:
 
 
 def _write_documents() -> None:
-    """Write the documents once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
+    """Write the documents of Leeway's page once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
 
     Raises:
         ServiceError: some documents could not be written, and a retry can help.

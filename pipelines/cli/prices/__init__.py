@@ -33,7 +33,7 @@ def refresh(
 ) -> None:
     """Request today's prices from AWS, and write them as a dated table: on demand, spot, savings plans.
 
-    If there is a table of today already, its other regions are kept. The command needs these permissions of IAM:
+    If there is a table of today already, its prices of other regions are kept. The command needs these permissions:
     pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
     """
     from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices

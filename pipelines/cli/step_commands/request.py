@@ -86,5 +86,5 @@ def describe_request(request: Spec) -> dict[str, Any]:
 
 
 def describe_result(result: Result) -> dict[str, Any]:
-    """Return the attributes of a step's span: its outcome, such as a verdict; `done` if the result has none."""
+    """Return the attributes of a step's span: the outcome, such as a verdict; `done` if the result has none."""
     return {"leeway.outcome": str(getattr(result, "outcome", "") or "done")}

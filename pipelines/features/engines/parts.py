@@ -59,7 +59,7 @@ def list_files_by_day(paths: Sequence[str]) -> list[File]:
 
 
 def _describe_file(path: str) -> File:
-    """Read the number of rows of a file, and the range of their days from the file's statistics."""
+    """Read the number of rows of a file, and their first and last day from the file's statistics."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
