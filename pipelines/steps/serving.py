@@ -45,7 +45,7 @@ class ServingSpec(ReleasePolicy):
     folder: Path | None = None
     """Folder to write: model.tar.gz; null: the version is only chosen."""
     beside: str = ""
-    """Version whose requests the chosen version must be able to answer. Both must have the same features."""
+    """Version whose requests the chosen version must be able to answer: if the features differ, the step fails."""
 
     @field_validator("endpoint")
     @classmethod
