@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, urlsplit
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's databases; a driver may follow, as in `postgresql+psycopg`."""
 SAGEMAKER_ARN = re.compile(r"arn:[\w-]+:sagemaker:[\w-]+:\d{12}:[\w-]+/.+")
-"""ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow takes."""
+"""ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow accepts."""
 BUILT_IN_STORES = ("databricks", "databricks-uc", "uc")
-"""Addresses without a scheme, and schemes, of the Databricks stores for which MLflow itself has the client."""
+"""Schemes of the addresses of Databricks stores, or whole addresses. MLflow needs no plugin for these stores."""
 
 
 def check_http_address(address: str) -> str:
@@ -25,10 +25,10 @@ def check_http_address(address: str) -> str:
         return address
     if not address.isprintable() or " " in address:
         raise ValueError("the address contains a blank or a control character")
-    parts = urlsplit(address)  # raises ValueError if the bracket of an IPv6 address is not closed
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    url = urlsplit(address)  # raises ValueError if the bracket of an IPv6 address is not closed
+    if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError("the address must have the form http://HOST:PORT or https://HOST")
-    _check_port(parts)
+    _check_port(url)
     return address
 
 
@@ -51,12 +51,12 @@ def check_mlflow_address(address: str) -> str:
     return address
 
 
-def _check_port(parts: SplitResult) -> None:
+def _check_port(url: SplitResult) -> None:
     try:
-        is_valid_port = parts.port != 0
+        is_valid_port = url.port != 0
     except ValueError:
         is_valid_port = False
-    if not is_valid_port or parts.netloc.endswith(":"):
+    if not is_valid_port or url.netloc.endswith(":"):
         raise ValueError("the port of the address must be a number from 1 to 65535")
 
 

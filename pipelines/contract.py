@@ -29,7 +29,7 @@ class _Message(BaseModel):
 
 
 DEPENDS_ON_OTHER_FIELDS = "depends_on_other_fields"
-"""Type of a validation error that other fields can mend: a field has no effect, or values do not fit together."""
+"""Type of a validation error that goes away if other fields are set: a field has no effect, or values do not fit."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
@@ -40,13 +40,13 @@ class Spec(Parameters):
     argument: ClassVar[str] = ""
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
     needs: ClassVar[Mapping[str, str]] = {}
-    """Maps each field to another field, without which it has no effect. If only the first is given, the spec is
-    refused."""
+    """Maps a field to the other field that it needs to have an effect. A spec that gives the former without the latter
+    is refused."""
     model_field: ClassVar[str] = "model"
     """Name of the field that holds the name of the model, whose models/NAME/params.yaml has parameters of the step. A
     spec need not have such a field."""
     replaces: ClassVar[Mapping[str, str]] = {}
-    """Maps each field to the other field that it replaces. If both are given, the spec is refused."""
+    """Maps a field to the other field that it replaces. A spec that gives both is refused."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -74,7 +74,7 @@ class Spec(Parameters):
         """Create a spec from `values`.
 
         Args:
-            values: field name to value; strings are converted to numbers, dates and JSON if a field needs them.
+            values: maps field names to values; strings are converted to numbers, dates and JSON if a field needs them.
             origin: where the values come from, for the error message.
 
         Raises:
@@ -162,8 +162,8 @@ def describe_errors(errors: Sequence[Any], values: Any = None) -> str:
 
     Args:
         errors: the errors, as pydantic lists them.
-        values: what was validated. If it is given, only keys that are in it are named, and those that are missing:
-            pydantic adds the names of types where a value can have several.
+        values: the values that were validated. If they are given, the message names only keys that the values have or
+            lack. The key path of pydantic also contains names of types, if a value can have one of several types.
     """
     problems = [
         _describe_problem(error["type"], ".".join(_list_keys_of_error(error, values)), error["msg"], error["input"])
@@ -175,13 +175,13 @@ def describe_errors(errors: Sequence[Any], values: Any = None) -> str:
 
 def _list_keys_of_error(error: Any, values: Any) -> list[str]:
     """Return the keys that lead to the value of an error, without pydantic's names of types."""
-    *parts, last = error["loc"] or ("",)
-    if error["type"] != "missing":  # the last key of such an error is not in the values
-        parts, last = [*parts, last], ""
+    *path, missing_key = error["loc"] or ("",)
+    if error["type"] != "missing":  # every key of the path is in the values
+        path, missing_key = [*path, missing_key], ""
     keys, value = list[str](), values
-    for part in parts:
+    for part in path:
         if isinstance(value, str | int | float) or (value is None and values is not None):
-            continue  # nothing is inside
+            continue  # such a value has no keys
         if isinstance(value, Mapping):
             known_keys = [key for key in value if str(key) == str(part)]
             keys += map(str, known_keys)
@@ -189,9 +189,9 @@ def _list_keys_of_error(error: Any, values: Any) -> list[str]:
         elif isinstance(value, list | tuple) and isinstance(part, int):
             keys.append(str(part))
             value = value[part]
-        elif not isinstance(value, list | tuple):  # not known, or an object whose keys are not known here
+        elif not isinstance(value, list | tuple):  # no values were given, or the keys of the object are not known
             keys.append(str(part))
-    return [key for key in (*keys, str(last)) if key]
+    return [key for key in (*keys, str(missing_key)) if key]
 
 
 def _describe_problem(kind: str, key: str, text: str, value: object) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Task = Literal["binary", "multiclass", "regression"]
 """What a model predicts: whether the label is true, which of several values it has, or a number."""
 UNITS = ("hour", "day", "month")
-RESERVED_NAMES = ("models", "drift", "shadow", "loop")  # folders of the data docs: the others are those of datasets
+RESERVED_NAMES = ("models", "drift", "shadow", "loop")  # folders of the data docs that belong to no dataset
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
 
@@ -56,19 +56,19 @@ class Dataset:
     key: Sequence[str]
     """Columns that identify a row uniquely."""
     label: str = ""
-    """Column to predict: true or false; a text or an integer for a multiclass model; a number for a regression. A value
-    is null if it never became known. If the package has a file label.py, it computes the label, and the published rows
-    have no such column. Empty if nothing is predicted."""
+    """Column to predict: true or false; a text or an integer for a multiclass model; a number for a regression. Null
+    in rows whose label never became known. If the package has a file label.py, this file computes the label, and the
+    published rows have no such column. Empty if nothing is predicted."""
     known_later: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Maps each feature name to its kind: 'number' or 'category'."""
     event_time: str = ""
-    """Column with the time of a row's event, or empty. With it, `validate` refuses a day whose last hours lack rows."""
+    """Column with the time of a row's event, or empty. If set, `validate` refuses a day whose last hours lack rows."""
     timezone: str = ""
     """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
-    """Columns, such as a station, of which each value has rows during the whole day. `validate` checks this."""
+    """Columns, such as a station, each of whose values has rows during the whole day. `validate` checks this."""
     task: Task = "binary"
     """What a model of the dataset predicts."""
     rows_from: str = ""
@@ -143,23 +143,23 @@ class Dataset:
         return path if path.is_file() else Path(__file__).parent / "defaults" / name
 
     def locate_bundle(self) -> dict[str, Path]:
-        """Map the path of each file that the training script and the served model need to the file on this machine.
+        """Return the files that training and serving need, as a map of path in the source bundle to local file.
 
-        The dataset's bundle.txt lists the files. If it has none, the list of `pipelines.defaults` is used, with the
-        dataset's own model.py if it has one.
+        The dataset's bundle.txt lists the files. If there is none, the list of `pipelines.defaults` is used, with
+        the dataset's own model.py, if it has one, and the modules that the dataset's __init__.py imports.
         """
         listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
         files = locate_bundle(listing, CODE_FOLDER)
         if own_model.is_file() and listing.parent != self.package:
-            shared_names = ("code_files", "dataset", "lookups/__init__", "datasets/__init__")
-            files |= {f"pipelines/{name}.py": CODE_FOLDER / f"pipelines/{name}.py" for name in shared_names}
+            imported_names = ("code_files", "dataset", "lookups/__init__", "datasets/__init__")
+            files |= {f"pipelines/{name}.py": CODE_FOLDER / f"pipelines/{name}.py" for name in imported_names}
             files |= {
                 f"pipelines/datasets/{self.name}/{name}": self.package / name for name in ("__init__.py", "model.py")
             }
         return files
 
     def import_module(self, name: str) -> ModuleType:
-        """Import a module of the dataset's package; if it has no such module, the module of `pipelines.defaults`."""
+        """Import a module of the dataset's package; if the package lacks it, the module of `pipelines.defaults`."""
         try:
             return import_module(f"pipelines.datasets.{self.name}.{name}")
         except ModuleNotFoundError as error:
@@ -218,7 +218,7 @@ class Dataset:
         """Check that the dataset ingests its own rows.
 
         Raises:
-            SpecError: it uses the rows of another dataset. A retry cannot help.
+            SpecError: the dataset uses the rows of another one. A retry cannot help.
         """
         if self.rows_from:
             raise SpecError(f"{self.name} uses the rows of {self.rows_from}.", f"Give `--dataset {self.rows_from}`.")

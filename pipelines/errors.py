@@ -99,7 +99,7 @@ class StorageError(RetryableError):
 def describe_refusals(refusals: Mapping[Any, LeewayError]) -> str:
     """Describe the errors of the first refused partitions. The fewer there are, the longer each text may be."""
     limit = MAX_REFUSAL_CHARS // min(len(refusals), MAX_NAMED_REFUSALS)
-    texts = [f"{day}: {_format_one_line(error.message, limit)}" for day, error in refusals.items()]
+    texts = [f"{partition}: {_format_one_line(error.message, limit)}" for partition, error in refusals.items()]
     return " / ".join(texts[:MAX_NAMED_REFUSALS])
 
 
@@ -108,5 +108,5 @@ def _format_one_line(text: str, limit: int) -> str:
     line = escape(" ".join(str(text).split()))
     if len(line) <= limit:
         return line
-    half_chars = (limit - 5) // 2
+    half_chars = (limit - len(" ... ")) // 2
     return f"{line[:half_chars]} ... {line[-half_chars:]}"

@@ -18,8 +18,8 @@ FILE_NAME = "data.parquet"
 def load_dataset_of_features(features: Path, name: str = "") -> Dataset:
     """Load the dataset that features were built from.
 
-    The metadata of the features name the dataset. If they do not, `name` does; if that is empty, too, the project's
-    only dataset is loaded.
+    The metadata of the features name the dataset. If they do not, the dataset `name` is loaded; if `name` is empty, the
+    project's only dataset.
 
     Args:
         features: folder with train/, as the step `preprocess` wrote it.

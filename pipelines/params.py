@@ -33,7 +33,7 @@ def load(folder: Path, model: str = "") -> Sections:
             project without models/, params.yaml alone is used for every model.
 
     Returns:
-        Step name to the fields that the files set. Empty if there are no such files.
+        Maps each step name to the fields that the files set. Empty if there are no such files.
 
     Raises:
         SpecError: a file is not YAML, a key occurs twice, a section or a key is unknown, a value is wrong, a
@@ -60,7 +60,7 @@ def find_model_folder(folder: Path, model: str) -> Path:
     """Return the folder of a model's parameters and data; if the project has no models, the project itself.
 
     Raises:
-        SpecError: the project has models, but not this one, or none is named. A retry cannot help.
+        SpecError: the project has models, but `model` is empty or not one of them. A retry cannot help.
     """
     names = list_model_names(folder)
     if names and not model:
@@ -78,7 +78,7 @@ def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def merge(sections: Mapping[str, Mapping[str, Any]], other_sections: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """Return the sections with the keys of `other_sections` added. If both have a key, the other value is used."""
+    """Return the sections with the keys of `other_sections`, which replace equal keys of `sections`."""
     return {name: {**sections.get(name, {}), **other_sections.get(name, {})} for name in {**sections, **other_sections}}
 
 
@@ -121,6 +121,7 @@ def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, datase
 
 
 def _load_file(folder: Path, name: str) -> Sections:
+    """Read and check the sections of a file; empty if it does not exist."""
     path = folder / name
     if not path.exists():
         return {}

@@ -47,12 +47,12 @@ def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataF
 
 def _map_scores(scores: pd.DataFrame, index: pd.Index[Any]) -> pd.Series[Any]:
     """Return a map for each row, from the names of the columns to their values; null if there are no columns."""
-    rows, classes = scores.shape
-    if not classes:
-        return pd.Series(None, index, dtype=pd.ArrowDtype(SCORES_TYPE))
-    names = pa.array(list(scores.columns), pa.string()).take(np.tile(np.arange(classes), rows))
+    row_count, column_count = scores.shape
+    if not column_count:
+        return pd.Series(data=None, index=index, dtype=pd.ArrowDtype(SCORES_TYPE))
+    names = pa.array(list(scores.columns), pa.string()).take(np.tile(np.arange(column_count), row_count))
     values = pa.array(scores.to_numpy(dtype=float).ravel())
-    maps = pa.MapArray.from_arrays(pa.array(np.arange(rows + 1) * classes, pa.int32()), names, values)
+    maps = pa.MapArray.from_arrays(pa.array(np.arange(row_count + 1) * column_count, pa.int32()), names, values)
     return pd.Series(pd.arrays.ArrowExtensionArray(maps), index=index)
 
 

@@ -11,6 +11,7 @@ DAY = dt.timedelta(days=1)
 Unit = Literal["hour", "day", "month"]
 """The length of a partition."""
 DAYS_PER_MONTH = 365.2425 / 12
+"""Mean number of days of a month in the Gregorian calendar."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Window:
         """Compute the window that ends with the last day whose label is known before `as_of`.
 
         Args:
-            as_of: date of the training; nothing that became known on or after it is used.
+            as_of: date of the training; nothing that became known on or after this date is used.
             train_days: days to train on, at least 1.
             holdout_days: days to evaluate on, at least 1.
             label_delay_days: days until the label of a day is known, 0 or more.
@@ -95,11 +96,11 @@ def count_months(days: int) -> int:
 
 def subtract_months(month_start: dt.date, count: int) -> dt.date:
     """Return the first day of the month that is `count` months before the month that begins on `month_start`."""
-    number = month_start.year * 12 + month_start.month - 1 - count
-    return dt.date(number // 12, number % 12 + 1, 1)
+    months_since_year_0 = month_start.year * 12 + month_start.month - 1 - count
+    return dt.date(months_since_year_0 // 12, months_since_year_0 % 12 + 1, 1)
 
 
 def _find_last_months(moment: dt.date, count: int, label_delay_days: int) -> Days:
     """Return the last `count` months whose labels are all known when the day `moment` begins."""
-    end = get_month_start(moment - label_delay_days * DAY)
-    return Days(subtract_months(end, count), end - DAY)
+    next_month = get_month_start(moment - label_delay_days * DAY)  # its labels are not all known
+    return Days(subtract_months(next_month, count), next_month - DAY)

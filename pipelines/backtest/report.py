@@ -71,6 +71,7 @@ def draw_chart(path: Path, backtest: Backtest) -> Path:
 
 
 def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any]:
+    """Return the row of a strategy in the page's table of strategies."""
     values = strategy.list_monthly_values(backtest.months)
     worst_index = backtest.metric.find_worst_index(values)
     return {
@@ -112,8 +113,8 @@ def _compare_with_no_retraining(strategy: Strategy, backtest: Backtest) -> Gain 
     (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER_STRATEGY]
     if strategy is never_strategy:
         return None
-    values = [item.list_monthly_values(backtest.months) for item in (strategy, never_strategy)]
-    return compare_values(backtest.metric, *values)
+    values, other_values = (each.list_monthly_values(backtest.months) for each in (strategy, never_strategy))
+    return compare_values(backtest.metric, values, other_values)
 
 
 def _format_trainings(strategy: Strategy) -> str:

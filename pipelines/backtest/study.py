@@ -1,7 +1,8 @@
 """Compare three retraining strategies, using the models that a backfill of the training DAG registered.
 
 Each model is scored on the months after its as_of. No result depends on the future: a model scores a month only if its
-as_of is the month's first day or earlier, and a decision in a month uses only labels that were known when it began.
+as_of is the month's first day or earlier, and a decision in a month uses only labels that were known when the month
+began.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 NEVER_STRATEGY = "never retrain"
-"""Name of a strategy, as the report shows it."""
+"""Name of the strategy without any retraining, as the report shows it."""
 Scorer = Callable[[pd.DataFrame], Any]
 """Function that scores rows of features, and returns what the model returns."""
 NO_MODEL_HINT = "Backfill its training DAG first, as in docs/how-to/backfills.md."
@@ -67,6 +68,7 @@ class Strategy:
 
     name: str
     rule: str
+    """When the strategy trains, in words."""
     serving_models: Sequence[BackfilledModel]
     """For each month, the model that would have served."""
     trained_models: Sequence[BackfilledModel]
@@ -266,10 +268,10 @@ def _score_month(
     ).to_numpy()
     values, known_values = {}, {}
     for version, scorer in scorers.items():
-        rows = metric.measure_rows(labels, scorer(frame))
+        row_values = metric.measure_rows(labels, scorer(frame))
         value, known_value = (
-            metric.compute_from_rows(labels, rows),
-            metric.compute_from_rows(labels[is_known], rows[is_known]),
+            metric.compute_from_rows(labels, row_values),
+            metric.compute_from_rows(labels[is_known], row_values[is_known]),
         )
         if value is not None:
             values[version] = value

@@ -53,17 +53,19 @@ def plan_test(
     from pipelines.lake import Lake
     from pipelines.registry.versions import Registry
 
-    data = find_dataset_of_model(model, dataset)
-    name, chosen_metric = find_metric(data, metric)
-    number = str(Registry.open().find_version(model, version).version)
-    (sample,) = sum_outcomes(Lake.open(), data, model, (number,), (begin, end), chosen_metric).samples
+    model_dataset = find_dataset_of_model(model, dataset)
+    metric_name, chosen_metric = find_metric(model_dataset, metric)
+    version_number = str(Registry.open().find_version(model, version).version)
+    (sample,) = sum_outcomes(Lake.open(), model_dataset, model, (version_number,), (begin, end), chosen_metric).samples
     rows = estimate_rows(sample.variance, effect, alpha, power, share)
     rows_per_day = sample.count / len(sample.rows)
     days = rows / rows_per_day
     if as_json:
-        write_json({"metric": name, "rows": rows, "rows_per_day": rows_per_day, "days": days})
+        write_json({"metric": metric_name, "rows": rows, "rows_per_day": rows_per_day, "days": days})
         return
-    write_line(f"A difference of {effect:g} in {name} is detected with {rows:,} rows with a probability of {power:g}.")
+    write_line(
+        f"A difference of {effect:g} in {metric_name} is detected with {rows:,} rows with a probability of {power:g}."
+    )
     write_line(f"These are the rows of about {days:,.1f} days, at {rows_per_day:,.0f} rows a day.")
     write_line(f"Run the report with --planned-rows {rows}.")
 
@@ -95,11 +97,11 @@ def report_test(
     from pipelines.ab_test.report import build_report, draw_chart, format_lines
     from pipelines.lake import Lake
 
-    data = find_dataset_of_model(model, dataset)
-    name, chosen_metric = find_metric(data, metric)
-    pair = _find_versions(model, versions)
-    sums = sum_outcomes(Lake.open(), data, model, pair, (begin, end), chosen_metric, online)
-    report = build_report(model, pair, name, chosen_metric, sums, alpha, planned_rows)
+    model_dataset = find_dataset_of_model(model, dataset)
+    metric_name, chosen_metric = find_metric(model_dataset, metric)
+    version_pair = _find_versions(model, versions)
+    sums = sum_outcomes(Lake.open(), model_dataset, model, version_pair, (begin, end), chosen_metric, online)
+    report = build_report(model, version_pair, metric_name, chosen_metric, sums, alpha, planned_rows)
     if as_json:
         write_json(_build_record(report))
     else:
@@ -110,6 +112,7 @@ def report_test(
 
 
 def _find_versions(model: str, versions: str) -> tuple[str, str]:
+    """Return the numbers of the two versions that a text A,B names by their numbers or aliases."""
     from pipelines.registry.versions import Registry
 
     selectors = [part.strip() for part in versions.split(",")]

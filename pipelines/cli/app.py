@@ -70,6 +70,7 @@ COMMON_OPTIONS = {
         typer.Option("--schema", help="Print the JSON Schema of spec and result, and do not run the step."),
     ),
 }
+"""Maps the name of each option that every step has to its type and to its description for typer."""
 
 
 def main() -> None:
@@ -88,7 +89,7 @@ def main() -> None:
     except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
     except Exception as error:  # from a command for people; `_run_step` handles the errors of a step
-        _exit_with_error(error, "")
+        _exit_with_error(error, out="")
 
 
 def build_app(command: str = "") -> typer.Typer:
@@ -113,7 +114,7 @@ def build_app(command: str = "") -> typer.Typer:
 
 
 def _build_callback(step: str) -> Callable[..., None]:
-    """Build the function of a step that has commands of its own: it runs the step if none of them is named."""
+    """Build the function of a step that has commands of its own. It runs the step if no such command is named."""
     command = _build_command(step)
 
     def callback(*, context: typer.Context, **values: Any) -> None:
@@ -179,7 +180,7 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
             with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints there
                 result = load_run_function(step)(request)
             attributes.update(describe_result(result))
-        # The stages of `dvc repro` log what a person reads. A program, or a file of the stage, still gets the result.
+        # The log of a stage of `dvc repro` tells a person enough. A pipe or a file still gets the result.
         if out or not (os.environ.get("DVC_STAGE") and sys.stdout.isatty()):
             _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
@@ -222,6 +223,7 @@ def _exit_with_error(error: Exception, out: str) -> NoReturn:
 
 
 def _write(out: str, text: str) -> None:
+    """Write the text to the file `out`, or to stdout if `out` is empty."""
     if not out:
         sys.stdout.write(f"{text}\n")
         return

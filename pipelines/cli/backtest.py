@@ -48,9 +48,10 @@ def write_report(
     from pipelines.backtest.study import run_backtest
     from pipelines.steps.snapshot import SnapshotSpec
 
-    default = SnapshotSpec.model_fields["label_delay_days"].default
-    delay = int(params.load_section(settings().project, "snapshot", model).get("label_delay_days", default))
-    backtest = run_backtest(model, find_dataset_of_model(model, dataset), begin, end, delay, drop)
+    default_days = SnapshotSpec.model_fields["label_delay_days"].default
+    section = params.load_section(settings().project, "snapshot", model)
+    label_delay_days = int(section.get("label_delay_days", default_days))
+    backtest = run_backtest(model, find_dataset_of_model(model, dataset), begin, end, label_delay_days, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_report.write_report(folder, backtest)
     for line in (*backtest_report.summarize_backtest(backtest), str(page)):

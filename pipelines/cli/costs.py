@@ -53,9 +53,9 @@ def report_costs(
 ) -> None:
     """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
 
-    A second table has the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue; one of the
-    endpoints has theirs. A last one has who pays, the shares of spot, on demand and endpoints, what commitments
-    covered, what idled, and the days that are anomalies.
+    A second table shows the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue. Another
+    one shows the use of the endpoints' instances. The last one shows who pays, the shares of spot, on demand and
+    endpoints, what commitments covered, what idled, and the days that are anomalies.
     """
     from pipelines.costs.periods import parse_month
     from pipelines.costs.report import parse_keys
@@ -63,7 +63,7 @@ def report_costs(
     keys = parse_keys(by)
     parse_month(month, dt.datetime.now(dt.UTC))
     all_jobs, all_endpoint_rows, coverage = showback.read_reserved_rows()
-    rows, endpoint_rows = (showback.select_rows(part, month, project) for part in (all_jobs, all_endpoint_rows))
+    rows, endpoint_rows = (showback.select_rows(each, month, project) for each in (all_jobs, all_endpoint_rows))
     all_rows = [*all_jobs, *all_endpoint_rows]
     costs_by_payer = showback.build_showback(rows, endpoint_rows, keys, all_rows, coverage, month)
     if as_json:
@@ -143,7 +143,7 @@ def forecast_deployment(
     sections = params.load(settings().project, model)
     machine = {"instance_type": instance_type, "instance_count": instance_count}
     machine_values = {name: value for name, value in machine.items() if value}
-    # The options compare instances with the serverless endpoint of the section.
+    # Options about instances replace a serverless endpoint of the section, so that the costs of both can be compared.
     ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if machine_values else set[str]()
     names = ReleasePolicy.model_fields.keys() - ignored_fields
     fields = {name: value for name, value in sections.get("serving", {}).items() if name in names}
@@ -167,7 +167,7 @@ def forecast_deployment(
 def list_advice(as_json: JsonOption = False) -> None:
     """Say what could cost less: jobs on demand, failed jobs, instances of the wrong size, endpoints without requests.
 
-    The size of an endpoint is judged after a week; before, a sentence says so. Leeway's page shows the same sentences.
+    The size of an endpoint is judged after a week. Until then, a sentence says so. Leeway's page shows these sentences.
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
     from pipelines.costs.ledger import Ledger
@@ -207,6 +207,7 @@ def charge_ended_jobs(
 
 
 def _count_runs(dag: str, first: str, last: str) -> int:
+    """Let Airflow count the runs that a backfill of the days would start."""
     from pipelines.costs.forecast import count_runs
 
     if not first or not last:

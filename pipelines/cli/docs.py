@@ -20,5 +20,5 @@ def build_pages() -> None:
     """Write all pages again from the evidence under LEEWAY_HOME/validation; print their number and address."""
     from pipelines.validation import datadocs
 
-    number = datadocs.build_site()
-    write_line(f"{number} partitions: {settings().docs_index}")
+    partition_count = datadocs.build_site()
+    write_line(f"{partition_count} partitions: {settings().docs_index}")

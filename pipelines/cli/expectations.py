@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from pipelines.validation.suite_replay import ReplayedPartition
 
 app = typer.Typer(no_args_is_help=True, help="Draft suites, and try changed suites on past partitions.")
-SEVERITIES, MAX_NAMED_FAILURES = ("critical", "warning", "info"), 3
-"""Severities, the most severe first; number of failed expectations that a row of the table names."""
+SEVERITIES = ("critical", "warning", "info")
+"""The severities of expectations, the most severe first."""
+MAX_NAMED_FAILURES = 3
+"""Largest number of failed expectations that a row of the table names."""
 
 
 @app.command("suggest")
@@ -37,7 +39,7 @@ def suggest_suite(
     out: Annotated[str, typer.Option(metavar="FILE", help="File for the suite (default: stdout).")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Draft a suite from what the table's days have in common. Each expectation gives its reason in numbers."""
+    """Draft a suite from what the table's days have in common. Each expectation has its reason, with numbers."""
     from pipelines.validation.suggesting import draft_suite, summarize_table
 
     if force and not out:

@@ -36,7 +36,7 @@ def check(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare catalog, metadata, manifests, files and row counts. Exit code 2 if something is lost.
+    """Compare catalog, metadata, manifests, files and row counts with each other. Exit code 2 if something is lost.
 
     Without --repair, nothing is changed. The step `check_lake` does the same, for Airflow.
     """

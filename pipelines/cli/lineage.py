@@ -34,7 +34,7 @@ def show_lineage(
 
     if partition:
         day = parse_day("--partition", partition)
-        table = table or find_dataset("").table
+        table = table or find_dataset(name="").table
         for line in lineage_tree.describe_versions_with_partition(table, day):
             write_line(line)
         return

@@ -121,8 +121,14 @@ def _require_events(model: str, events: Sequence[Event]) -> None:
 
 
 def _format_event(event: Event) -> str:
-    answer, trigger = event.guard or event.outcome, event.trigger + (f" ({event.reason})" if event.reason else "")
+    guard_or_outcome = event.guard or event.outcome
+    trigger = event.trigger + (f" ({event.reason})" if event.reason else "")
     end_text = f" (until {event.until})" if event.until else ""
-    fields = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", f"{event.as_of or ''!s:<10}", f"{event.kind:<9}", f"{answer:<12}"]
+    fields = [
+        f"{event.at:%Y-%m-%d %H:%M:%S}Z",
+        f"{event.as_of or ''!s:<10}",
+        f"{event.kind:<9}",
+        f"{guard_or_outcome:<12}",
+    ]
     details = [f"by {trigger or event.who}", event.run, f"{event.why}{end_text}"]
     return "  ".join([*fields, *filter(None, details)])

@@ -33,16 +33,16 @@ def refuse_empty_options(context: typer.Context) -> None:
     """Check that no given option of the command is empty.
 
     Raises:
-        SpecError: an option is empty: a script's variable may not be set. A retry cannot help.
+        SpecError: an option is empty, perhaps because a script's variable is not set. A retry cannot help.
     """
     list_given_options(context)
 
 
 def list_given_options(context: typer.Context) -> dict[str, str]:
-    """Return the parameters of the command that are given, and the option of each.
+    """Map each parameter of the command that the user gave to the name of its option.
 
     Raises:
-        SpecError: one of them is empty: a script's variable may not be set. A retry cannot help.
+        SpecError: an option is empty, perhaps because a script's variable is not set. A retry cannot help.
     """
     options = {
         parameter.name: parameter.opts[0]
@@ -61,7 +61,7 @@ def require_target(option: str, name: str) -> Path:
     """Return the path of a file that is to be written.
 
     Raises:
-        SpecError: there is something else than a regular file, such as a folder or a device. A retry cannot help.
+        SpecError: the path is not a regular file but, for example, a folder or a device. A retry cannot help.
     """
     path = Path(name)
     if os.path.lexists(path) and not path.is_file():
@@ -70,7 +70,7 @@ def require_target(option: str, name: str) -> Path:
 
 
 def find_dataset(name: str) -> Dataset:
-    """Load the dataset of the option --dataset; if it is empty, the project's only dataset.
+    """Load the dataset of the option --dataset; if the option is empty, the project's only dataset.
 
     Raises:
         SpecError: there is no such dataset, or none is named and the project has several. A retry cannot help.

@@ -111,7 +111,11 @@ def _count_rows_by_partition(dataset: Dataset, first: str, last: str) -> dict[Pa
     begin, end = parse_days(first, last)
     counts = Lake.open().count_rows_by_partition(dataset.quarantine, dataset.partition)
     dates = {partition: get_date(partition) for partition in counts}
-    return {key: rows for key, rows in counts.items() if (begin or dates[key]) <= dates[key] <= (end or dates[key])}
+    return {
+        partition: rows
+        for partition, rows in counts.items()
+        if (begin or dates[partition]) <= dates[partition] <= (end or dates[partition])
+    }
 
 
 def _count_reasons(dataset: Dataset, partition: Partition) -> Sequence[tuple[str, int]]:
@@ -126,7 +130,7 @@ def _count_reasons(dataset: Dataset, partition: Partition) -> Sequence[tuple[str
 
 
 def _join_reasons(reasons: dict[str, Any]) -> str:
-    return "; ".join(f"{number} {reason}" for reason, number in reasons.items())
+    return "; ".join(f"{count} {reason}" for reason, count in reasons.items())
 
 
 def _format_range(first: str, last: str) -> str:

@@ -32,10 +32,10 @@ def write_json(value: Any, *, is_strict: bool = False) -> None:
 
     Args:
         value: the value.
-        is_strict: whether an infinite number and NaN are refused, which JSON does not have.
+        is_strict: whether to refuse infinite numbers and NaN, which JSON does not have.
 
     Raises:
-        SpecError: a number is refused. A retry cannot help.
+        SpecError: `is_strict` is true, and a number is infinite or NaN. A retry cannot help.
     """
     try:
         text = format_json(value, indent=2, is_strict=is_strict)

@@ -35,14 +35,15 @@ def find_differences(dataset: Dataset, rows: pa.Table, folder: Path) -> list[str
     if digests["duckdb"] == digests["spark"]:
         return []
     tables = [pq.read_table(folder / engine / FILE_NAME) for engine in digests]
-    names = [name for name in tables[0].column_names if not tables[0][name].equals(tables[1][name])]
-    return [f"DuckDB and Spark give different values of {', '.join(names) or 'the file itself'}"]
+    different_columns = [name for name in tables[0].column_names if not tables[0][name].equals(tables[1][name])]
+    return [f"DuckDB and Spark give different values of {', '.join(different_columns) or 'the file itself'}"]
 
 
 def _build(dataset: Dataset, rows: pa.Table, engine: EngineName, folder: Path) -> str:
+    """Build the features of the rows on an engine; return the SHA-256 of their file."""
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "rows.parquet")
     with engines.open_engine(engine, [str(folder / "rows.parquet")], rows.schema) as run:
-        batches = run(partial(building.build_labelled_features, dataset), None)
+        batches = run(partial(building.build_labelled_features, dataset), days=None)
         building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
     return sha256(folder / FILE_NAME)

@@ -83,17 +83,17 @@ def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
 def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: bool = False) -> int:
     """Run the training script; return its exit code. Send SIGTERM after some lines of output if `is_interrupted`."""
     path = dataset.find_file("training.py")
-    values = HYPERPARAMETERS if path.parent.name == "defaults" else {}
-    arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
-    base = folder / run_name
+    hyperparameters = HYPERPARAMETERS if path.parent.name == "defaults" else {}
+    arguments = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
+    run_folder = folder / run_name
     folders = {"MODEL_DIR": "model", "OUTPUT_DATA_DIR": "output/data", "CHECKPOINT_DIR": "checkpoints"}
     for name in folders.values():
-        (base / name).mkdir(parents=True, exist_ok=True)
+        (run_folder / name).mkdir(parents=True, exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
-        **{f"SM_{name}": str(base / value) for name, value in folders.items()},
+        **{f"SM_{name}": str(run_folder / value) for name, value in folders.items()},
         **{f"SM_CHANNEL_{name.upper()}": str(folder / "features" / name) for name in ("train", "validation")},
-        "SAGEMAKER_BASE_DIR": str(base),
+        "SAGEMAKER_BASE_DIR": str(run_folder),
         "PYTHONPATH": str(CODE_FOLDER),
     }
     command = [sys.executable, "-u", str(path), *arguments]
@@ -103,8 +103,8 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
     )
     with child:
         kill = threading.Timer(NOTICE_S, child.kill)
-        for number, _ in enumerate(child.stdout or ()):
-            if is_interrupted and number == LINES_BEFORE_INTERRUPTION:
+        for line_number, _ in enumerate(child.stdout or ()):
+            if is_interrupted and line_number == LINES_BEFORE_INTERRUPTION:
                 child.terminate()
                 kill.start()
         child.wait()

@@ -42,13 +42,13 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] =
     for column in dict.fromkeys((*dataset.known_later, dataset.label)):
         if column in rows.column_names and not _build_features(dataset, _permute(rows, column)).equals(features):
             lines.append(f"a feature is computed from {column}, which is known later")
-    labels = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
+    frame = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
     for name in dataset.features:
-        value = max(
-            (_compute_solo_auc(labels[name], target, has_label) for target, has_label in _list_targets(dataset, labels))
+        solo_auc = max(
+            (_compute_solo_auc(frame[name], target, has_label) for target, has_label in _list_targets(dataset, frame))
         )
-        if value > MAX_SOLO_AUC and name not in known_before:
-            lines.append(f"{name} alone predicts the label with {value:.3f}; at most {MAX_SOLO_AUC} is plausible")
+        if solo_auc > MAX_SOLO_AUC and name not in known_before:
+            lines.append(f"{name} alone predicts the label with {solo_auc:.3f}; at most {MAX_SOLO_AUC} is plausible")
     return lines
 
 
@@ -56,9 +56,9 @@ def add_leak(dataset: Dataset, rows: pa.Table) -> tuple[Dataset, pa.Table]:
     """Return the dataset and the rows with a feature that is the label: the negative control of `find_leaks`."""
     label = compute_labels(dataset, rows)
     is_text = pa.types.is_string(label.type)
-    values = label if is_text else label.cast(pa.float64())
+    leaked_values = label if is_text else label.cast(pa.float64())
     features = {**dataset.features, LEAK: "category" if is_text else "number"}
-    return replace(dataset, features=features), rows.append_column(LEAK, values)
+    return replace(dataset, features=features), rows.append_column(LEAK, leaked_values)
 
 
 def _build_features(dataset: Dataset, rows: pa.Table) -> pa.Table:
@@ -67,6 +67,7 @@ def _build_features(dataset: Dataset, rows: pa.Table) -> pa.Table:
 
 
 def _permute(rows: pa.Table, column: str) -> pa.Table:
+    """Return the rows with the values of a column in another order."""
     index = rows.schema.get_field_index(column)
     order = np.random.default_rng(5).permutation(rows.num_rows)
     return rows.set_column(index, rows.schema.field(index), rows[column].take(pa.array(order)))

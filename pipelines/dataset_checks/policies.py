@@ -25,12 +25,13 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
     drift_policy = DriftPolicy.model_validate(drift.get("policy", {}))
     days = (max(rows_by_day) - min(rows_by_day)).days + 1
     rows_per_day = sum(rows_by_day.values()) / days
-    day_share = len(rows_by_day) / days
+    share_of_days_with_rows = len(rows_by_day) / days
     holdout_days = int(snapshot.get("holdout_days", HOLDOUT_DAYS))
     window_days = int(drift.get("window_days", DRIFT_WINDOW_DAYS))
     delay_days = int(snapshot.get("label_delay_days", LABEL_DELAY_DAYS))
     needed_days = int(snapshot.get("min_train_days", MIN_TRAIN_DAYS)) + delay_days + holdout_days
-    # Text of a problem to the required and the available number. It is a problem if more is required than available.
+    # Maps the text of each possible problem to the required number and to the available number. The problem exists if
+    # the former is larger.
     numbers = {
         "gate: min_rows {0:,}, and a holdout has about {1:,} rows": (
             gate_policy.min_rows,
@@ -45,6 +46,6 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
     if gate_policy.group_by:
         numbers["gate: min_groups {0}, and a holdout has about {1} days with rows"] = (
             gate_policy.min_groups,
-            int(holdout_days * day_share),
+            int(holdout_days * share_of_days_with_rows),
         )
     return [text.format(required, available) for text, (required, available) in numbers.items() if required > available]

@@ -24,7 +24,7 @@ from pipelines.settings import settings
 
 Outcome = Literal["yes", "no", "not yet"]
 EXAMPLE_ROWS = 100
-"""Feature rows that the packaged model scores."""
+"""Largest number of rows of features that the packaged model scores."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answ
 
 
 def _answer(question: str, check: Callable[[Subject], str], subject: Subject) -> Answer:
+    """Answer a question. Its check returns the text of a "yes", and raises an error for another answer."""
     try:
         return Answer(question, "yes", check(subject))
     except NotYet as error:

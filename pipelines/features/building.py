@@ -71,6 +71,7 @@ def _build_known_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime
 
 
 def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:
+    """Select the key, the features and the label, under its own name, from all columns."""
     keys = [columns[name] for name in dataset.key]
     features = [select_feature(dataset, columns, name) for name in dataset.features if name not in dataset.key]
     return columns.select(*keys, *features, columns[HIDDEN_LABEL].name(dataset.label))
@@ -122,7 +123,7 @@ def write_features(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder:
         DataError: a key occurs twice, or is null. A retry cannot help.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    key_columns, rows = json.loads(schema.metadata[METADATA_KEY])["key"], 0
+    key_columns, row_count = json.loads(schema.metadata[METADATA_KEY])["key"], 0
     last_key: pa.Table | None = None
     with (
         closing(prefetch(batches, PREFETCHED_BATCHES)) as prefetched_batches,
@@ -132,8 +133,8 @@ def write_features(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder:
             keys = group.select(key_columns)
             _check_keys(keys if last_key is None else pa.concat_tables([last_key, keys]))
             writer.write_table(group, row_group_size=GROUP_ROWS)
-            last_key, rows = keys.slice(keys.num_rows - 1), rows + group.num_rows
-    return rows
+            last_key, row_count = keys.slice(keys.num_rows - 1), row_count + group.num_rows
+    return row_count
 
 
 def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -15,10 +15,10 @@ from pipelines.features.columns import compute_columns
 from pipelines.lookups import Lookup
 
 OTHER_ROWS = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery)
-"""Operations of ibis whose value depends on other rows than the row that it belongs to."""
+"""Operations of ibis whose value for a row depends on other rows."""
 KEY_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
 """Types that the columns of a lookup's key may have. The online store gets the key as text, and programs write a number
-with a fraction in different ways, so it cannot be a key."""
+with a fraction in different ways, so such a number cannot be a key."""
 
 
 def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, frozenset[str]]:
@@ -33,7 +33,7 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
 
 
 def find_columns(column: ibis.Column) -> frozenset[str]:
-    """Return the names of the columns that a column of an expression is computed from. The table must be unbound."""
+    """Return the names of the columns that a column of an expression on an unbound table is computed from."""
     return frozenset(_find_columns(column.op()))
 
 
@@ -52,7 +52,7 @@ def list_changed_features(dataset: Dataset, row_schema: pa.Schema, looked_up: Co
     Args:
         dataset: dataset whose features are listed.
         row_schema: schema of the rows that the features are computed from.
-        looked_up: features that are looked up instead.
+        looked_up: features that are not computed from the rows, but looked up.
     """
     features = _build(dataset, row_schema)
     return [
@@ -106,6 +106,7 @@ def _find_columns(value: ops.Value) -> Iterator[str]:
 
 
 def _reads_other_rows(value: ops.Value) -> bool:
+    """Return whether the value of an expression depends on other rows than its own."""
     if value.find(OTHER_ROWS, filter=ops.Value):
         return True
     columns = [column for column in value.find(ops.Field, filter=ops.Value) if not _is_own_column(column)]
@@ -113,11 +114,12 @@ def _reads_other_rows(value: ops.Value) -> bool:
 
 
 def _is_own_column(column: ops.Field) -> bool:
+    """Return whether a column is one of the rows, not one that an expression adds to them."""
     return isinstance(column.rel, ops.UnboundTable)
 
 
 def _is_unchanged(value: ops.Value, name: str) -> bool:
-    """Return whether an expression is the column of this name, but for its type."""
+    """Return whether an expression is the column of this name, apart from its type."""
     while isinstance(value, ops.Cast):
         value = value.arg
     if not isinstance(value, ops.Field):

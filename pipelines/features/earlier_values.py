@@ -30,18 +30,24 @@ from pipelines.lookups import Lookup
 from pipelines.partitions import HOUR_COLUMN, Partition, find_partition, get_begin, get_date
 from pipelines.window import Days
 
-BEGIN, VALUE_BEGIN, RANK, VALUE_PREFIX = "leeway.begin", "leeway.value_begin", "leeway.rank", "leeway.value."
-"""Names of temporary columns: start of the row's partition; start of the value's partition; rank of the value by age, 0
-for the newest; and the prefix of the value's features."""
+# Names of temporary columns:
+BEGIN = "leeway.begin"
+"""Start of the row's partition."""
+VALUE_BEGIN = "leeway.value_begin"
+"""Start of the partition that a lookup's value comes from."""
+VALUE_PREFIX = "leeway.value."
+"""Prefix of the features of a lookup's value."""
+RANK = "leeway.rank"
+"""Rank of the value by age, 0 for the newest."""
 COUNT = "leeway.count"
-"""Name of a temporary column: number of different values of a key."""
+"""Number of different values of a key."""
 
 
 class BuildFeatures(Protocol):
     """Build the features of rows, with the values of their lookups that `read_earlier_values` reads."""
 
     def __call__(self, dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
-        """Return the features of the rows whose partition begins at `since` or later; of all rows if it is None."""
+        """Return the features of the rows whose partition begins at `since` or later; None: all rows."""
 
 
 def find_first_needed_partition(dataset: Dataset, first: Partition) -> Partition:
@@ -55,6 +61,7 @@ def find_first_needed_day(dataset: Dataset, begin: dt.datetime) -> dt.date:
 
 
 def _find_first_begin(dataset: Dataset, begin: dt.datetime) -> dt.datetime:
+    """Return the earliest moment whose values may go into features of a partition that begins at `begin`."""
     return begin - max(
         (lookup.max_age for lookup in list_lookups_of_earlier_partitions(dataset)), default=dt.timedelta(0)
     )
@@ -68,7 +75,7 @@ def run_features(
     Args:
         engine: open engine, with the rows from `find_first_needed_day` on.
         dataset: dataset of the rows.
-        build: expression of the features.
+        build: function that builds the features.
         begin: start of the first partition, UTC.
         last: last `date` of the rows.
 
@@ -76,7 +83,7 @@ def run_features(
         DataError: a key of a lookup has several values in a partition. A retry cannot help.
     """
     if not list_lookups_of_earlier_partitions(dataset):
-        return engine(lambda rows: build(dataset, rows, None), Days(begin.date(), last))
+        return engine(lambda rows: build(dataset, rows, since=None), Days(begin.date(), last))
     days = Days(find_first_needed_day(dataset, begin), last)
     for lookup in list_lookups_of_earlier_partitions(dataset):
         for batch in engine(partial(_find_ambiguous_key, dataset, lookup), days):
@@ -84,7 +91,7 @@ def run_features(
                 key = ", ".join(f"{name} {row[KEY_PREFIX + name]}" for name in lookup.key)
                 problem = f"has several values for {key} in the partition that begins {row[VALUE_BEGIN]}"
                 raise DataError(f"the lookup {lookup.name!r} of {dataset.name} {problem}.", "Correct its key.")
-    return engine(lambda rows: build(dataset, rows, begin), days)
+    return engine(lambda rows: build(dataset, rows, since=begin), days)
 
 
 def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
@@ -93,7 +100,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
     Args:
         dataset: dataset of the rows.
         columns: the rows with all their features, as `compute_columns` returned them.
-        since: start of the first partition, UTC, whose rows are returned; None: all rows are.
+        since: start of the first partition, UTC, whose rows are returned; None: all rows are returned.
     """
     lookups = list_lookups_of_earlier_partitions(dataset)
     if not lookups:
@@ -108,6 +115,7 @@ def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetim
 
 
 def _compute_begin(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
+    """Return the start of each row's partition."""
     begin = rows["date"].cast("timestamp")
     if dataset.partition == "hour":
         begin = begin + rows[HOUR_COLUMN].cast("int64").as_interval("h")
@@ -123,6 +131,7 @@ def _select_values(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibi
 
 
 def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
+    """Return one key that has several values in a partition, as a row; no row if there is none."""
     columns = compute_columns(dataset, rows)
     values = _select_values(dataset, lookup, columns.mutate(**{BEGIN: _compute_begin(dataset, columns)}))
     keys = [VALUE_BEGIN, *(KEY_PREFIX + name for name in lookup.key)]
@@ -131,14 +140,15 @@ def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
 
 
 def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
+    """Replace the features of one lookup, as `read_earlier_values` does for all lookups."""
     keys = [KEY_PREFIX + name for name in lookup.key]
     values = _select_values(dataset, lookup, columns)
     row_keys = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()
-    conditions = [
+    age_conditions = [
         values[VALUE_BEGIN] < row_keys[BEGIN],
         values[VALUE_BEGIN] >= row_keys[BEGIN] - ibis.interval(seconds=int(lookup.max_age.total_seconds())),
     ]
-    pairs = row_keys.join(values, [*(row_keys[key] == values[key] for key in keys), *conditions], rname="{name}.2")
+    pairs = row_keys.join(values, [*(row_keys[key] == values[key] for key in keys), *age_conditions], rname="{name}.2")
     newest_first = ibis.window(
         group_by=[pairs[BEGIN], *(pairs[key] for key in keys)], order_by=pairs[VALUE_BEGIN].desc()
     )

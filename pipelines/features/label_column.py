@@ -62,7 +62,7 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
         schema: schema of the rows.
 
     Raises:
-        DataError: the label is neither a column nor can be computed, or its type does not fit. A retry cannot help.
+        DataError: the label is not a column and cannot be computed, or its type does not fit. A retry cannot help.
     """
     if dataset.label:
         check_type(dataset, find_label_type(dataset, schema))
@@ -72,7 +72,7 @@ def find_label_type(dataset: Dataset, schema: pa.Schema) -> pa.DataType:
     """Return the type of the label of rows with this schema.
 
     Raises:
-        DataError: the label is neither a column nor can be computed. A retry cannot help.
+        DataError: the label is not a column and cannot be computed. A retry cannot help.
     """
     if not load_label_function(dataset):
         if dataset.label not in schema.names:
@@ -167,9 +167,9 @@ def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) ->
         return "is computed from a query of its own; only window functions may read other rows"
     if root.find(ops.Impure):
         return "depends on chance, the clock or a Python function, so it would differ between runs"
-    unit = ("date", "hour") if dataset.partition == "hour" else ("date",)
-    if any(not set(unit) <= set(_list_group_columns(window)) for window in root.find(ops.WindowFunction)):
-        return f"depends on rows of other days; group its window functions by {' and '.join(unit)}"
+    partition_columns = ("date", "hour") if dataset.partition == "hour" else ("date",)
+    if any(not set(partition_columns) <= set(_list_group_columns(window)) for window in root.find(ops.WindowFunction)):
+        return f"depends on rows of other days; group its window functions by {' and '.join(partition_columns)}"
     return ""
 
 

@@ -15,7 +15,7 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 
 SPLITS = ("train", "validation", "holdout")
-"""Folders of the features. `train` must come first, because its classes are those that the others may have."""
+"""Folders of the features. `train` must come first: the others may have only its classes."""
 
 
 def check_type(dataset: Dataset, label_type: pa.DataType) -> None:
@@ -24,11 +24,11 @@ def check_type(dataset: Dataset, label_type: pa.DataType) -> None:
     Raises:
         DataError: the type does not fit. A retry cannot help.
     """
-    is_allowed, values = ALLOWED_TYPES[dataset.task]
+    is_allowed, allowed_values = ALLOWED_TYPES[dataset.task]
     if not is_allowed(label_type):
         message = (
-            f"the label {dataset.label} of {dataset.name} is {label_type}: it must be {values}, or null if unknown, "
-            f"because the task is {dataset.task}."
+            f"the label {dataset.label} of {dataset.name} is {label_type}: it must be {allowed_values}, or null "
+            f"if unknown, because the task is {dataset.task}."
         )
         raise DataError(message, "Convert it in the source, or correct `label` or `task` of the dataset.")
 

@@ -23,6 +23,7 @@ from pipelines.errors import DataError
 from pipelines.features.pinned_window import PinnedWindow
 
 SNAPSHOT_FILE, COLUMNS_FILE, ROWS_FOLDER = "snapshot.json", "columns.parquet", "rows"
+"""Names of the files and of the folder in a packed folder."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class PinnedRows:
 def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
     """Yield the window that the file `snapshot` describes, with its rows. The files exist until the `with` block ends.
 
-    They also have earlier days, if features of the window's first rows look up values of these days.
+    The files also have earlier days, if features of the window's first rows look up values of these days.
 
     Raises:
         DataError: `snapshot` does not exist, or the lake does not have its snapshot any more. A retry cannot help.

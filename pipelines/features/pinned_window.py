@@ -81,7 +81,7 @@ class PinnedWindow(Result):
         """Read the file that the step `snapshot` wrote.
 
         Raises:
-            DataError: the file does not exist, or holds something else. A retry cannot help.
+            DataError: the file does not exist, or is not a snapshot. A retry cannot help.
         """
         origin = "the step `snapshot` writes it"
         try:
@@ -91,7 +91,7 @@ class PinnedWindow(Result):
 
     @property
     def label_delay_days(self) -> int:
-        """Days until a label is known: the gap between training and holdout. Whole months may make it longer."""
+        """Days until a label is known: the gap between training and holdout, which whole months may make longer."""
         return (self.holdout_first - self.train_last).days - 1
 
     def get_window(self) -> Window:

@@ -16,12 +16,12 @@ def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     The caller must close the generator. After `close` returns, no more items are computed. If `items` raises an error,
     this generator raises it after the items before it.
     """
-    iterator, end = iter(items), object()
+    iterator, end_mark = iter(items), object()
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
-        pending_futures = deque(pool.submit(next, iterator, end) for _ in range(depth))
+        pending_futures = deque(pool.submit(next, iterator, end_mark) for _ in range(depth))
         try:
-            while (item := pending_futures.popleft().result()) is not end:
-                pending_futures.append(pool.submit(next, iterator, end))
+            while (item := pending_futures.popleft().result()) is not end_mark:
+                pending_futures.append(pool.submit(next, iterator, end_mark))
                 yield item  # type: ignore[misc]
         finally:
             for future in pending_futures:

@@ -14,7 +14,7 @@ UNKNOWN_VALUES = (ops.Subquery, ops.Unnest, ops.Impure, ops.ScalarUDF)
 
 
 def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
-    """Return the expression in which each row has the values that it has without the other rows.
+    """Return the expression in which each row has the values that it would have without the other rows.
 
     A window function gets the row's number as a further column of its groups, so that each row is a group of its own.
     An expression without features of other rows stays as it is.
@@ -51,6 +51,7 @@ def _separate(node: Any, values: dict[str, Any] | None, number: str) -> Any:
 
 
 def _separate_windows(value: ops.Value, column: ops.Field) -> ops.Value:
+    """Return the value, with the column added to the groups of each of its window functions."""
     windows = value.find(ops.WindowFunction, filter=ops.Value)
     return value.replace({window: window.copy(group_by=(*window.group_by, column)) for window in windows})
 

@@ -45,7 +45,7 @@ class EndpointKind:
         )
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether an endpoint got a request; None if none was counted and its metrics do not count them all."""
+        """Return whether an endpoint got a request; None if none was counted, but its metrics miss some requests."""
         endpoint = Endpoint(resource.name, resource.tags, resource.description)
         if self.endpoints.count_invocations(endpoint, begin, now) > 0:
             return True

@@ -12,7 +12,7 @@ from pipelines.idle.names import KindName
 from pipelines.serving.undeployment import choose_period_s
 
 MAX_GAP = dt.timedelta(hours=1)
-"""Time without a value of a metric from which on the use is not known: what publishes the value may have stopped."""
+"""If a metric has no value for this time or longer, the use is not known: its publisher may have stopped."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Resource:
     """A resource that runs, and costs money.
 
     Attributes:
-        name: its name.
-        arn: its ARN.
-        instances: instance type to number of instances; empty if it costs nothing while nobody uses it; None if it
-            costs something, but its instances are not known.
-        changed_at: when it was started or changed. That counts as a use.
-        tags: its tags.
+        name: name.
+        arn: ARN.
+        instances: maps each instance type to the number of instances. Empty if the resource costs nothing while nobody
+            uses it; None if it costs something, but its instances are not known.
+        changed_at: when it was started or changed, which counts as a use.
+        tags: tags.
         description: SageMaker's description.
         reason_to_keep: why it is never stopped, whatever its tags; empty if it may be stopped.
     """
@@ -44,6 +44,7 @@ class Kind(Protocol):
 
     name: KindName
     component: Component
+    """Component of SageMaker whose prices apply. Notebooks and apps have the prices of jobs, Training."""
 
     def list_names(self) -> list[str]:
         """Return the names of the resources that run, sorted."""
@@ -70,8 +71,8 @@ def is_busy(
     Args:
         cloudwatch: boto3 client of CloudWatch.
         namespace: namespace of the metric.
-        dimension: name and value of its dimension.
-        times: beginning and end.
+        dimension: name and value of the metric's dimension.
+        times: beginning and end of the time to check.
         cpu_percent: limit, percent of one core.
     """
     begin, end = times[0].replace(second=0, microsecond=0), times[1] + dt.timedelta(minutes=1)
@@ -95,7 +96,7 @@ def is_busy(
 def _find_longest_gap(
     times: tuple[dt.datetime, dt.datetime], value_times: Iterable[dt.datetime], period_s: int
 ) -> dt.timedelta:
-    """Return the longest time between two moments without a value. Each value is that of a period from its time on."""
+    """Return the longest time without a value between two moments. A value covers the period after its time."""
     period = dt.timedelta(seconds=period_s)
     starts = sorted(value_times)
     ends = [times[0], *(start + period for start in starts)]

@@ -13,6 +13,7 @@ from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
 NAMESPACE, DIMENSION = "/aws/sagemaker/NotebookInstances", "NotebookInstanceName"
+"""Namespace and dimension of the metrics of notebook instances in CloudWatch."""
 FREE_TYPE = "system"
 """Instance type of Studio apps that run on instances of AWS and cost nothing."""
 GONE_TEXTS = ("RecordNotFound", "does not exist", "Unable to transition", "ResourceNotFound")
@@ -37,7 +38,7 @@ class NotebookKind:
     def list_names(self) -> list[str]:
         """Return the names of the notebook instances that are InService, sorted."""
         pages = self.sagemaker.get_paginator("list_notebook_instances").paginate(StatusEquals="InService")
-        return sorted(item["NotebookInstanceName"] for page in pages for item in page["NotebookInstances"])
+        return sorted(notebook["NotebookInstanceName"] for page in pages for notebook in page["NotebookInstances"])
 
     def find(self, name: str) -> Resource | None:
         """Return a notebook instance; None if it is not InService."""
@@ -53,7 +54,7 @@ class NotebookKind:
         return Resource(name, arn, instances, notebook["LastModifiedTime"], read_tags(self.sagemaker, arn), notebook)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU of an instance reached the limit; None if CloudWatch lacks an hour or more."""
+        """Return whether the CPU reached the limit; None if CloudWatch lacks the values of an hour or more."""
         return is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now), self.cpu_percent)
 
     def stop(self, resource: Resource, why: str) -> bool:
@@ -105,14 +106,15 @@ class AppKind:
 
 
 def _format_app(app: dict[str, Any]) -> str:
+    """Return the name of an app, from which `_parse_app` gets the fields of requests to SageMaker."""
     owner = ("space", app["SpaceName"]) if app.get("SpaceName") else ("user", app["UserProfileName"])
     return "/".join((app["DomainId"], *owner, app["AppType"], app["AppName"]))
 
 
 def _parse_app(name: str) -> dict[str, str]:
     domain, owner, owner_name, app_type, app_name = name.split("/")
-    member = "SpaceName" if owner == "space" else "UserProfileName"
-    return {"DomainId": domain, member: owner_name, "AppType": app_type, "AppName": app_name}
+    owner_field = "SpaceName" if owner == "space" else "UserProfileName"
+    return {"DomainId": domain, owner_field: owner_name, "AppType": app_type, "AppName": app_name}
 
 
 def _is_gone(error: ClientError) -> bool:

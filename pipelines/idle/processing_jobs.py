@@ -13,6 +13,7 @@ from pipelines.idle.names import KindName
 from pipelines.serving.endpoint_resources import read_tags
 
 NAMESPACE, DIMENSION = "/aws/sagemaker/ProcessingJobs", "Host"
+"""Namespace and dimension of the metrics of processing jobs in CloudWatch."""
 
 
 class ProcessingKind:
@@ -33,7 +34,7 @@ class ProcessingKind:
     def list_names(self) -> list[str]:
         """Return the names of the processing jobs that are InProgress, sorted."""
         pages = self.sagemaker.get_paginator("list_processing_jobs").paginate(StatusEquals="InProgress")
-        return sorted(item["ProcessingJobName"] for page in pages for item in page["ProcessingJobSummaries"])
+        return sorted(job["ProcessingJobName"] for page in pages for job in page["ProcessingJobSummaries"])
 
     def find(self, name: str) -> Resource | None:
         """Return a job; None if it does not exist, has ended, or has not started its instances."""
@@ -53,7 +54,7 @@ class ProcessingKind:
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
         """Return whether the CPU of any instance reached the limit; None if none did and CloudWatch lacks values."""
         count = int(resource.description["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
-        hosts = [f"{resource.name}/algo-{number}" for number in range(1, count + 1)]
+        hosts = [f"{resource.name}/algo-{host_number}" for host_number in range(1, count + 1)]
         busy_flags = [
             is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, host), (begin, now), self.cpu_percent) for host in hosts
         ]

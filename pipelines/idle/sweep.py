@@ -57,13 +57,13 @@ def sweep(
 ) -> list[Finding]:
     """Find what is idle, log it with its cost, and stop what may be stopped. Idempotent.
 
-    Before it stops a resource, it checks the resource again: one that was used or changed in the meantime is not
-    stopped. If AWS refuses a request for one resource, the sweep continues with the others. If AWS does not answer, the
-    sweep ends. In both cases the error is raised at the end, and says what was stopped.
+    Before a resource is stopped, it is checked again: one that was used or changed in the meantime is not stopped. If
+    AWS refuses a request for one resource, the sweep continues with the others. If AWS does not answer, the sweep ends.
+    In both cases the error is raised at the end, and says what was stopped.
 
     Args:
         kinds: the kinds of resources.
-        idle_time: time without a use after which a resource is idle.
+        idle_time: time without use after which a resource is idle.
         kinds_to_stop: kinds whose idle resources are stopped; the others are only listed.
         region: region of the prices.
         clock: function that returns the present, UTC.
@@ -119,10 +119,10 @@ def _examine(
 ) -> Finding | None:
     """Judge a resource, stop it if that is allowed, and report it; None if it is used, or does not run any more."""
     resource = kind.find(name)
-    use = judge(kind, resource, idle_time, clock()) if resource else "used"
-    if resource is None or use == "used":
+    use_state = judge(kind, resource, idle_time, clock()) if resource else "used"
+    if resource is None or use_state == "used":
         return None
-    outcome, reason = _stop_if_allowed(kind, resource, use, idle_time, kinds_to_stop, clock)
+    outcome, reason = _stop_if_allowed(kind, resource, use_state, idle_time, kinds_to_stop, clock)
     return _report(kind, resource, outcome, reason, idle_time, region)
 
 
@@ -137,13 +137,13 @@ def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datet
 def _stop_if_allowed(
     kind: Kind,
     resource: Resource,
-    use: UseState,
+    use_state: UseState,
     idle_time: dt.timedelta,
     kinds_to_stop: Collection[KindName],
     clock: Callable[[], dt.datetime],
 ) -> tuple[Outcome, str]:
     """Stop an idle resource if that is allowed. Return what was done, and why an exempt resource stays."""
-    if use == "unknown":
+    if use_state == "unknown":
         return "unknown", ""
     if reason := _find_reason_to_keep(resource):
         return "exempt", reason
@@ -156,26 +156,28 @@ def _check_again_and_stop(
     kind: Kind, name: str, idle_time: dt.timedelta, clock: Callable[[], dt.datetime]
 ) -> tuple[Outcome, str]:
     """Stop a resource if it is still idle. Return what was done, and why an exempt resource stays."""
-    current = kind.find(name)
-    if current is None:
+    resource = kind.find(name)
+    if resource is None:
         return "gone", ""
-    if reason := _find_reason_to_keep(current):
+    if reason := _find_reason_to_keep(resource):
         return "exempt", reason
-    if judge(kind, current, idle_time, clock()) != "idle":
+    if judge(kind, resource, idle_time, clock()) != "idle":
         return "used_again", ""
     why = f"nobody used it for {_format_duration(idle_time)}"
     # Logged before the stop, so that the log has it even if this process is killed now.
     log.info("%s %s: stopping it, because %s", kind.name, name, why)
-    return "stopped" if kind.stop(current, why) else "gone", ""
+    return "stopped" if kind.stop(resource, why) else "gone", ""
 
 
 def _find_reason_to_keep(resource: Resource) -> str:
+    """Return why a resource must not be stopped; empty if it may be stopped."""
     return f"it has the tag {KEEP_TAG}" if KEEP_TAG in resource.tags else resource.reason_to_keep
 
 
 def _report(
     kind: Kind, resource: Resource, outcome: Outcome, reason: str, idle_time: dt.timedelta, region: str
 ) -> Finding:
+    """Log what was found and done; return it, with the cost of a month."""
     finding = Finding(kind.name, resource.name, outcome, _compute_usd_month(kind, resource, region))
     texts = {
         "idle": f"nobody used it for {_format_duration(idle_time)}; it is only listed",
@@ -197,6 +199,7 @@ def _format_cost(instances: Mapping[str, int] | None, usd_month: float | None) -
 
 
 def _compute_usd_month(kind: Kind, resource: Resource, region: str) -> float | None:
+    """Return the on-demand cost of a full month, USD; None if the instances or a price are not known."""
     if resource.instances is None:
         return None
     try:

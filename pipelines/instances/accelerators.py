@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 NVIDIA = "data sheet of NVIDIA, dense (without sparsity)"
 NEURON = "AWS Neuron documentation, architecture of the chip"
+"""Sources of the figures."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Accelerator:
 
 
 ACCELERATORS = {
-    "B300": Accelerator(None, None, link_gb_s=1800, source="peaks are not known; NVLink: data sheet of NVIDIA"),
+    "B300": Accelerator(link_gb_s=1800, source="peaks are not known; NVLink: data sheet of NVIDIA"),
     # The B200's fp32 peak is that of an HGX server. The A10G's fp32 peak is larger than that of the A10 (31.2 TFLOP/s).
     "B200": Accelerator(2.25e15, 8000, fp32_flops=75e12, link_gb_s=1800),
     "H200": Accelerator(989e12, 4800, fp32_flops=67e12, link_gb_s=900),
@@ -55,7 +56,7 @@ ACCELERATORS = {
 }
 """Maps the name of each GPU, as EC2 describes it, to its figures. A longer name comes before a name that it contains
 (H100 PCIe, H100), because `find_peak_flops` returns the first match."""
-PEAK_FLOPS = {name: entry.flops for name, entry in ACCELERATORS.items() if entry.flops}
+PEAK_FLOPS = {name: accelerator.flops for name, accelerator in ACCELERATORS.items() if accelerator.flops}
 """Maps the name of each accelerator whose peak is known to the peak."""
 UNKNOWN_ACCELERATOR = Accelerator(has_bf16=None, source="not known")
 """Figures of an accelerator that is not in the table."""

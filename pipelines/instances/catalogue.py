@@ -20,6 +20,7 @@ InstanceUse = Literal["training", "hosting", "processing", "transform"]
 """What SageMaker uses an instance type for."""
 USES: tuple[InstanceUse, ...] = get_args(InstanceUse)
 FILE = Path(__file__).with_name("instances.json")
+"""File of the table."""
 RETIRED = {
     "ml.p2.xlarge": "ml.g4dn.xlarge",
     "ml.p2.8xlarge": "ml.g5.48xlarge",
@@ -41,7 +42,7 @@ class Instance:
 
     Attributes:
         name: name, such as ml.g5.xlarge.
-        uses: uses for which SageMaker has it.
+        uses: uses for which SageMaker offers it.
         vcpus: number of vCPUs.
         memory_gib: memory, GiB.
         accelerator: name of its GPUs or other accelerators; None if it has none, or if that is not known.
@@ -112,7 +113,7 @@ class Size:
         family: family, such as g5.
         vcpus: number of vCPUs.
         memory_gib: memory, GiB.
-        gpus: number of GPUs. AWS's own accelerators do not count.
+        gpus: number of GPUs, without AWS's own accelerators.
         is_accelerated: whether it has GPUs or other accelerators.
     """
 
@@ -213,9 +214,9 @@ def _read_table() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _read_instances() -> dict[str, Instance]:
-    names = {field.name for field in fields(Instance)}
+    field_names = {field.name for field in fields(Instance)}
     rows: dict[str, dict[str, Any]] = _read_table()["instances"]
     return {
-        name: Instance(name=name, **{**{key: row[key] for key in row.keys() & names}, "uses": tuple(row["uses"])})
+        name: Instance(name=name, **{**{key: row[key] for key in row.keys() & field_names}, "uses": tuple(row["uses"])})
         for name, row in rows.items()
     }

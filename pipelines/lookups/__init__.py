@@ -17,12 +17,12 @@ class Lookup:
     name: str
     """Name of the lookup: letters and digits. It is a part of the feature group's name."""
     features: Mapping[str, float | str | None]
-    """Maps each feature to its default, which the server uses if there is no value, or if it is too old or cannot be
-    read. If the default is None, the feature is then missing."""
+    """Maps each feature to its default, which the server uses if there is no value, or if the value is too old or
+    cannot be read. If the default is None, the feature is then missing."""
     key: Sequence[str]
     """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them. With
     the column of the partition, `date`, a row gets the value of its own partition. Without it, a row gets the newest
-    value of an earlier partition, in training and scoring, too: that is what a request can know."""
+    value of an earlier partition, in training and scoring, too, because a request can get no newer one."""
     max_age: dt.timedelta
     """Largest age of a value: the time from the beginning of its partition to that of the row's partition."""
 

@@ -57,7 +57,7 @@ class BackfillResult(Result):
     absent: int
     """Partitions that were skipped because the source does not have them."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that last wrote one of the partitions; 0 if the table has none."""
+    """Iceberg snapshot of the published table that last wrote one of the partitions; 0 if it has none of them."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:

@@ -30,7 +30,7 @@ class BatchSpec(Spec):
 
 
 class BatchResult(Result):
-    """The request for a Batch Transform job; empty if no version can score the partition (`score` says why)."""
+    """The request for a Batch Transform job. Empty if no version can score the partition; `score` then reports why."""
 
     version: str = ""
     """Version that scores the partition."""
@@ -42,8 +42,8 @@ def run(spec: BatchSpec) -> BatchResult:
     """Write the model and the rows of a Batch Transform job to `spec.folder`, if a version can score the partition.
 
     Raises:
-        DataError: the partition is not published, the version does not exist, its files are not those that were
-            judged, or it needs features that the rows do not have. A retry cannot help.
+        DataError: the partition is not published, the version does not exist, its files are not those that
+            the gate judged, or it needs features that the rows do not have. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.lake import Lake

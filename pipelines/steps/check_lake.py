@@ -39,8 +39,8 @@ class CheckLakeSpec(Spec):
     content: bool = True
     """Whether to read the content of all files; otherwise only their presence and size are checked."""
     older: bool = True
-    """Whether to check the files that only older snapshots need, too. Without them, a model version that was trained on
-    such a snapshot cannot be reproduced."""
+    """Whether to check the files that only older snapshots need, too. Without these, a model version that was trained
+    on such a snapshot cannot be reproduced."""
 
 
 class CheckLakeResult(Result):
@@ -66,8 +66,8 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
     """Check the lake, repair it if that is requested, and write the report.
 
     Raises:
-        DataError: something is lost; the report names all of it. A retry cannot help.
-        SpecError: the backup cannot be read, or is of another home. A retry cannot help.
+        DataError: something is lost; the report lists every loss. A retry cannot help.
+        SpecError: the backup cannot be read, or is one of another LEEWAY_HOME. A retry cannot help.
         ConflictError: another repair runs, or the catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
@@ -109,8 +109,8 @@ def to_json_values(report: LakeReport, restored_findings: Sequence[Finding]) -> 
 def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:
     """Make the error that names the first lost files."""
     descriptions = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
-    number = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
-    message = f"{number} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
+    part_count = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
+    message = f"{part_count} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
     return DataError(message, findings[0].advice if spec.repair else "Run `python -m pipelines lake check --repair`.")
 
 
@@ -120,6 +120,7 @@ def get_report_path() -> Path:
 
 
 def _repair(spec: CheckLakeSpec, scope: Scope) -> tuple[LakeReport, list[Finding]]:
+    """Repair the lake; return the report about it afterwards, and the findings that were repaired."""
     from pipelines.lake.repair import open_backup, repair_lake
 
     with ExitStack() as stack:
@@ -147,6 +148,7 @@ def _add_advice(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _count(report: LakeReport) -> dict[str, Any]:
+    """Return the counts of the report by name."""
     return {name: getattr(report, name) for name in ("tables", "snapshots", "files", "rows", "size_bytes")}
 
 

@@ -18,7 +18,7 @@ from pipelines.system.log import log
 class ChooseInstanceSpec(Spec):
     """A training that is about to start, and what it may run on."""
 
-    model_field: ClassVar[str] = ""  # a job may train a model that has no parameters here
+    model_field: ClassVar[str] = ""  # a job may train a model that has no parameters in this project
 
     instance_types: list[str] = Field(min_length=1)
     """Types that are allowed, or patterns such as ml.m5.*. If nothing is known about the training, the first one is
@@ -32,25 +32,25 @@ class ChooseInstanceSpec(Spec):
     max_run_s: int | None = Field(None, ge=1)
     """Seconds of training after which the job is stopped; none: after 28 days, SageMaker's limit."""
     max_wait_s: int | None = Field(None, ge=1)
-    """Seconds from its creation after which a spot job is stopped; none: no limit."""
+    """Seconds from the creation of a spot job after which it is stopped; none: no limit."""
     deadline: str = ""
     """Latest end of the training: a duration such as 24h, a day, or a time in UTC; empty: no deadline."""
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Highest cost, USD; none: no limit. With `max_run_s`, it limits the cost of a job that runs for `max_run_s`."""
+    """Highest cost, USD; none: no limit. With `max_run_s`, a job that runs this long must not cost more."""
     project: str = ""
     """Project that pays; empty: the project in section `budget` of params.yaml. What is left of the
     `month_usd` of that section limits the cost of a job that runs for `max_run_s`, too."""
     model: str = ""
     """Model that is trained. Its past jobs give the size of the training."""
     dag_id: str = ""
-    """DAG of the training. If there is no model, its past jobs give the size of the training."""
+    """DAG of the training. If `model` is empty, the past jobs of `task_id` in it give the size of the training."""
     task_id: str = ""
-    """Task of the training. If there is no model, its past jobs give the size of the training."""
+    """Task of the training in this DAG."""
     workload: dict[str, Any] = Field(default_factory=dict)
     """Size of a language model, in place of past jobs: params, tokens; method, precision, sequence, optimizer."""
     input_bytes: int | None = Field(None, ge=0)
-    """Bytes of the data of the training, by which its time is predicted from past jobs; none: those of the newest past
-    job."""
+    """Bytes of the data of the training, by which its time is predicted from past jobs; none: as many as
+    the newest past job had."""
 
 
 class ChooseInstanceResult(Result):
@@ -59,9 +59,9 @@ class ChooseInstanceResult(Result):
     instance_type: str
     """The chosen type."""
     instance_types: list[str]
-    """The chosen type, then the others that fit, the cheapest first."""
+    """The chosen type, then the others that fit the limits, the cheapest first."""
     instance_choice: str
-    """Why it was chosen, in one line."""
+    """Why this type was chosen, in one line."""
     predicted_s: float | None = None
     """Predicted training time, seconds; none if nothing is known about the training."""
     predicted_usd: float | None = None
@@ -80,7 +80,7 @@ def run(spec: ChooseInstanceSpec) -> ChooseInstanceResult:
 
     Raises:
         SpecError: an instance type is unknown or retired, or the deadline is past. A retry cannot help.
-        DataError: no allowed type fits the limits; the error says what would. A retry cannot help.
+        DataError: no allowed type fits the limits; the message says what would fit. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.budgets import compute_month_left_usd

@@ -1,7 +1,7 @@
 """Collect the scores of one partition from the requests that an endpoint captured.
 
-The newest request of each key counts. Idempotent: the step replaces the partition's rows of the same version, endpoint
-and variant in the table DATASET_requests, and the file of scored rows.
+Of several requests with the same key, the newest is used. Idempotent: the step replaces the partition's rows of the
+same version, endpoint and variant in the table DATASET_requests, and the file of scored rows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 """SageMaker's form of the names of endpoints and variants."""
 EMPTY_OR_NAME_PATTERN = rf"^$|{NAME_PATTERN}"
+"""Form of a name that may be left out."""
 VERSION_PLACEHOLDER = "{version}"
 """Part of `captured` that the version's number replaces."""
 
@@ -44,7 +45,7 @@ class CollectSpec(Spec):
     """Name of the endpoint's variant: SageMaker's VariantName."""
     captured: str
     """Address of the captured requests: DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy.
-    `{version}` in it stands for the number of the version."""
+    `{version}` in this address stands for the number of the version."""
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
     dataset."""
@@ -66,7 +67,7 @@ class CollectResult(Result):
     version: str
     """Number of the version; empty if none was deployed to the endpoint by the end of the days."""
     endpoint: str
-    """EndpointName."""
+    """Name of the endpoint."""
     scored: int = 0
     """Rows of the partition, each key once."""
     changed: bool = False
@@ -89,8 +90,8 @@ def run(spec: CollectSpec) -> CollectResult:
     """Replace the partition's online scores by those in the captured requests.
 
     Raises:
-        SpecError: the dataset has no label, or partitions of another unit, or the days are swapped. A retry cannot
-            help.
+        SpecError: the dataset has no label, or partitions of another unit, or the first day is after the last. A
+            retry cannot help.
         DataError: there is no such version, or no row of the dataset is published. A retry can help once both exist.
         ServiceError: MLflow or S3 does not answer. A retry can help.
     """
@@ -132,11 +133,11 @@ def _collect(lake: Lake, dataset: Dataset, spec: CollectSpec, days: Days, result
     with make_temporary_folder() as folder, open_raw_rows(model_version) as raw_rows:
         online_rows = OnlineRows(lake, dataset, spec.partition, raw_rows)
         counts = online_rows.write_answers(requests, folder / "answers.parquet")
-        facts = {name: value for name, value in asdict(counts).items() if name != "rows"}
+        count_fields = {name: value for name, value in asdict(counts).items() if name != "rows"}
         if not counts.rows:
             reason = f"{spec.endpoint} captured no row of {spec.partition} on {days}."
             log.info("%s", reason)
-            return result.model_copy(update={**facts, "reason": reason})
+            return result.model_copy(update={**count_fields, "reason": reason})
         online_rows.write_scored_rows(folder / "answers.parquet", folder / "rows.parquet")
         commit, path = _store(lake, dataset, spec, result.version, folder / "rows.parquet")
     log.info(
@@ -144,7 +145,7 @@ def _collect(lake: Lake, dataset: Dataset, spec: CollectSpec, days: Days, result
         *(spec.endpoint, spec.partition, commit.rows, spec.model, result.version),
         *(counts.requests, counts.unreadable, counts.invalid),
     )
-    return result.model_copy(update={**facts, "scored": commit.rows, "changed": commit.changed, "rows": path})
+    return result.model_copy(update={**count_fields, "scored": commit.rows, "changed": commit.changed, "rows": path})
 
 
 def _find_version(spec: CollectSpec, last_day: dt.date) -> str:

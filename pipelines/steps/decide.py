@@ -47,8 +47,8 @@ def run(spec: DecideSpec) -> DecideResult:
     """Record the decision among the model's events, and update alias `challenger`. Idempotent.
 
     Raises:
-        PromotionError: the verdict needs no approval, is about another version, or was changed since. A retry cannot
-            help.
+        PromotionError: the verdict needs no approval, is about another version, or was changed after the judgement.
+            A retry cannot help.
         DataError: there is no such version, or no verdict. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DriftSpec(Spec):
-    """The model, and the day to decide on."""
+    """The model, and the windows to compare with its reference."""
 
     dataset: str
     """Dataset of the model."""
@@ -61,8 +61,8 @@ class DriftSpec(Spec):
     @model_validator(mode="after")
     def _check_history(self) -> Self:
         if self.policy.at_least > self.history_days:
-            values = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
-            raise ValueError(f"{values}: there would never be an alarm")
+            problem = f"policy.at_least is {self.policy.at_least} windows, and history_days {self.history_days}"
+            raise ValueError(f"{problem}: there would never be an alarm")
         return self
 
 
@@ -86,7 +86,7 @@ class DriftResult(Result):
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
     overdue_reason: str = ""
-    """Why the model is trained again even without drift: the last training is too old. Empty if it is not."""
+    """Why the model is trained again even without drift: the last training is too old. Empty if it is not too old."""
     retrain: bool = False
     """Whether to request a training: on drift, or if a training is overdue; in a backfill, only if
     `retrain_in_backfill` allows it."""
@@ -102,7 +102,7 @@ class DriftResult(Result):
 
 
 def run(spec: DriftSpec) -> DriftResult:
-    """Decide on the day, and write the findings to the table `drift_results`.
+    """Decide on the last window, and write the findings to the table `drift_results`.
 
     Raises:
         SpecError: the dataset has partitions by month. A retry cannot help.
@@ -120,7 +120,7 @@ def run(spec: DriftSpec) -> DriftResult:
     version = scores.choose_version(registry, spec.model, spec.version, spec.partition)
     if version is None:
         reason = f"{spec.model} has no champion that was trained as of {spec.partition} or before"
-        result = _build_undecided_result(spec, "", reason, [])
+        result = _build_undecided_result(spec, version="", reason=reason, missing_days=[])
     else:
         result = _add_training_request(spec, _decide(spec, registry, version), version)
     reasons = "; ".join([*result.reasons, *filter(None, [result.overdue_reason])])
@@ -159,21 +159,22 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.registry.artifacts import download_importance
     from pipelines.registry.versions import read_as_of
 
-    number = str(version.version)
+    version_number = str(version.version)
     if read_as_of(version) > spec.partition:  # possible if `spec.version` names the version
-        reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
-        return _build_undecided_result(spec, number, reason, [])
+        reason = f"version {version_number} was trained as of {read_as_of(version)}, after {spec.partition}"
+        return _build_undecided_result(spec, version_number, reason, missing_days=[])
     record = load_record(registry, version)
     table = Profiles.open()
+    # Each window begins a day after the one before it; the earliest one begins here.
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
     refused_days = day_status.list_refused_days(lake, dataset, Days(first_day, spec.partition))
-    all_profiles = table.read_window(first_day, spec.partition, spec.model, number)
-    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model, number)
+    all_profiles = table.read_window(first_day, spec.partition, spec.model, version_number)
+    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model, version_number)
     incomplete_days = all_profiles.keys() - profiles.keys()
     # A day may have been scored and then refused, with its published rows removed (`withdraw` of `validate`).
     profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
-    if result := _explain_incomplete_window(spec, number, profiles, refused_days, incomplete_days, table):
+    if result := _explain_incomplete_window(spec, version_number, profiles, refused_days, incomplete_days, table):
         return result
     weights = download_importance(registry, version)
     compared_windows = list(
@@ -182,10 +183,10 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
         )
     )
     if not compared_windows:
-        return _build_undecided_result(spec, number, "no day of the window was published", [])
+        return _build_undecided_result(spec, version_number, "no day of the window was published", missing_days=[])
     decisions = list(drift.decide_each([window.result for window in compared_windows], spec.policy))
-    result = _write_decision(spec, number, decisions[-1], compared_windows[-1].result)
-    _write_page(spec, number, record, compared_windows, decisions)
+    result = _write_decision(spec, version_number, decisions[-1], compared_windows[-1].result)
+    _write_page(spec, version_number, record, compared_windows, decisions)
     return result
 
 
@@ -214,7 +215,7 @@ def _explain_incomplete_window(
         return _build_undecided_result(spec, version, reason, missing_days)
     example, count = days_without_profile[-1], len(days_without_profile)
     reason = f"version {version} has not scored {count} of the window's {spec.window_days} days, such as {example}"
-    return _build_undecided_result(spec, version, reason, [])
+    return _build_undecided_result(spec, version, reason, missing_days=[])
 
 
 def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing_days: list[dt.date]) -> DriftResult:

@@ -59,7 +59,7 @@ class EvaluateSpec(Spec):
     evaluation: Path = Path("data/evaluation")
     """Folder to write: metrics.json, predictions.parquet, reference.json, tuning.json, plots/."""
     model: Annotated[str, AfterValidator(_require_model_name)] = ""
-    """Registered model that gets a version; empty: measure only."""
+    """Registered model that gets a version; empty: the model is measured, and not registered."""
     training_job: str = ""
     """Name of the training job; empty: the name in the record."""
     tuning: TuningRecord | None = None
@@ -67,8 +67,8 @@ class EvaluateSpec(Spec):
     reference: BinPolicy = BinPolicy()
     """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
-    """dvc.lock of the run; for a model in PROJECT/models/NAME, the project's. If the file exists, its digest is part of
-    the version's lineage."""
+    """dvc.lock of the run; for a model in PROJECT/models/NAME, that of the project. If the file exists, its digest is
+    part of the version's lineage."""
     lineage: dict[str, str] = Field(default_factory=dict)
     """More tags for the version: the job's ARN, the DAG run, the costs. Costs also become metrics of the run."""
 
@@ -81,7 +81,7 @@ class EvaluateResult(Result):
     metrics: dict[str, float]
     """Metrics of the holdout, by name; see `compute_metrics` in `pipelines.evaluation.metrics`, for a regression
     `compute_regression_metrics` in `pipelines.evaluation.regression`, and for a multiclass model
-    `compute_multiclass_metrics` in `pipelines.evaluation.multiclass`. Those of the dataset's metrics.py are added."""
+    `compute_multiclass_metrics` in `pipelines.evaluation.multiclass`. The dataset's metrics.py may add others."""
     model_digest: str
     """SHA-256 of the model's files."""
     model_name: str = ""
@@ -204,8 +204,8 @@ def _write_reference(
             rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, SCORES, IS_RIGHT])
             train = folder / "train.parquet"
             rows.to_parquet(train)
-            kinds = {**dataset.features, PREDICTED: "category"}
-            reference = fit_reference(train, kinds, IS_RIGHT, spec.reference)
+            column_kinds = {**dataset.features, PREDICTED: "category"}
+            reference = fit_reference(train, column_kinds, IS_RIGHT, spec.reference)
         else:
             reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
         holdout = folder / "holdout.parquet"
@@ -221,7 +221,7 @@ def _write_reference(
 def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
     """Return section `train` of the parameters of the model that gets a version, with the spec's tuning.
 
-    In `dvc repro` there is no such model, so this stage does not depend on the parameters: the record has these values.
+    In `dvc repro` no model gets a version, so the stage does not depend on the parameters: the record has the values.
     """
     from pipelines import params
 
@@ -230,7 +230,7 @@ def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
 
 
 def _register_candidate(
-    spec: EvaluateSpec, dataset: Dataset, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int
+    spec: EvaluateSpec, dataset: Dataset, result: EvaluateResult, holdout: pd.DataFrame, train_row_count: int
 ) -> EvaluateResult:
     """Register the candidate; return the result with its version."""
     from pipelines.registry import lifecycle, lineage
@@ -243,9 +243,9 @@ def _register_candidate(
     project_files = _locate_project_files(spec)
     origin = lineage.Origin(spec.features, spec.snapshot, project_files["dvc.lock"], result.model_digest)
     with s3.open_folder(spec.trained_model, "model") as folder, s3.open_folder(spec.record, "training") as record:
-        # The gate, `reproduce` and profiles look for these names. The files may have other names here.
+        # The gate, `reproduce` and profiles look for these names. The files may have other names in the spec.
         evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
-        rows = {"train": rows_train, "holdout": len(holdout)}
+        rows = {"train": train_row_count, "holdout": len(holdout)}
         evidence |= project_files
         candidate = Candidate(
             dataset=dataset,

@@ -73,7 +73,7 @@ class GateResult(Result):
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     days_needed: int | None = None
-    """For an undecided verdict, about how many days of holdout would decide it; null if no number would."""
+    """For an undecided verdict, about how many days of holdout would decide it; null if no number of days would."""
     next_steps: list[str] = Field(default_factory=list)
     """For an undecided verdict, what to do, in sentences; else empty."""
     needs_approval: bool = False
@@ -91,7 +91,7 @@ class GateResult(Result):
     hyperparameters: dict[str, str] = Field(default_factory=dict)
     """Hyperparameters of the training: values by name; empty for a model that is not registered."""
     differences: dict[str, list[str]] = Field(default_factory=dict)
-    """Maps each tag or parameter that differs from the champion's to the champion's and the candidate's value."""
+    """Maps each tag or parameter whose values differ to two values: the champion's and the candidate's."""
     champion: str = ""
     """Version that the candidate was compared with; empty if there was none."""
     model_name: str = ""
@@ -129,6 +129,7 @@ def run(spec: GateSpec) -> GateResult:
 
 
 def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidate | None]:
+    """Open the registered candidate; without a registry, yield None."""
     if not spec.model:
         return nullcontext()
     from pipelines.registry.registered_candidate import open_registered_candidate
@@ -144,7 +145,7 @@ def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None, dat
     from pipelines.evaluation.gates.inputs import read_holdout
     from pipelines.evaluation.gates.judge import Evidence
 
-    return Evidence(read_holdout(dataset, spec.features, spec.evaluation, None), tuple(dataset.features))
+    return Evidence(read_holdout(dataset, spec.features, spec.evaluation, score_champion=None), tuple(dataset.features))
 
 
 def _make_result(

@@ -69,10 +69,10 @@ class GuardResult(Result):
     reason: str
     """The reasons of all guards that hold the training back, in one line; empty if it may start."""
     until: dt.date | None
-    """First as_of at which drift may start a training; null if it depends on more than the as_of."""
+    """First as_of at which drift may start a training; null if this depends on more than the as_of."""
     alert: bool
     """Whether to alert a person, because data failed validation or trainings failed the gate. If the same guard holds
-    trainings back on consecutive days, it is true only on the first day."""
+    trainings back on consecutive days, `alert` is true only on the first day."""
     window: dict[str, int | dt.date]
     """Window of the training, for the step `snapshot`: as_of, train_days, holdout_days, label_delay_days."""
 
@@ -83,7 +83,7 @@ def run(spec: GuardSpec) -> GuardResult:
     A run gets the same decision each time, until its training has ended.
 
     Raises:
-        SpecError: no run is named, or params.yaml is not valid, trains on another dataset, or has a
+        SpecError: no run is named; or the parameters of the model are not valid, name another dataset, or have a
             policy of the gate that does not fit the dataset. A retry cannot help.
         DataError: the price of the budget's instance type is not known. A retry cannot help.
         ConflictError: other writers kept adding events. A retry can help.

@@ -11,6 +11,7 @@ from pipelines.contract import Result, Spec
 from pipelines.errors import SpecError
 
 X86_TYPE = "ml.m5.large"
+"""Instance type with x86_64 processors, for the check that the SDK has an image of the framework at all."""
 ARM_FAMILY = re.compile(r"ml\.[a-z]+\d+g[a-z]*\.")
 """Start of the instance types with Graviton processors: a g follows the generation, as in c7g, c6gn and im4gn."""
 
@@ -62,8 +63,8 @@ def run(spec: ImageSpec) -> ImageResult:
                 f"no image of {name} for arm64, the architecture of {spec.instance_type}; there is one for x86_64.",
                 f"Use an instance type with x86_64 processors, such as {X86_TYPE}, or give an image for arm64.",
             ) from None
-    gpus = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
-    return ImageResult(image_uri=uri, gpus=int(gpus.get("Count", 0)))
+    gpu_info = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
+    return ImageResult(image_uri=uri, gpus=int(gpu_info.get("Count", 0)))
 
 
 def _find_uri(spec: ImageSpec, instance_type: str, scope: str) -> str:

@@ -115,11 +115,11 @@ def _check_not_empty(
     batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, partition: Partition
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches; if they have no row, raise DataError with the days that the source holds."""
-    rows = 0
+    row_count = 0
     for batch in batches:
-        rows += batch.num_rows
+        row_count += batch.num_rows
         yield batch
-    if not rows:
+    if not row_count:
         raise DataError(
             f"the source of {dataset.name} has no rows for {partition}{_describe_days(source)}.", "Nothing was staged."
         )

@@ -41,7 +41,7 @@ class ListVersionsResult(Result):
     """The versions that may have answered."""
 
     endpoint: str
-    """EndpointName."""
+    """Name of the endpoint."""
     versions: list[str]
     """Numbers of the versions, in the order of their first deployment; empty if none was deployed by the last day."""
 
@@ -50,8 +50,8 @@ def run(spec: ListVersionsSpec) -> ListVersionsResult:
     """Return the versions that may have answered requests for the partition's rows.
 
     Raises:
-        SpecError: the dataset has no label, or partitions of another unit, or the days are swapped. A retry cannot
-            help.
+        SpecError: the dataset has no label, or partitions of another unit, or the first day is after the last. A
+            retry cannot help.
         DataError: there is no such version. A retry can help after it is registered.
         ServiceError: MLflow does not answer. A retry can help.
     """

@@ -28,11 +28,11 @@ class MaterializeSpec(Spec):
     model: str = ""
     """Registered model, whose parameters name the dataset."""
     partition: PartitionKey | None = None
-    """Published partition to write. Empty: the newest one, and the earlier ones that are not too old for a lookup from
-    it (`max_age`)."""
+    """Published partition to write. Empty: the newest one, and each earlier one whose values a lookup may still
+    return when the newest is published: it is older by at most the lookup's `max_age`."""
     ttl_days: int = Field(default=0, ge=0, le=MAX_DAYS)
-    """Days after the start of its partition at which the store deletes a value, in wall-clock time; 0: never. A value
-    whose partition is older than this is deleted at once."""
+    """Days from the start of a value's partition until the store deletes the value, in wall-clock time; 0: never. A
+    value whose partition is older than this is deleted at once."""
 
 
 class MaterializeResult(Result):
@@ -68,7 +68,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
 
     Raises:
         SpecError: the dataset has no lookups, a lookup is wrong, or no online store is configured. A retry cannot help.
-        DataError: the partition is not published, or a key has several values in it. A retry cannot help.
+        DataError: the partition is not published, or has several values for a key. A retry cannot help.
         ServiceError: the online store does not answer. What was written stays; a retry can help.
     """
     from pipelines.features.dependencies import find_key_types

@@ -1,7 +1,7 @@
 """Write into the lake what endpoints cost since they were last metered: instance hours, serverless seconds, USD.
 
 The rows also have what the instances used: CPU, memory, disk and GPU. No hour is charged twice, however often and from
-however many processes this runs.
+however many processes this step runs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class MeterEndpointsResult(Result):
     instance_h: float
     """Instance hours of the new rows."""
     busy_s: float
-    """Seconds in which serverless variants worked on requests, of the new rows."""
+    """Seconds in which serverless variants worked on requests, in the new rows."""
     cost_usd: float
     """Cost of the new rows, USD."""
     saved_usd: float
-    """What one instance would have cost in the hours without any, USD: the saving by scaling to zero."""
+    """Saving by scaling to zero, USD: what one instance would have cost in the hours in which none ran."""
 
 
 def run(spec: MeterEndpointsSpec) -> MeterEndpointsResult:

@@ -1,4 +1,4 @@
-"""Join the labels of a published partition with its predictions, or with the scores that endpoints answered.
+"""Join the labels of a published partition with its predictions, or with the scores that endpoints returned.
 
 The predictions of every version that scored the partition are joined. Rows without a label are counted and left out. If
 the partition was published again with late or corrected labels, another run replaces its outcomes. Idempotent.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipelines.lake import Lake
 
 ENDPOINT_COLUMNS = ("endpoint", "variant")
-"""Columns of DATASET_requests that say who answered."""
+"""Columns of DATASET_requests with the names of the endpoint and the variant that answered."""
 _COUNT_SQL = """
 SELECT count(*), count(labels.label) FROM predictions LEFT JOIN ({labels}) AS labels USING ({key})
 WHERE predictions.model_name = ?
@@ -40,7 +40,7 @@ class OutcomesSpec(Spec):
     partition: PartitionKey
     """Partition of the labels and the predictions: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
     online: bool = False
-    """Whether to join the scores that endpoints answered, from the table DATASET_requests, instead of those of `score`.
+    """Whether to join the scores that endpoints returned, from the table DATASET_requests, instead of those of `score`.
     The outcomes are then in the table DATASET_request_outcomes."""
 
 
@@ -81,44 +81,45 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
         tables = [dataset.table, scores_table]
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
     else:
-        result = _build_empty_result(dataset, spec, 0)
+        result = _build_empty_result(dataset, spec, prediction_count=0)
     summary = result.reason or f"{result.outcomes} predictions with a label, {result.unlabelled} without"
     log.info("%s %s: %s", dataset.name, spec.partition, summary)
     return result
 
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
+    """Store the scores with their labels; if no label is known, remove the outcomes of the partition."""
     from pipelines.features.label_column import build_label_query
     from pipelines.lake import connect
     from pipelines.scored_rows import list_stored_scores
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
-    day, part = spec.partition, {MODEL: spec.model}
+    partition, part = spec.partition, {MODEL: spec.model}
     scores_table, outcomes_table = _name_tables(dataset, spec)
     origin = (VERSION, *(ENDPOINT_COLUMNS if spec.online else ()))
-    names = {"key": ", ".join(map(quote_identifier, dataset.key))}
-    names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
-    names["origin"] = ", ".join(f"predictions.{name}" for name in (MODEL, *origin))
-    names["order"] = ", ".join(origin)
+    sql_parts = {"key": ", ".join(map(quote_identifier, dataset.key))}
+    sql_parts["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
+    sql_parts["origin"] = ", ".join(f"predictions.{name}" for name in (MODEL, *origin))
+    sql_parts["order"] = ", ".join(origin)
     with (
         connect() as connection,
-        lake.create_view(connection, "predictions", scores_table, day, day),
-        lake.create_view(connection, "published", dataset.table, day, day),
+        lake.create_view(connection, "predictions", scores_table, partition, partition),
+        lake.create_view(connection, "published", dataset.table, partition, partition),
     ):
-        names["labels"] = build_label_query(dataset, connection, "published")
+        sql_parts["labels"] = build_label_query(dataset, connection, "published")
         ((prediction_count, outcome_count),) = connection.sql(
-            _COUNT_SQL.format(**names), params=[spec.model]
+            _COUNT_SQL.format(**sql_parts), params=[spec.model]
         ).fetchall()
         if not outcome_count:
-            was_cleared = lake.clear_partition(outcomes_table, day, part)
+            was_cleared = lake.clear_partition(outcomes_table, partition, part)
             return _build_empty_result(dataset, spec, prediction_count).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
-        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model]).to_arrow_reader() as rows:
-            commit = lake.write_partition(outcomes_table, day, rows, (*dataset.key, *origin), part=part)
+        with connection.sql(_JOIN_SQL.format(**sql_parts), params=[spec.model]).to_arrow_reader() as rows:
+            commit = lake.write_partition(outcomes_table, partition, rows, (*dataset.key, *origin), part=part)
     return OutcomesResult(
         table=outcomes_table,
-        partition=day,
+        partition=partition,
         model_name=spec.model,
         outcomes=outcome_count,
         unlabelled=prediction_count - outcome_count,
@@ -127,13 +128,17 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
 
 
 def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, prediction_count: int) -> OutcomesResult:
-    day, name = spec.partition, spec.model
+    partition, name = spec.partition, spec.model
     if prediction_count:
         reason = f"none of the {prediction_count} predictions has a label yet."
     else:
-        reason = f"{name} has no {'requests' if spec.online else 'predictions'} of {day}."
+        reason = f"{name} has no {'requests' if spec.online else 'predictions'} of {partition}."
     return OutcomesResult(
-        table=_name_tables(dataset, spec)[1], partition=day, model_name=name, unlabelled=prediction_count, reason=reason
+        table=_name_tables(dataset, spec)[1],
+        partition=partition,
+        model_name=name,
+        unlabelled=prediction_count,
+        reason=reason,
     )
 
 

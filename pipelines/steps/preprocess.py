@@ -41,7 +41,7 @@ class PreprocessSpec(Spec):
     """Engine that builds the features: duckdb (in this process) or spark (in local mode, needs Java 17). Both give the
     same bytes."""
     validation_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 7
-    """Last days of the training window that are used for early stopping."""
+    """Number of days at the end of the training window that are used for early stopping."""
     features: Path = Path("data/features")
     """Folder to write: train/, validation/ and holdout/, each with data.parquet."""
 

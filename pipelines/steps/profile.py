@@ -40,10 +40,10 @@ class ProfileSpec(Spec):
     version: str
     """Number or alias of the version."""
     reference: Path | None = None
-    """reference.json of the version, as `evaluate` wrote it; by default the one in the registry. With a file, the
-    registry is not used, so `version` must be a number."""
+    """reference.json of the version, as `evaluate` wrote it; by default the one in the registry. If a file is given,
+    the registry is not used, so `version` must be a number."""
     engine: Literal["duckdb", "spark"] = "duckdb"
-    """The engine that counts."""
+    """Engine that counts the rows."""
 
 
 class ProfileResult(Result):

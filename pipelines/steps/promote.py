@@ -32,7 +32,7 @@ class PromoteSpec(Spec):
     version: str
     """Version to promote."""
     verdict: Path
-    """The verdict's file, as `gate` wrote it; its digest must be the one on the version."""
+    """The verdict's file, as `gate` wrote it; its digest must equal the one in the version's tags."""
     backfill: bool = False
     """Whether a backfill runs the step."""
     promote_in_backfill: bool = False
@@ -76,9 +76,9 @@ def run(spec: PromoteSpec) -> PromoteResult:
 
     Raises:
         PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
-            files were changed since. Also, unless a backfill runs the step: the verdict is against another champion,
-            the champion is newer, or the version was rejected, rolled back or retired. In a backfill, the version is
-            then not promoted, without an error. A retry cannot help.
+            files were changed after the judgement. Also, unless a backfill runs the step: the verdict is against
+            another champion, the champion is newer, or the version was rejected, rolled back or retired. In a
+            backfill, the version is then not promoted, without an error. A retry cannot help.
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the promotion.
     """
@@ -186,12 +186,12 @@ def _tag_without_promoting(
     from pipelines.registry.versions import WOULD_PROMOTE_TAG
 
     champion, verdict_champion = registry.find_champion(spec.model), str(verdict.get("champion", "")) or "none"
-    number = str(champion.version) if champion else ""
-    if number == spec.version:
-        return _make_result(spec, number, changed=False, reason="it was champion already")
+    champion_version = str(champion.version) if champion else ""
+    if champion_version == spec.version:
+        return _make_result(spec, champion_version, changed=False, reason="it was champion already")
     registry.set_tags(spec.model, spec.version, {WOULD_PROMOTE_TAG: verdict_champion})
     reason = f"it passed, and would be champion after {verdict_champion}, but {obstacle}"
-    return _make_result(spec, number, changed=False, reason=reason)
+    return _make_result(spec, champion_version, changed=False, reason=reason)
 
 
 def _make_result(spec: PromoteSpec, previous_champion: str, *, changed: bool, reason: str) -> PromoteResult:

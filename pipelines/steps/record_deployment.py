@@ -18,7 +18,7 @@ EVIDENCE = {
     *("config", "alarms", "region", "instance_type", "instance_count", "project"),
     *("serverless_memory_mb", "serverless_load"),
 }
-"""Fields of the spec that are evidence of the event."""
+"""Fields of the spec that the event stores as evidence."""
 
 
 class RecordDeploymentSpec(Spec):
@@ -33,7 +33,7 @@ class RecordDeploymentSpec(Spec):
     outcome: Literal[
         "deployed", "deployment_failed", "undeployed", "shadow_passed", "shadow_failed", "shadow_undecided"
     ]
-    """How it ended."""
+    """How the deployment or the shadow ended."""
     config: str = ""
     """Name of SageMaker's endpoint configuration."""
     why: str = ""
@@ -50,7 +50,7 @@ class RecordDeploymentSpec(Spec):
     instance_count: int = Field(default=0, ge=0)
     """Number of instances of the deployment."""
     serverless_memory_mb: int = Field(default=0, ge=0)
-    """Memory of a serverless deployment, MB; 0: it has instances."""
+    """Memory of a serverless deployment, MB; 0: the deployment has instances."""
     serverless_load: float = Field(default=0, ge=0)
     """Number of requests that a serverless deployment is expected to work on at a time, on average."""
     project: str = ""
@@ -65,7 +65,7 @@ class RecordDeploymentResult(Result):
     version: str
     """Version of the event."""
     previous: str
-    """Last other version that the endpoint served; empty if there was none."""
+    """Last version, other than `version`, that the endpoint served; empty if there was none."""
     changed: bool
     """Whether this call recorded the event; false if it was recorded before."""
 

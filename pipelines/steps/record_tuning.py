@@ -21,10 +21,10 @@ from pipelines.tuning.trial_runs import TrainedTrial
 class RecordTuningSpec(Spec):
     """The trials of a tuning, and which of them is the best."""
 
-    model_field: ClassVar[str] = ""
+    model_field: ClassVar[str] = ""  # the spec names no model
 
     tuning_job: str
-    """Name of the tuning job; of several attempts, the last."""
+    """Name of the tuning job; if there were several attempts, of the last one."""
     plan: PlanSpec
     """What was searched, and how."""
     trials: list[TrainedTrial] = Field(min_length=1)
@@ -66,8 +66,8 @@ def run(spec: RecordTuningSpec) -> RecordTuningResult:
         *(spec.tuning_job, spec.trials, params, spec.best, lambda folder: _write_report(folder, spec)),
         earlier_trials=spec.earlier_trials,
     )
-    values = (spec.tuning_job, record.trials, record.metric, record.objective, spec.best)
-    log.info("%s: %d trials, best %s %.5f (%s)", *values)
+    log_values = (spec.tuning_job, record.trials, record.metric, record.objective, spec.best)
+    log.info("%s: %d trials, best %s %.5f (%s)", *log_values)
     return RecordTuningResult(record=record, run_id=run_id)
 
 

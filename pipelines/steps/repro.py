@@ -37,10 +37,10 @@ class ReproSpec(Spec):
     workspace: Annotated[str, AfterValidator(_make_folder_name)]
     """Name of the workspace, unique to the run: a folder under LEEWAY_HOME/workspaces."""
     targets: Annotated[list[str], Field(min_length=1)]
-    """Stages of dvc.yaml to bring up to date, with those that they depend on. In a project with several models,
-    `train` stands for the stage `train@MODEL`."""
+    """Stages of dvc.yaml to bring up to date, with the stages that they depend on. In a project with several
+    models, `train` stands for the stage `train@MODEL`."""
     refresh: list[str] = Field(default_factory=list)
-    """Stages to run first, even if DVC finds them up to date, because it does not know all their inputs: for
+    """Stages to run first, even if DVC finds them up to date. DVC does not know all inputs of such a stage: for
     `snapshot`, the lake."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of the model's params.yaml: maps each section to its keys and their values."""
@@ -139,6 +139,7 @@ def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
 
 
 def _read_outputs(lock: Path, model: str) -> dict[str, dict[str, Output]]:
+    """Read the outputs of each stage in dvc.lock, by stage and path."""
     import yaml
 
     from pipelines.versioning.stages import strip_model_suffix

@@ -73,15 +73,15 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
     differences = [check for check in comparison.checks if not check.is_same]
     if differences:
         _raise_differences(comparison, differences)
-    kinds = [check.name.split(" ")[0] for check in comparison.checks]
+    check_kinds = [check.name.split(" ")[0] for check in comparison.checks]
     log.info("%s version %s is reproduced: %d checks", comparison.name, comparison.version, len(comparison.checks))
     return ReproduceResult(
         model_name=comparison.name,
         version=comparison.version,
         workspace=comparison.workspace,
         git_commit=comparison.git_commit,
-        files=kinds.count("features"),
-        metrics=kinds.count("metric"),
+        files=check_kinds.count("features"),
+        metrics=check_kinds.count("metric"),
         retrained=spec.retrain,
         notes=comparison.notes[:10],
     )

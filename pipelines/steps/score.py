@@ -73,9 +73,9 @@ def run(spec: ScoreSpec) -> ScoreResult:
     """Replace the partition's predictions by those of the champion, for the rows that are published now.
 
     Raises:
-        DataError: the partition is not published, the version does not exist, its files are not those that were judged
-            or cannot be loaded, or it needs features that the rows do not have. Earlier predictions stay as they are.
-            A retry cannot help.
+        DataError: the partition is not published, the version does not exist, its files are not those that the gate
+            judged or cannot be loaded, or it needs features that the rows do not have. Earlier predictions stay as
+            they are. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: the catalog stayed locked, or the response belongs to other rows than those that are published.
             A retry can help.

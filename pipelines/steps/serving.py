@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 """SageMaker's form of an endpoint's name."""
 MAX_NAME_CHARS = 41
-"""Longest name of an endpoint: the names of its configurations are longer, and may have 63 characters."""
+"""Longest name of an endpoint. The names of its configurations may have 63 characters: this name, then 5 for the
+version and 17 for a digest."""
 
 
 class ServingSpec(ReleasePolicy):
@@ -44,7 +45,7 @@ class ServingSpec(ReleasePolicy):
     folder: Path | None = None
     """Folder to write: model.tar.gz; null: the version is only chosen."""
     beside: str = ""
-    """Version whose requests the chosen version must be able to answer. If their features differ, the step fails."""
+    """Version whose requests the chosen version must be able to answer: if the features differ, the step fails."""
 
     @field_validator("endpoint")
     @classmethod
@@ -62,10 +63,10 @@ class ServingResult(Result):
     version: str
     """Version to serve."""
     policy: dict[str, Any]
-    """The parameters of the release: section `serving` of params.yaml, with the values that were given. A rollback is
-    released at once."""
+    """The parameters of the release: section `serving` of params.yaml, with the values of the spec in their place. A
+    rollback is released at once."""
     is_rollback: bool
-    """Whether the endpoint served the version before its present one: then neither budget nor alarms count."""
+    """Whether the endpoint served the version before its present one: then neither budget nor alarms are checked."""
 
 
 def run(spec: ServingSpec) -> ServingResult:
@@ -73,8 +74,8 @@ def run(spec: ServingSpec) -> ServingResult:
 
     Raises:
         DataError: there is no such version, no champion, or no version that the endpoint served before; or the
-            version's files are not those that were judged, or its features are not those of `beside`. A retry cannot
-            help.
+            version's files are not those that the gate judged, or its features are not those of `beside`. A retry
+            cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.registry.lifecycle import Journal
@@ -86,7 +87,7 @@ def run(spec: ServingSpec) -> ServingResult:
         version = registry.get_version(spec.model, _find_previous_version(spec, state))
     else:
         version = _find_version(registry, spec)
-    goes_back = spec.previous or is_rollback(state, spec.endpoint, str(version.version))
+    is_rolling_back = spec.previous or is_rollback(state, spec.endpoint, str(version.version))
     if spec.folder:
         _write_package(spec.folder, version, registry.get_version(spec.model, spec.beside) if spec.beside else None)
         log.info("packed %s version %s for endpoint %s", spec.model, version.version, spec.endpoint)
@@ -94,8 +95,8 @@ def run(spec: ServingSpec) -> ServingResult:
     return ServingResult(
         model_name=spec.model,
         version=str(version.version),
-        policy={**policy, **RELEASE_AT_ONCE} if goes_back else policy,
-        is_rollback=goes_back,
+        policy={**policy, **RELEASE_AT_ONCE} if is_rolling_back else policy,
+        is_rollback=is_rolling_back,
     )
 
 

@@ -38,13 +38,13 @@ class ShadowSpec(ShadowLimits):
     champion: str
     """Number of the version that the endpoint served."""
     endpoint: str = Field(pattern=NAME_PATTERN)
-    """EndpointName."""
+    """Name of the endpoint."""
     variant: str = Field(pattern=NAME_PATTERN)
-    """VariantName of the shadow variant."""
+    """Name of the shadow variant: SageMaker's VariantName."""
     production_variant: str = Field(default="AllTraffic", pattern=NAME_PATTERN)
-    """VariantName of the production variant."""
+    """Name of the production variant."""
     captured: str
-    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of what is there."""
+    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of its content."""
     since: AwareDatetime
     """Start of the shadow, with an offset from UTC."""
     until: AwareDatetime
@@ -84,7 +84,7 @@ def run(spec: ShadowSpec) -> ShadowResult:
     """Judge the shadow, and write its report to LEEWAY_HOME/docs.
 
     Raises:
-        SpecError: the dataset has no label, or a comparison does not fit its task. A retry cannot help.
+        SpecError: the dataset has no label, or a comparison does not fit the task. A retry cannot help.
         DataError: `captured` is not an address of captured requests, or rows cannot be compared. A retry cannot help.
         ServiceError: S3 or CloudWatch does not answer. A retry can help.
     """
@@ -138,7 +138,7 @@ def _collect_evidence(spec: ShadowSpec, dataset: Dataset) -> Evidence:
     pairs = pair_requests(
         Capture(spec.captured, spec.endpoint, spec.production_variant), period, dataset.task, shadow_scores
     )
-    champion, challenger = (
+    champion_metrics, shadow_metrics = (
         read_variant_metrics(spec.endpoint, variant, period) for variant in (spec.production_variant, spec.variant)
     )
     log.info(
@@ -146,7 +146,7 @@ def _collect_evidence(spec: ShadowSpec, dataset: Dataset) -> Evidence:
         pairs.requests,
         shadow_scores.lines,
     )
-    return Evidence(pairs, champion, challenger, period)
+    return Evidence(pairs, champion_metrics, shadow_metrics, period)
 
 
 def _read_all_shadow_scores(spec: ShadowSpec, period: Period, dataset: Dataset) -> ShadowScores:
@@ -154,7 +154,7 @@ def _read_all_shadow_scores(spec: ShadowSpec, period: Period, dataset: Dataset) 
     from pipelines.serving.captured_requests import Capture
     from pipelines.shadow_test.pairs import read_shadow_scores
 
-    capture, lines = Capture(spec.captured, spec.endpoint, spec.variant), -1
+    capture, lines = Capture(spec.captured, spec.endpoint, spec.variant), -1  # -1: nothing was read yet
     while True:
         shadow_scores = read_shadow_scores(capture, period, dataset.task)
         if shadow_scores.lines == lines:
@@ -171,13 +171,12 @@ def _write_report(spec: ShadowSpec, evidence: Evidence, judgement: Judgement, re
     from pipelines.pages.reports import Report, publish_report
     from pipelines.shadow_test.report import PAGE, write_report
 
-    champion, challenger = evidence.champion, evidence.challenger
     facts = {
         "endpoint": spec.endpoint,
         "time": f"{evidence.period.since:%Y-%m-%d %H:%M:%S} to {evidence.period.until:%Y-%m-%d %H:%M:%S} UTC",
         "compared": f"{result.requests:,} requests, {result.rows:,} rows; {result.labelled_rows:,} have labels",
-        f"version {spec.champion} (serves)": _describe_traffic(champion),
-        f"version {spec.version} (shadow)": _describe_traffic(challenger),
+        f"version {spec.champion} (serves)": _describe_traffic(evidence.champion),
+        f"version {spec.version} (shadow)": _describe_traffic(evidence.challenger),
     }
     report = Report(
         *("shadow", spec.model, spec.version, PAGE, result.outcome, result.reason),

@@ -55,6 +55,7 @@ def run(spec: ShowbackSpec) -> ShowbackResult:
     from pipelines.settings import settings
 
     now = dt.datetime.now(dt.UTC)
+    # The empty name stands for a project without models.
     budgets = find_budgets(params.list_model_names(settings().project) or [""])
     review = review_costs(spec, budgets, list_running_fleets(), now)
     notices = NoticeTable.open().claim(review.notices, settings().run, now)

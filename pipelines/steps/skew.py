@@ -1,4 +1,4 @@
-"""Compare features and scores of requests to a model with those that the lake gives for the same rows.
+"""Compare features and scores of requests to a model with those computed from the lake for the same rows.
 
 `serve --record` or `collect` writes the requests. Run the comparison when the partition is published. The result is
 stored in the table DATASET_skew. Idempotent: the step replaces the results of the same partition, model, version and
@@ -39,7 +39,7 @@ class SkewSpec(Spec):
     dataset: str
     """Dataset of the rows."""
     model: str
-    """Registered model that scored them."""
+    """Registered model that scored the rows."""
     partition: PartitionKey
     """Published partition whose rows are compared."""
     requests: Path | None = None
@@ -49,7 +49,7 @@ class SkewSpec(Spec):
     version: str = ""
     """Number or alias of the version that scored `rows`; required with `rows`."""
     endpoint: str = Field(default="serve", min_length=1, max_length=127)
-    """Name of the endpoint or server that answered. Results of other names stay in the table."""
+    """Name of the endpoint or server that answered. Results under other names stay in the table."""
     max_share: float = Field(default=0.01, ge=0, le=1)
     """Largest share of rows in which a feature or the score may differ."""
     min_rows: int = Field(default=100, ge=1)
@@ -96,7 +96,7 @@ class SkewResult(Result):
 
 
 class Comparison(NamedTuple):
-    """The requests that one version scored."""
+    """The requests that one version scored, compared with the lake."""
 
     skew: Skew
     verdict: Verdict
@@ -137,8 +137,8 @@ def _read_requests(spec: SkewSpec, lake: Lake, dataset: Dataset) -> dict[str, pa
     if spec.rows:
         if not spec.version:
             raise SpecError("rows needs version.", "Give the version that scored them; `collect` returns it.")
-        number = str(Registry.open().find_version(spec.model, spec.version).version)
-        return {number: read_collected_table(lake, dataset, spec.rows)}
+        version_number = str(Registry.open().find_version(spec.model, spec.version).version)
+        return {version_number: read_collected_table(lake, dataset, spec.rows)}
     assert spec.requests is not None
     rows_by_version: dict[str, list[dict[str, Any]]] = {}
     for row in read_recorded_rows(spec.requests):
@@ -156,16 +156,16 @@ def _compare(spec: SkewSpec, lake: Lake, dataset: Dataset, version: str, request
     from pipelines.serving.skew.results_table import Origin, write_skew
 
     scorer = load_scorer(Registry.open().find_version(spec.model, version))
-    origin, changes = Origin(spec.model, version, spec.endpoint), []
+    origin, change_flags = Origin(spec.model, version, spec.endpoint), list[bool]()
 
     def compare_once() -> tuple[Skew, Verdict]:
         skew = find_skew(lake, dataset, spec.partition, request_rows, scorer)
         verdict = judge_skew(skew, spec.max_share, spec.min_rows)
-        changes.append(write_skew(lake, dataset, spec.partition, origin, skew, verdict, spec.max_share))
+        change_flags.append(write_skew(lake, dataset, spec.partition, origin, skew, verdict, spec.max_share))
         return skew, verdict
 
     skew, verdict = repeat_until_current(lake, [dataset.table], spec.partition, compare_once)
-    return Comparison(skew, verdict, any(changes))
+    return Comparison(skew, verdict, any(change_flags))
 
 
 def summarize(spec: SkewSpec, table: str, comparisons: Mapping[str, Comparison]) -> SkewResult:
@@ -194,9 +194,11 @@ def _decide(spec: SkewSpec, comparisons: Mapping[str, Comparison]) -> tuple[Outc
         return "undecided", f"0 rows of requests, and {spec.min_rows} are needed"
     verdicts = {version: comparison.verdict for version, comparison in comparisons.items()}
     outcomes = {verdict.outcome for verdict in verdicts.values()}
-    outcome = next(item for item in OUTCOME_PRIORITY if item in outcomes)
+    outcome = next(candidate for candidate in OUTCOME_PRIORITY if candidate in outcomes)
     template = "version {}: {}" if len(verdicts) > 1 else "{1}"
-    reasons = [template.format(version, item.reason) for version, item in verdicts.items() if item.outcome == outcome]
+    reasons = [
+        template.format(version, verdict.reason) for version, verdict in verdicts.items() if verdict.outcome == outcome
+    ]
     return outcome, "" if outcome == "ok" else "; ".join(reasons)
 
 

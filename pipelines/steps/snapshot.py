@@ -55,7 +55,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         train_last=window.train.last,
         holdout_first=window.holdout.first,
         holdout_last=window.holdout.last,
-        rows=sum(row_counts.get(key, 0) for key in list_partitions(window.all_days, dataset.partition)),
+        rows=sum(row_counts.get(partition, 0) for partition in list_partitions(window.all_days, dataset.partition)),
         missing_days=missing_days,
     )
     write_json(spec.file, result.model_dump(mode="json"))
@@ -69,16 +69,16 @@ def _clip_window(
     """Remove days before the first published day from the window; raise an error if too few training days are left."""
     if not published_partitions:
         raise DataError(f"{dataset.table} is empty.", "Run `python -m pipelines backfill --help`.")
-    first = _find_first_day(published_partitions)
-    window = window.clip_to(first)
-    _check_length(spec, window, f"{dataset.table} starts on {first} and the holdout on {window.holdout.first}.")
+    first_day = _find_first_day(published_partitions)
+    window = window.clip_to(first_day)
+    _check_length(spec, window, f"{dataset.table} starts on {first_day} and the holdout on {window.holdout.first}.")
     return window
 
 
 def _find_first_day(published_partitions: Collection[Partition]) -> dt.date:
     """Return the first published day. A day that lacks the hours before its first published hour does not count."""
-    first = min(published_partitions)
-    return first.day + DAY if isinstance(first, Hour) and first.hour else get_date(first)
+    partition = min(published_partitions)
+    return partition.day + DAY if isinstance(partition, Hour) and partition.hour else get_date(partition)
 
 
 def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:
@@ -124,7 +124,9 @@ def _ingest_missing_partitions(
 
     dataset = load_dataset(dataset.table)  # of several datasets with the same rows, the one that ingests them
     partitions = [
-        key for key in dataset.open_source().list_partitions(window.all_days) if key not in published_partitions
+        partition
+        for partition in dataset.open_source().list_partitions(window.all_days)
+        if partition not in published_partitions
     ]
     if partitions:
         try:

@@ -21,7 +21,7 @@ class StopIdleResult(Result):
     """The idle endpoints."""
 
     idle: list[str]
-    """Endpoints that nobody called, without the exempt ones."""
+    """Endpoints that nobody called, also those that this call deleted, but without the exempt ones."""
     exempt: list[str]
     """Idle endpoints that stay, because they have the tag leeway:keep, or because Leeway did not create them."""
     stopped: list[str]

@@ -22,7 +22,7 @@ class SweepIdleSpec(Spec):
     """Kinds to check: notebook (notebook instances), app (Studio apps), endpoint (endpoints; those that Leeway did not
     create are reported, and never stopped), processing (processing jobs)."""
     idle_minutes: int = Field(default=1_440, ge=1, le=86_400)
-    """Minutes without a use after which a resource is idle. A start or a change counts as a use."""
+    """Minutes without use after which a resource is idle. A start or a change counts as a use."""
     cpu_percent: float = Field(default=5.0, gt=0, le=100)
     """CPU utilization from which a notebook instance or a processing job counts as used, percent of one core."""
     stop: list[KindName] = Field(default_factory=list)
@@ -47,7 +47,8 @@ class SweepIdleResult(Result):
     """Labels of what is idle and stays, because it has the tag leeway:keep, or is an endpoint that Leeway did not
     create."""
     unknown: list[str]
-    """Labels of what has no metric or no time of its last use, or not of all its uses. It is never stopped."""
+    """Labels of what may be in use: a metric or the time of the last use is missing, or does not cover all uses. It is
+    never stopped."""
     used_again: list[str]
     """Labels of what was used between the check and the stop."""
     stopped: list[str]
@@ -61,7 +62,7 @@ class SweepIdleResult(Result):
 def run(spec: SweepIdleSpec) -> SweepIdleResult:
     """List what is idle with its cost, and stop what may be stopped. Idempotent.
 
-    What has the tag leeway:keep is never stopped, nor are endpoints that Leeway did not create.
+    A resource with the tag leeway:keep is never stopped, nor are endpoints that Leeway did not create.
 
     Raises:
         SpecError: no AWS region is configured, or `stop` has a kind that `kinds` does not have. A retry cannot help.
@@ -95,10 +96,10 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
 
 def _build_result(findings: Sequence[Finding]) -> SweepIdleResult:
     labels = {
-        outcome: [item.label for item in findings if item.outcome == outcome]
+        outcome: [finding.label for finding in findings if finding.outcome == outcome]
         for outcome in ("idle", "exempt", "unknown", "used_again", "stopped")
     }
-    costs = {item.label: None if item.usd_month is None else round(item.usd_month, 2) for item in findings}
+    costs = {finding.label: None if finding.usd_month is None else round(finding.usd_month, 2) for finding in findings}
     return SweepIdleResult(
         idle=labels["idle"],
         exempt=labels["exempt"],

@@ -25,7 +25,7 @@ class TrainSpec(Spec):
     features: Path = Path("data/features")
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: Hyperparameters = Field(default_factory=dict)
-    """Passed to the script as --NAME VALUE. If one is not given, the script's own default applies."""
+    """Passed to the script as --NAME VALUE. For those that are not given, the script's own defaults apply."""
     tuning: TuningRecord | None = None
     """The search that found the hyperparameters, as `tune apply` wrote it. It becomes part of the record."""
     trained_model: Path = Path("data/model")

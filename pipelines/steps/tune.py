@@ -30,7 +30,7 @@ class TuneSpec(PlanSpec):
     features: Path = Path("data/features")
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: dict[str, int | float | str | list[float]] = Field(default_factory=dict)
-    """Values that all trials have. By default those of section `train`, without the searched ones."""
+    """Hyperparameters that all trials have. By default those of section `train`, without the searched ones."""
     tuning: Path = Path("data/tuning")
     """Folder to write: trials.csv, best.json, report.html and its pictures."""
 
@@ -41,7 +41,7 @@ class TuneResult(Result):
     tuning: Path
     """Folder of the results."""
     name: str
-    """Name of the search. A later one can start from its trials: `warm_start`."""
+    """Name of the search. If a later search has this name in `warm_start`, it starts from these trials."""
     objective: float
     """Mean loss of the winner over the folds."""
     hyperparameters: dict[str, int | float | str]
@@ -64,7 +64,7 @@ def run(spec: TuneSpec) -> TuneResult:
             budget does not pay for a trial, or no trial of `warm_start` is inside the space. A retry cannot help.
         DataError: the features do not exist or cannot be read, or the state of the search is damaged. A retry cannot
             help.
-        TrainingError: no trial has an objective; the message has the reason of the first. A retry cannot help.
+        TrainingError: no trial has an objective; the message says why the first trial has none. A retry cannot help.
         ConflictError: another process runs the same search. A retry can help.
         StorageError: the disk is full. A retry can help, and resumes.
     """
@@ -130,8 +130,8 @@ def _tune(request: Request, target: Path) -> TuningResult:
             write_report(folder, result)
             runs.log_report(folder)
         best_trial = {"leeway.best_trial": str(result.best.number)}
-        earlier = {"earlier_trials": result.earlier_trials} if result.earlier_trials else {}
-        runs.finish({"objective": result.objective, **result.counts, **earlier}, best_trial)
+        optional_counts = {"earlier_trials": result.earlier_trials} if result.earlier_trials else {}
+        runs.finish({"objective": result.objective, **result.counts, **optional_counts}, best_trial)
     return result
 
 
@@ -149,9 +149,9 @@ def _record_missing_trials(runs: TuningRuns, result: TuningResult) -> None:
     """Record the trials that ended while MLflow did not answer."""
     from pipelines.tuning.trials.mlflow_runs import STATE_NAMES
 
-    states = {name: state for state, name in STATE_NAMES.items()}
+    states_by_name = {name: state for state, name in STATE_NAMES.items()}
     for number in runs.find_missing_trials(len(result.trials)):
         trial = result.trials[number]
         runs.start_trial(number, trial.parameters)
-        state = states[trial.state]
+        state = states_by_name[trial.state]
         runs.finish_trial(number, state, trial.reason, trial.rounds, trial.objective, trial.seconds)

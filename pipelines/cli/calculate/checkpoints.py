@@ -64,7 +64,7 @@ def calculate_checkpoints(request: CheckpointsRequest) -> Report:
         report.notes.append(_compare(name, overhead, best_overhead))
     run = saves.estimate_interrupted_run(request.work_h * 3600, daly_s, save_s, mean_s, request.restart_s)
     report.add("time with Daly's interval", run.total_s / 3600, "h", "interrupted_time")
-    report.add("interruptions", run.interruptions, "", "interruptions")
+    report.add("interruptions", run.interruptions, unit="", formula="interruptions")
     if daly_s > request.work_h * 3600:
         report.notes.append("Daly's interval is longer than the training: no checkpoint is worth its time.")
     report.notes.append("A script that saves at SIGTERM loses less. The wait for new instances is not counted.")
@@ -90,6 +90,8 @@ def _choose_save_s(report: Report, request: CheckpointsRequest) -> float:
 def _add_overhead(
     report: Report, request: CheckpointsRequest, save_s: float, interruptions_per_h: Range, name: str, interval_s: float
 ) -> float:
+    """Return the overhead of saves at an interval. Add it to the report, with a band if interruptions are a range."""
+
     def compute(interruptions_per_h: float) -> float:
         mean_s = saves.compute_mean_time_s(interruptions_per_h, request.instances)
         run = saves.estimate_interrupted_run(request.work_h * 3600, interval_s, save_s, mean_s, request.restart_s)
@@ -106,6 +108,7 @@ def _add_overhead(
 
 
 def _compare(name: str, overhead: float, best_overhead: float) -> str:
+    """Return the sentence that compares the overhead of the interval `name` with that of Daly's interval."""
     difference = 100 * (overhead - best_overhead)
     if difference < 0.05:
         return f"Saving every {name} costs no more than at Daly's interval, within 0.05 % of the work."

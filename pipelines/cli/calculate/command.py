@@ -51,13 +51,13 @@ def _check_options(context: typer.Context, request_class: type[Any]) -> None:
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for name, needed_names in getattr(request_class, "needs", {}).items():
         if name in given_options and given_options.keys().isdisjoint(needed_names):
-            needed_options = " or ".join(options[other] for other in needed_names)
+            needed_options = " or ".join(options[needed_name] for needed_name in needed_names)
             raise SpecError(
                 f"{given_options[name]} has no effect without {needed_options}.",
                 f"Leave out {given_options[name]}, or give {needed_options}, too.",
             )
-    for name, other in getattr(request_class, "replaced_by", {}).items():
-        if {name, other} <= given_options.keys():
+    for name, replacement in getattr(request_class, "replaced_by", {}).items():
+        if {name, replacement} <= given_options.keys():
             raise SpecError(
-                f"{given_options[name]} has no effect with {given_options[other]}.", "Give only one of them."
+                f"{given_options[name]} has no effect with {given_options[replacement]}.", "Give only one of them."
             )

@@ -20,7 +20,9 @@ FORMULAS_OF_MODES = {
     "async": "async_usd",
     "batch": "batch_usd",
 }
+"""Maps each way to answer requests to the name of its formula for the cost of a month."""
 DEFAULT_MEMORY_GB = 2.0
+"""Memory of a serverless endpoint without --memory-gb."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +77,11 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     size = size_endpoint(load, request.latency_s, request.percentile, request.most_use)
     formula = "varying_latency" if request.varying else "equal_latency"
     report = Report("Endpoint")
-    report.add("busy workers", load.busy_workers, "", "busy_workers")
-    report.add("instances", size.instances, "", "endpoint_instances")
+    report.add("busy workers", load.busy_workers, unit="", formula="busy_workers")
+    report.add("instances", size.instances, unit="", formula="endpoint_instances")
     report.add("use", size.use, "share of the workers", "worker_use")
     report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", formula)
-    report.add("requests in the endpoint", size.concurrency, "", "concurrency")
+    report.add("requests in the endpoint", size.concurrency, unit="", formula="concurrency")
     service_times = (
         "times of requests that vary as exponential ones do"
         if request.varying
@@ -95,8 +97,8 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
 
 
 def _add_batches(report: Report, request: EndpointRequest, instances: int, fixed_s: float) -> None:
-    """Add the largest batch of a server, and the bound of its mean latency with an equal share of the requests."""
-    request_s = request.service_s - fixed_s
+    """Add the largest batch of an instance, and the upper bound of the mean latency with such batches."""
+    request_s = request.service_s - fixed_s  # time that each further request adds to a batch
     if request_s <= 0:
         raise SpecError(f"fixed_s ({fixed_s:g}) must be less than service_s ({request.service_s:g}).")
     batch = find_largest_batch(request.latency_s, fixed_s, request_s)
@@ -106,7 +108,7 @@ def _add_batches(report: Report, request: EndpointRequest, instances: int, fixed
 
 
 def _add_modes(report: Report, request: EndpointRequest, instances: int, requests: float) -> None:
-    """Add the costs of a month of each way to answer."""
+    """Add the monthly cost of each way to answer requests."""
     if request.usd_per_h is None:
         raise SpecError("--requests-per-month needs --usd-per-h, the price of an instance.")
     _require_consistent_load(requests, request.requests_per_s)
@@ -130,10 +132,10 @@ def _add_modes(report: Report, request: EndpointRequest, instances: int, request
 
 
 def _require_consistent_load(requests: float, requests_per_s: float) -> None:
-    """Check that a month has at most the requests that it would have if all its seconds were as busy as the busiest.
+    """Check that a month has at most the requests of its busiest second, times its number of seconds.
 
     Raises:
-        SpecError: it has more. A retry cannot help.
+        SpecError: the month has more requests. A retry cannot help.
     """
     max_requests = requests_per_s * pricing.MONTH_S
     if requests > max_requests:

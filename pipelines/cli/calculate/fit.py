@@ -8,7 +8,7 @@ from pipelines.planning.batch_limits import Change
 
 
 def describe_changes(needed_gb: float, available_gb: float, changes: Sequence[Change]) -> list[str]:
-    """Return the sentences about the fit, and about the changes that would make it fit."""
+    """Return a sentence that says whether the model fits, and if not, one for each change that would make it fit."""
     fit = describe_fit(needed_gb, available_gb)
     if needed_gb <= available_gb:
         return [fit]
@@ -18,12 +18,12 @@ def describe_changes(needed_gb: float, available_gb: float, changes: Sequence[Ch
 
 
 def describe_fit(needed_gb: float, available_gb: float, parts: str = "") -> str:
-    """Return the sentence whether the needed memory fits.
+    """Return the sentence that says whether the needed memory fits.
 
     Args:
         needed_gb: memory that is needed, GB.
         available_gb: memory of a GPU that is available, GB.
-        parts: what `needed_gb` counts, as a plural, if it is not all.
+        parts: parts whose memory `needed_gb` is, as a plural noun such as "The weights"; empty: all parts.
     """
     does_fit = needed_gb <= available_gb
     if parts:

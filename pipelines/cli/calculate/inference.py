@@ -1,4 +1,4 @@
-"""`python -m pipelines calculate inference`: what the inference of a language model needs on a GPU."""
+"""`python -m pipelines calculate inference`: the memory of a GPU that a language model's inference needs."""
 
 from __future__ import annotations
 

@@ -48,15 +48,16 @@ MonthShareOption = Annotated[
         "Instance Advisor: 0.05..0.1.",
     ),
 ]
-LIMITS_HINT = "Write 0.4, or 0.3..0.5."
 RestartOption = Annotated[float, typer.Option("--restart-s", help="Billed duration of a restart, seconds.")]
+LIMITS_HINT = "Write 0.4, or 0.3..0.5."
+"""How to write a value that `parse_limits` refused."""
 
 
 def choose_model(model: str, params: float | None) -> tuple[DecoderSize | None, float]:
     """Return the dimensions of the model's layers (None with --params), and its number of parameters.
 
     Raises:
-        SpecError: neither or both are given, or the model is not known. A retry cannot help.
+        SpecError: neither or both of the arguments are given, or the model is not known. A retry cannot help.
     """
     if bool(model) == (params is not None):
         raise SpecError("give either --model or --params.")
@@ -71,7 +72,7 @@ def choose_peak_flops(gpu: str, peak_tflops: float | None) -> float:
     """Return the peak throughput of a GPU in FLOP/s, from its name or from a value in TFLOP/s.
 
     Raises:
-        SpecError: neither or both are given, or the GPU is not known. A retry cannot help.
+        SpecError: neither or both of the arguments are given, or the GPU is not known. A retry cannot help.
     """
     if bool(gpu) == (peak_tflops is not None):
         raise SpecError("give either --gpu or --peak-tflops.")
@@ -104,7 +105,7 @@ def choose_interruptions(rate: str, month_share: str) -> Range:
     """Return the number of interruptions of an instance per hour, from --interruptions-per-h or --month-share.
 
     Raises:
-        SpecError: neither or both are given, or a number is out of its range. A retry cannot help.
+        SpecError: neither or both of the options are given, or a number is out of its range. A retry cannot help.
     """
     if bool(rate) == bool(month_share):
         raise SpecError("give either --interruptions-per-h or --month-share.")

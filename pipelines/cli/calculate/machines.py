@@ -29,7 +29,7 @@ class MachinesRequest:
 
 
 def calculate_machines(request: MachinesRequest) -> Report:
-    """Calculate when machines of one's own cost less than the cloud: payback, and the use at which both are equal.
+    """Calculate when machines of one's own cost less than the cloud: payback, and the use at which both cost the same.
 
     Example: python -m pipelines calculate machines --price-usd 300000 --power-kw 10.2 --cloud-usd-per-h 98.32
     --use 0.6 --staff-usd-month 4000

@@ -1,4 +1,4 @@
-"""`python -m pipelines calculate memory`: what a training needs on a GPU, the largest batch, and what would fit."""
+"""`python -m pipelines calculate memory`: memory of a GPU for a training, the largest batch, and what makes it fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from pipelines.planning.memory import Setup, TrainingMemory, estimate_states, es
 from pipelines.planning.sizes import DecoderSize
 
 STATES = ("weights", "gradients", "optimizer")
+"""Fields of `TrainingMemory` that `estimate_states` computes."""
 PARTS = (*STATES, "activations", "working", "gathered")
+"""Fields of `TrainingMemory` whose sum is the total."""
 
 
 @dataclass(frozen=True, kw_only=True)

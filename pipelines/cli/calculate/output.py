@@ -16,11 +16,11 @@ class Figure:
     """A number that was calculated.
 
     Attributes:
-        name: what it is.
-        value: its value; None if there is none, as the payback of a machine that never pays.
-        unit: its unit.
-        formula: name in `FORMULAS`.
-        band: what it may be, if it was computed from ranges.
+        name: what the number is.
+        value: the number; None if there is none, such as the payback of a machine that never pays.
+        unit: unit of the number.
+        formula: name of the formula in `FORMULAS`.
+        band: range of the number, if it was computed from ranges.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Report:
     Attributes:
         title: title of the table.
         figures: the figures.
-        notes: sentences about what follows from them, and what was not counted.
+        notes: sentences about what follows from the figures, and about what they do not count.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Report:
         """Add a figure.
 
         Raises:
-            SpecError: it is not a finite number. A retry cannot help.
+            SpecError: the figure or an end of its band is not a finite number. A retry cannot help.
         """
         for number in (value, band.lowest, band.highest) if band else (value,):
             if number is not None and not math.isfinite(number):
@@ -72,7 +72,7 @@ def write_report(report: Report, *, as_json: bool) -> None:
 
 
 def format_number(value: float | None) -> str:
-    """Format a number with four digits, or with all digits before the point; a dash if there is none."""
+    """Format a number with four significant digits, or all digits before the decimal point; None as a dash."""
     if value is None:
         return "-"
     if value == 0 or 1e-3 <= abs(value) < 1e15:

@@ -30,7 +30,7 @@ class StorageRequest:
 
 
 def calculate_storage(request: StorageRequest) -> Report:
-    """Calculate the throughput that storage needs to keep GPUs busy, and how long they wait with less.
+    """Calculate the throughput that storage needs to keep GPUs busy, and how long they wait if it has less.
 
     Example: python -m pipelines calculate storage --gpus 8 --batch 7 --sample-kb 146600 --step-s 0.323 --use 0.9
     """

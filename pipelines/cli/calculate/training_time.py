@@ -223,6 +223,7 @@ def _choose_save_s(report: Report, request: TimeRequest, trained_parameters: flo
 
 
 def _add_steps(report: Report, request: TimeRequest, training: _Training, mfu: Range, gradient_bytes: float) -> None:
+    """Add the computation of a step to the report; if there are several instances, also its communication."""
     compute_step = training.compute_step
     step = compute_step(mfu.middle)
     _add_band(report, "computation of a step", "s", "computation", lambda mfu: compute_step(mfu).computation_s, mfu=mfu)
@@ -278,19 +279,20 @@ def _add_spot(
 def _add_band(
     report: Report, name: str, unit: str, formula: str, compute: Callable[..., float], **ranges: Range
 ) -> float:
-    """Add a figure for the middle of its ranges to the report, with its band if a range has two ends.
+    """Add a figure for the middle of its ranges to the report, with its band if a range has two different ends.
 
     Return the figure's value.
     """
     value = compute(**{key: limits.middle for key, limits in ranges.items()})
-    is_known = all(limits.low == limits.high for limits in ranges.values())
-    report.add(name, value, unit, formula, None if is_known else estimate_band(compute, ranges))
+    has_one_value = all(limits.low == limits.high for limits in ranges.values())
+    report.add(name, value, unit, formula, None if has_one_value else estimate_band(compute, ranges))
     return value
 
 
 def _read_spot(
     read: Callable[[costs.SpotCost], float], compute: Callable[[float, float], costs.SpotCost]
 ) -> Callable[..., float]:
+    """Return a function that computes the costs on spot and reads one figure of them."""
     return lambda mfu, per_h: read(compute(mfu, per_h))
 
 

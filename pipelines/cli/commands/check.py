@@ -26,7 +26,7 @@ def run_command(
 ) -> None:
     """Answer questions about a model: label, leaks, expectations, rows, package, policies, DAGs. Exit code 0 or 2.
 
-    The exit code is 2 if an answer is "no". The answer is "not yet" if the question cannot be answered before the first
+    The exit code is 2 if an answer is "no". The answer is "not yet" if something must be done first, such as a
     training.
     """
     from pipelines.dataset_checks.questions import answer_questions

@@ -39,7 +39,7 @@ def run_command(
 ) -> None:
     """Print the state of each model, and key figures, as metrics in Prometheus' format, or serve them until SIGTERM.
 
-    It reads the lake only: MLflow and AWS need not answer.
+    The command reads only the lake: MLflow and AWS need not be reachable.
     """
     from pipelines.lake.cached import CachedLake
     from pipelines.status.metrics.models import StatusCollector, format_metrics
@@ -66,7 +66,7 @@ def _make_cost_collector(lake: CachedLake) -> CostCollector:
 
 
 def _serve(collector: StatusCollector, host: str, port: int, interval_s: float) -> None:
-    """Serve the metrics of a collector until SIGTERM or SIGINT, and read the states again while it serves."""
+    """Serve the metrics of a collector until SIGTERM or SIGINT, and read the states again every `interval_s`."""
     from prometheus_client import CollectorRegistry, make_asgi_app
 
     from pipelines.serving.server import bind, serve

@@ -96,9 +96,10 @@ def run_command(
 
 
 def _update(request: Request, *, as_json: bool) -> None:
+    """Update the files of a model to the templates of this Leeway, and write which files changed."""
     from pipelines.scaffold.updating import update
 
-    if request != type(request)(request.name):
+    if request != type(request)(request.name):  # another option was given, too
         message = "--update takes no other option, because it uses the options that `new` recorded."
         raise SpecError(message, "Leave the others out, and edit the files instead.")
     result = update(request.name, settings().project)

@@ -1,4 +1,4 @@
-"""`python -m pipelines plan`: what to train on, what it costs and how long it takes, before anything is started."""
+"""`python -m pipelines plan`: which instances to train on, and their cost and time, before anything is started."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run_command(
     html: HtmlOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Recommend instances for a training: time, cost on demand and on spot, risk, and why others were left out.
+    """Recommend instances for a training: time, cost on demand and on spot, risk, and why other types were left out.
 
     Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
@@ -148,10 +148,10 @@ def _write_outputs(recommendation: Recommendation, png: str, html: str, as_json:
 
 
 def _parse_number(option: str, text: str) -> float | None:
-    """Return the number of an option; None if it is empty.
+    """Return the number of an option; None if the text is empty.
 
     Raises:
-        SpecError: it is not a number. A retry cannot help.
+        SpecError: the text is not a number. A retry cannot help.
     """
     if not text:
         return None

@@ -69,7 +69,7 @@ def run_command(
 
 
 def _choose_dataset(model: str, dataset: str) -> Callable[[], Dataset]:
-    """Return a function that loads the dataset, for a version that needs it. A wrong name is refused now."""
+    """Return a function that loads the dataset, for a version that needs it. A wrong name is refused at once."""
     load_dataset = partial(find_dataset_of_model, model, dataset)
     if dataset:
         load_dataset()

@@ -45,7 +45,7 @@ def run_command(
 ) -> None:
     """Show each model: health and why, champion, performance, drift, newest data, last training, endpoints, cost.
 
-    It reads only the lake, so MLflow and AWS need not be reachable.
+    The command reads only the lake, so MLflow and AWS need not be reachable.
     """
     if (write or watch) and (models or as_json):
         raise SpecError("--write and --watch are for all models of the project.", "Give neither MODEL nor --json.")
@@ -68,8 +68,8 @@ def _show(models: Iterable[str], *, as_json: bool) -> None:
     from pipelines.status.model_documents import build_summary, shorten_performance
     from pipelines.status.pass_data import PassData
 
-    data = PassData(CachedLake.open())
-    summaries = [shorten_performance(build_summary(data, name)) for name in models]
+    pass_data = PassData(CachedLake.open())
+    summaries = [shorten_performance(build_summary(pass_data, name)) for name in models]
     if as_json:
         write_json([summary.model_dump(mode="json") for summary in summaries])
     else:
@@ -77,11 +77,11 @@ def _show(models: Iterable[str], *, as_json: bool) -> None:
 
 
 def _write_documents() -> None:
-    """Write the documents once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
+    """Write the documents of Leeway's page once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
 
     Raises:
-        ServiceError: some could not be written, and a retry can help.
-        DataError: some could not be written, and a retry cannot help.
+        ServiceError: some documents could not be written, and a retry can help.
+        DataError: some documents could not be written, and a retry cannot help.
         SpecError: AWS is not set up here. A retry cannot help.
     """
     from pipelines.lake.cached import CachedLake
@@ -100,7 +100,7 @@ def _write_documents() -> None:
 
 
 def list_models(models: Sequence[str] | None) -> Sequence[str]:
-    """Return the models; without any, all models of the project.
+    """Return `models`, or all models of the project if none is given.
 
     Raises:
         SpecError: no model is named, and the project has none. A retry cannot help.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipelines.costs.commitments.commitment import Commitment
 
 DAY_H = 24
+"""Hours of a day."""
 MIN_DAYS = 7
 """Smallest number of days from which a commitment is computed: a week has all weekdays."""
 
@@ -31,7 +32,7 @@ def find_best_commitment(
 ) -> None:
     """Find the savings-plan commitment that would have cost least on the last days of the ledgers, and its risk.
 
-    It covers instances on demand: jobs without spot, and endpoints with instances.
+    A commitment covers instances on demand: jobs without spot, and endpoints with instances.
     """
     from pipelines.costs.commitments.commitment import find_commitment
     from pipelines.costs.commitments.hours import spread_costs
@@ -43,7 +44,7 @@ def find_best_commitment(
     for name, value, is_valid in (("--discount", discount, 0 < discount < 1), ("--fall", fall, 0 <= fall <= 1)):
         if not is_valid:
             raise SpecError(f"{name} {value:g} is not a share.", "Give a number between 0 and 1, such as 0.3 for 30 %.")
-    rows = [row for part in read_allocated_rows() for row in part if project in ("", row["project"])]
+    rows = [row for ledger_rows in read_allocated_rows() for row in ledger_rows if project in ("", row["project"])]
     check_rows(rows)
     today = dt.datetime.combine(dt.datetime.now(dt.UTC).date(), dt.time(), dt.UTC)
     known_days = min(days, max(((today.date() - get_day(row)).days for row in rows), default=0))
@@ -59,16 +60,25 @@ def find_best_commitment(
 
 
 def format_commitment(commitment: Commitment, known_days: int, days: int) -> list[str]:
-    """Describe a commitment and its risk in lines."""
+    """Describe a commitment and its risk in lines.
+
+    Args:
+        commitment: the commitment.
+        known_days: number of whole days of the ledgers from which it was computed.
+        days: number of days that were requested.
+    """
     from pipelines.costs.charges import format_usd
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
     note = "" if known_days == days else f" (the ledgers have no more of the {days} days)"
-    head = f"Last {known_days} whole days{note}: {format_usd(outcome.on_demand_usd)} on demand, without spot."
+    heading = f"Last {known_days} whole days{note}: {format_usd(outcome.on_demand_usd)} on demand, without spot."
     if not commitment.usd_h:
-        return [head, f"No commitment pays off at a discount of {commitment.discount:.0%}: too many hours without use."]
+        return [
+            heading,
+            f"No commitment pays off at a discount of {commitment.discount:.0%}: too many hours without use.",
+        ]
     return [
-        head,
+        heading,
         f"Best commitment: {commitment.usd_h:.4f} USD an hour at a discount of {commitment.discount:.0%}.",
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
         f"{outcome.utilization or 0:.0%} of it would have been used, for {outcome.coverage or 0:.0%} of the cost.",

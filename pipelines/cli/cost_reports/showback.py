@@ -53,7 +53,7 @@ def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
     from pipelines.costs.showback.policy import load_policy
     from pipelines.costs.showback.reserved import add_reserved_costs
 
-    all_rows = [row for part in read_allocated_rows() for row in part]
+    all_rows = [row for ledger_rows in read_allocated_rows() for row in ledger_rows]
     check_rows(all_rows)
     rows, coverage = add_reserved_costs(all_rows, load_policy().commitments, dt.datetime.now(dt.UTC))
     # Only rows of endpoints have the column `begin`.
@@ -111,11 +111,11 @@ def write_files(showback: Showback, csv_file: str, html_file: str, all_rows: Row
     """Write the CSV file and the HTML page, each if its name is not empty.
 
     Args:
-        showback: the groups.
+        showback: the groups of rows, with who pays for them.
         csv_file: name of the CSV file.
         html_file: name of the page.
         all_rows: all rows of both ledgers, for the chart of the days.
-        month: month of the page; empty: the last weeks.
+        month: month of the page; empty: the last four weeks.
         project: project of the page; empty: all projects.
 
     Raises:
@@ -132,7 +132,7 @@ def write_files(showback: Showback, csv_file: str, html_file: str, all_rows: Row
         from pipelines.costs.showback.summary import find_last_whole_day
 
         title = ", ".join(["Costs", *filter(None, (project, month))])
-        last = find_last_whole_day(dt.datetime.now(dt.UTC), month)
-        daily_costs = sum_days_by_project(select_rows(all_rows, "", project), last)
+        last_day = find_last_whole_day(dt.datetime.now(dt.UTC), month)
+        daily_costs = sum_days_by_project(select_rows(all_rows, month="", project=project), last_day)
         page.write_showback_page(Path(html_file), title, showback, daily_costs, month or "the last four weeks")
         log.info("page written to %s", html_file)

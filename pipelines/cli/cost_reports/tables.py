@@ -50,7 +50,7 @@ def build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[s
 
 
 def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
-    """Print two tables of jobs and two of endpoints, where there are any, and the sum if there are both."""
+    """Print two tables of the jobs, if there are any, and two of the endpoints. If there are both, print their sum."""
     from pipelines.costs.charges import format_usd
     from pipelines.costs.endpoints.report import build_endpoint_table, group_endpoint_rows
     from pipelines.costs.endpoints.use import build_endpoint_use_table, summarize_endpoint_use

@@ -33,8 +33,8 @@ def refresh(
 ) -> None:
     """Request today's prices from AWS, and write them as a dated table: on demand, spot, savings plans.
 
-    A table of the same day keeps its other regions.
-    It needs pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
+    If there is a table of today already, its prices of other regions are kept. The command needs these permissions:
+    pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
     """
     from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
 
@@ -43,10 +43,10 @@ def refresh(
     table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
     path = write_prices(table, path)
     for group in table.prices:
-        plans = sum(len(prices) for prices in group.savings_plan_usd_per_hour.values())
+        plan_count = sum(len(prices) for prices in group.savings_plan_usd_per_hour.values())
         write_line(
             f"{group.regions[0]}: {len(group.usd_per_hour)} price(s) on demand, {len(group.spot_saving)} saving(s) by "
-            f"spot, {plans} price(s) with savings plans."
+            f"spot, {plan_count} price(s) with savings plans."
         )
     write_line(f"Written to {path}.")
 
@@ -58,7 +58,7 @@ def show(
     as_of: AsOfOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the prices that are used, with their dates; on demand from AWS if LEEWAY_PRICES is api."""
+    """Show the prices that are used, with their dates. If LEEWAY_PRICES is api, prices on demand come from AWS."""
     from rich.table import Table
 
     refuse_empty_options(context)
@@ -83,7 +83,7 @@ def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
     """Return a row for each type with a price on demand.
 
     Raises:
-        DataError: there is none. A retry cannot help.
+        DataError: no type has a price. A retry cannot help.
     """
     from pipelines.costs.prices import find_region_prices, suggest_prices
 
@@ -93,14 +93,17 @@ def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
             f"no price is known in {region}{f' on {day}' if day else ''}.",
             suggest_prices([region], day),
         )
-    plans = {f"plan_{term}_usd_h": by_type for term, by_type in prices.plans.items()}
+    plan_prices = {f"plan_{term}_usd_h": prices_by_type for term, prices_by_type in prices.plans.items()}
     return [
         {
             "region": region,
             "instance_type": name,
             "usd_h": price.usd_h,
             "spot_saving": prices.spot_savings.get(name),
-            **{column: by_type[name].usd_h if name in by_type else None for column, by_type in plans.items()},
+            **{
+                column: prices_by_type[name].usd_h if name in prices_by_type else None
+                for column, prices_by_type in plan_prices.items()
+            },
             "date": price.date,
             "source": price.source,
         }
@@ -113,7 +116,7 @@ def list_regions(regions: list[str] | None, option: str = "--region") -> list[st
 
     Args:
         regions: values of the option; None if it is not given.
-        option: its name.
+        option: name of the option, for the error message.
 
     Raises:
         SpecError: neither the option nor the environment has a region. A retry cannot help.

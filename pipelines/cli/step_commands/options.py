@@ -31,6 +31,7 @@ def complete_flags(arguments: Sequence[str]) -> list[str]:
     fields = load_spec_class(arguments[0]).model_fields
     flags = {f"--{name.replace('_', '-')}" for name, field in fields.items() if _is_flag(field)}
     completed_arguments = []
+    # The fill value marks the end of the arguments: an option there has no value.
     for argument, next_argument in zip_longest(arguments, arguments[1:], fillvalue="--"):
         completed_arguments += (
             [argument, "true"] if argument in flags and next_argument.startswith("--") else [argument]

@@ -15,7 +15,7 @@ from pipelines.settings import settings
 from pipelines.steps import load_spec_class
 
 SPAN_FIELDS = ("dataset", "partition", "as_of", "version")
-"""Fields of a request that its span shows. All others stay out of it: they may hold data, addresses or secrets."""
+"""Fields of a request that the trace span of the step shows. Others may hold data, addresses or secrets."""
 
 
 def build_request(step: str, field_values: Mapping[str, Any]) -> Spec:
@@ -52,15 +52,15 @@ def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str,
 
 
 def _require_model(step: str, field_values: Mapping[str, Any]) -> None:
-    """Refuse a stage without a model that would read or write data/ in a project in which each model has its own data/.
+    """Refuse a stage that would read or write data/ if no model is named, but each model has its own data/.
 
     Raises:
         SpecError: the step is such a stage. A retry cannot help.
     """
     fields = load_spec_class(step).model_fields
-    paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
+    path_fields = [name for name, field in fields.items() if str(field.default).startswith("data/")]
     names = params.list_model_names(settings().project)
-    if step in params.STAGES and names and not field_values.keys() & set(paths):
+    if step in params.STAGES and names and not field_values.keys() & set(path_fields):
         hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
         raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")
 
@@ -86,5 +86,5 @@ def describe_request(request: Spec) -> dict[str, Any]:
 
 
 def describe_result(result: Result) -> dict[str, Any]:
-    """Return the attributes of a step's span: its outcome, such as a verdict; `done` if the result has none."""
+    """Return the attributes of a step's span: the outcome, such as a verdict; `done` if the result has none."""
     return {"leeway.outcome": str(getattr(result, "outcome", "") or "done")}

@@ -1,4 +1,4 @@
-"""`python -m pipelines tune report | apply`: show the trials of a search, apply its winner. `tune` itself searches."""
+"""`python -m pipelines tune report | apply`: show the trials of a search, apply its winner. `tune` runs a search."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
 
 @contextlib.contextmanager
 def _open_results(model: str, tuning: str) -> Iterator[Path]:
-    """Yield the folder with the results of a search. Those of an MLflow run are downloaded, and removed at the end."""
+    """Yield the folder with the results of a search. The results of an MLflow run are downloaded, then removed."""
     from pipelines.tuning.report.artifacts import download_results, is_run_id
 
     if not is_run_id(tuning):

@@ -1,7 +1,8 @@
 """Whether a flight is on time, late or cancelled: the days of `flights`, with a label that label.py computes.
 
 The features of the plane are left out. The plane of a cancelled flight is often not recorded: 30 % of the cancelled
-flights have no `tailnum`, and none of the others. So a missing plane would tell the model that a flight was cancelled.
+flights have no `tailnum`; all other flights have one. So a missing plane would tell the model that a flight was
+cancelled.
 """
 
 from dataclasses import replace

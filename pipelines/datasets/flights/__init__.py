@@ -11,6 +11,7 @@ from pipelines.dataset import Dataset
 from pipelines.lookups import Lookup
 
 WEATHER = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
+"""Columns of the weather; their features have the prefix weather_."""
 
 DATASET = Dataset(
     name="flights",
@@ -33,7 +34,7 @@ DATASET = Dataset(
         "dest": "category",
         "plane_manufacturer": "category",
     },
-    # An hour at an airport has 21 flights in the median.
+    # The default of departures_hour is the median: 21 flights depart from an airport in an hour.
     lookups=[
         Lookup(
             name="hour",

@@ -34,6 +34,7 @@ from pipelines.window import Days
 LATE_MINUTES = 15
 """A flight that arrives more than this many minutes after schedule is late."""
 HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+"""Format of the column `time_hour`."""
 
 FLIGHT_COLUMNS = {
     "year": pa.int32(), "month": pa.int32(), "day": pa.int32(), "carrier": pa.string(), "flight": pa.int32(),
@@ -144,15 +145,15 @@ def find_package_data() -> Path:
 
 def _parse_days(flights: pa.Table) -> pa.ChunkedArray:
     """Return the day of each flight. Refuse a flight without a day: it would belong to no partition."""
-    parts = [flights[name] for name in ("year", "month", "day")]
-    texts = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
+    date_parts = [flights[name] for name in ("year", "month", "day")]
+    texts = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in date_parts), "-")
     days = pc.strptime(texts, format="%Y-%m-%d", unit="s", error_is_null=True)
     # pyarrow 25 reads February 30th as March 2nd.
-    is_valid = pc.and_(pc.equal(pc.month(days), parts[1]), pc.equal(pc.day(days), parts[2]))
+    is_valid = pc.and_(pc.equal(pc.month(days), date_parts[1]), pc.equal(pc.day(days), date_parts[2]))
     index = pc.index(pc.fill_null(is_valid, False), False).as_py()
     if index >= 0:
         raise DataError(
-            f"flights.csv: data row {index + 1} has no valid day: {'-'.join(str(part[index]) for part in parts)}."
+            f"flights.csv: data row {index + 1} has no valid day: {'-'.join(str(part[index]) for part in date_parts)}."
         )
     return days.cast(pa.date32())
 
@@ -189,6 +190,7 @@ def _read_csv(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Ta
 
 @contextmanager
 def _open_csv(folder: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a CSV, or else the one in the .zip of the same name."""
     path = folder / name
     if path.exists():
         with path.open("rb") as file:

@@ -38,8 +38,8 @@ def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpressi
         ) -> Generator[pa.RecordBatch, None, None]:
             table = expression(filter_days(rows, days))
             query = ibis.to_sql(table, dialect="duckdb", pretty=False)
-            for part in split_by_days(files, days) if days and is_computed_by_day(table) else [paths]:
-                replace_view(connection, ROWS, part, schema)
+            for part_paths in split_by_days(files, days) if days and is_computed_by_day(table) else [paths]:
+                replace_view(connection, ROWS, part_paths, schema)
                 yield from connection.sql(query).to_arrow_reader(GROUP_ROWS)
 
         yield run

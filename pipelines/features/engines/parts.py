@@ -59,12 +59,14 @@ def list_files_by_day(paths: Sequence[str]) -> list[File]:
 
 
 def _describe_file(path: str) -> File:
+    """Read the number of rows of a file, and their first and last day from the file's statistics."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
     day_ranges = [column.statistics for column in columns if column.path_in_schema == DATE_COLUMN]
     if len(day_ranges) != len(groups) or not all(days is not None and days.has_min_max for days in day_ranges):
         return File(dt.date.min, dt.date.max, path, metadata.num_rows)
+    # A file without row groups has no rows, so that no range of days contains it.
     first = min((days.min for days in day_ranges), default=dt.date.max)
     last = max((days.max for days in day_ranges), default=dt.date.max)
     return File(first, last, path, metadata.num_rows)

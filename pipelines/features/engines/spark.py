@@ -48,16 +48,16 @@ def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpressi
     ):
         _create_view(session, paths, schema, folder)
         rows = ibis.pyspark.connect(session).table(ROWS)
-        numbers = itertools.count()
+        result_numbers = itertools.count()
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            result_folder = folder / f"out-{next(numbers)}"
+            result_folder = folder / f"out-{next(result_numbers)}"
             with _translate_errors():
                 # The result is sorted as a whole, so its part files are in the order of their names.
                 query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")
                 session.sql(query).write.parquet(str(result_folder))
-            for part in sorted(result_folder.glob("part-*.parquet")):
-                yield from pq.ParquetFile(part).iter_batches()
+            for part_file in sorted(result_folder.glob("part-*.parquet")):
+                yield from pq.ParquetFile(part_file).iter_batches()
             shutil.rmtree(result_folder)
 
         yield run
