@@ -73,12 +73,13 @@ def check_estimate(
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
         bound: smallest allowed value; if `is_upper` is true, the largest allowed value.
-        policy: gives the least number of groups, and alpha and power for which the needed rows are computed.
+        policy: its `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest relevant distance from the bound, on its allowed side, 0 or more.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side, 0 or more. If 0, the needed
+            rows are computed for the observed distance.
     """
-    # `decide` takes a lower bound, so both signs change for an upper bound.
+    # `decide` compares with a lower bound. So for an upper bound, the estimate and the bound change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
     outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
     if _has_too_few_groups(estimate, policy):
@@ -139,7 +140,7 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
 
 
 def _convert_to_rows(estimate: Estimate, units_needed: int | None) -> int | None:
-    """Convert a number of groups to rows, at the current number of rows in a group."""
+    """Convert a number of groups to rows, at the mean number of rows in a group; a number of rows is unchanged."""
     if units_needed is None or not estimate.groups:
         return units_needed
     return math.ceil(units_needed * estimate.rows / estimate.groups)

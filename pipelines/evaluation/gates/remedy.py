@@ -14,8 +14,8 @@ class Remedy:
     """The data that would decide an undecided verdict."""
 
     days_needed: int | None
-    """Days of holdout that would decide all undecided checks, if the values stay the same; None if no number of days
-    would, or if the verdict is not undecided."""
+    """Days of holdout that would decide all undecided checks, if the measured values stay the same; None if no number
+    of days would, or if the verdict is not undecided."""
     next_steps: list[str]
     """What to do, in sentences; empty if the verdict is not undecided."""
 

@@ -193,6 +193,7 @@ def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
 
 def _draw_confusion(axis: Axes, confusion: Mapping[str, int], threshold: float) -> None:
     cells = [[confusion["tn"], confusion["fp"]], [confusion["fn"], confusion["tp"]]]
+    # The diagonal, the right predictions, is light blue: a quarter of the color scale.
     axis.imshow([[1, 0], [0, 1]], cmap="Blues", vmin=0, vmax=4)
     for row in (0, 1):
         for column in (0, 1):

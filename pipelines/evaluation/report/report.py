@@ -47,7 +47,14 @@ def write_report(
         importance: feature to its share of the gain.
         links: pages that the page links to: title to address.
     """
-    content = Content(holdout, None, None, judgement.slices, judgement.weeks, importance)
+    content = Content(
+        holdout,
+        candidate=None,
+        champion=None,
+        slices=judgement.slices,
+        weeks=judgement.weeks,
+        importance=importance,
+    )
     if holdout.task == "binary":
         content = _add_curves(content, policy)
     elif holdout.candidate_quantiles:

@@ -62,7 +62,7 @@ class Estimate:
             lowest: smallest possible value. The interval is cut there.
             highest: largest possible value. The interval is cut there.
             groups: number of groups, if groups are the units; None if rows are the units.
-            degrees_of_freedom: those of the t distribution of the quantile; infinite: the normal distribution.
+            degrees_of_freedom: of the t distribution that gives the quantile; infinite: the normal distribution.
         """
         half_width = compute_quantile(alpha, degrees_of_freedom) * se
         low, high = max(value - half_width, lowest), min(value + half_width, highest)

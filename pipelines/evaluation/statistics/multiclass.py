@@ -29,7 +29,7 @@ def make_log_loss(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_accuracy(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of rows whose class has the largest probability. If several classes have it, the first counts."""
+    """Make the share of rows whose class has the largest probability; of equal ones, the first class is taken."""
     return make_mean((find_predicted_classes(score) == label).astype(np.float64))
 
 

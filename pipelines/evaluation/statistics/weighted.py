@@ -37,7 +37,7 @@ BINS = 10
 
 
 def make_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie is half."""
+    """Make the AUC (ROC): the share of pairs of label 1 and label 0 in the right order. A tie is half."""
     return WeightedAuc(label, score)
 
 
@@ -79,7 +79,7 @@ def make_ece(label: Array, score: Array) -> WeightedMetric:
     """
     gap = validate_probabilities(score) - label
     terms: list[RowValues] = [(ALL_ROWS, np.ones(len(label)))]
-    terms += [(members, gap[members]) for members in split_into_bins(score)]
+    terms += [(bin_rows, gap[bin_rows]) for bin_rows in split_into_bins(score)]
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
 
@@ -132,6 +132,7 @@ class Metric:
     """Names of the quantiles that the metric measures instead of scores. `make` then takes shape (rows, quantiles)."""
 
 
+# The second argument of `Metric` is `greater_is_better`.
 BINARY_METRICS: Mapping[str, Metric] = {
     "auc": Metric(make_auc, True, is_share=True),
     "pr_auc": Metric(make_pr_auc, True, is_share=True),
@@ -165,7 +166,7 @@ CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
 """Maps the beginning of the name of each metric of one class to the function that makes the metric from the class's
 index."""
 MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
-"""Metrics in which a class with few rows counts as much as any other."""
+"""Metrics in which a class with few rows has the same weight as any other class."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
     "binary": BINARY_METRICS,
     "multiclass": MULTICLASS_METRICS,
@@ -195,12 +196,12 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
     loss_quantiles = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
     metrics = {
         metric: Metric(
-            partial(regression.make_pinball, quantiles=[float(name) for name in members]),
+            partial(regression.make_pinball, quantiles=[float(name) for name in measured_names]),
             greater_is_better=False,
             task="regression",
-            quantiles=members,
+            quantiles=measured_names,
         )
-        for metric, members in loss_quantiles.items()
+        for metric, measured_names in loss_quantiles.items()
     }
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_symmetric_pair(low, high)]
     coverages = {
@@ -239,11 +240,11 @@ def is_class_or_quantile_metric(metric: str, task: Task) -> bool:
 
 
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:
-    """Return the metric of that name. If several tasks have it, return the metric of binary models.
+    """Return the metric of this name. If several tasks have the name, return the metric of binary models.
 
-    A maker becomes a metric of binary models; a metric is returned unchanged.
+    A function that makes a metric becomes a metric of binary models. A `Metric` is returned unchanged.
 
-    For a threshold other than 0.5, give a maker such as `functools.partial(make_f1, threshold=0.3)`.
+    For a threshold other than 0.5, give a function such as `functools.partial(make_f1, threshold=0.3)`.
 
     Raises:
         SpecError: no metric has this name. A retry cannot help.
@@ -251,7 +252,7 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if callable(metric):
-        return Metric(metric, None)
+        return Metric(metric, greater_is_better=None)
     known_metrics = {**MULTICLASS_METRICS, **REGRESSION_METRICS, **BINARY_METRICS}
     if metric not in known_metrics:
         raise SpecError(f"there is no metric {metric!r}.", f"Use one of: {', '.join(known_metrics)}.")
@@ -261,7 +262,7 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
 def compute_metric(
     label: Array, score: Array, metric: str | MetricMaker | Metric, weights: Array | None = None
 ) -> float:
-    """Compute a metric of weighted rows; without weights, each row counts once.
+    """Compute a metric of weighted rows; without weights, each row has the weight 1.
 
     Raises:
         DataError: the rows are not valid, or a weight is negative or not finite. A retry cannot help.
