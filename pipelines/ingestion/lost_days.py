@@ -61,6 +61,8 @@ class IngestionRowSource(DatasetRowSource):
 
     def _read_all_changes(self, dataset: Dataset) -> changes.ChangedRows:
         source, schema = dataset.open_changing_source(), Lake.open().read_schema(dataset.staging)
-        rows = self._stack.enter_context(changes.read_changes(source, None, dataset.name, schema))
+        rows = self._stack.enter_context(
+            changes.read_changes(source, since=None, title=dataset.name, table_schema=schema)
+        )
         self._changed_rows[dataset.name] = rows
         return rows

@@ -19,7 +19,7 @@ class Layout:
 
     Args:
         columns: type of each required column, by its name.
-        extra: whether other columns are read too, in types inferred from the first rows, or ignored.
+        extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
         delimiter: character between the values of a CSV.
         encoding: encoding of a CSV or of JSON lines.
         nulls: texts in a CSV that mean that a value is missing.

@@ -29,8 +29,8 @@ def add_partition_columns(
         timezone: time zone in which the days of the column's timestamps begin; empty: UTC.
 
     Raises:
-        DataError: a row has no day, hour or month, or the batch has another column of the same name. A retry cannot
-            help.
+        DataError: a row has no day, hour or month, or another column of the batch is already called `date` or `hour`. A
+            retry cannot help.
     """
     if name:
         columns = compute_columns(batch[name], name, position, unit, timezone)

@@ -93,7 +93,7 @@ class _SqlRows:
         return sql_session.build_selectable(self.table, self.query, list(types))
 
     def _list_sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
-        """Return the columns to sort the rows by. Without a fixed order, unchanged rows would count as changed."""
+        """Return the columns to sort the rows by. Without a fixed order, unchanged rows would look changed."""
         names = self.order_by or (sql_session.find_primary_key(connection, self.table) if self.table else ())
         if not names:
             raise SpecError(
@@ -104,7 +104,7 @@ class _SqlRows:
 
     def _build_schema(self, types: Types) -> pa.Schema:
         empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
-        schema: pa.Schema = add_day_column(empty_batch, None, self.day, Position(self._origin)).schema
+        schema: pa.Schema = add_day_column(empty_batch, day=None, name=self.day, position=Position(self._origin)).schema
         return schema
 
     def _read_batches(self, connection: Connection, types: Types, statement: Any) -> Iterator[pa.RecordBatch]:
@@ -113,7 +113,8 @@ class _SqlRows:
             position = Position(self._origin, row)
             columns = zip(types.items(), zip(*rows, strict=True), strict=True)
             arrays = [build_array(values, data_type, zone, name, position) for (name, data_type), values in columns]
-            yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, position)
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
+            yield add_day_column(batch, day=None, name=self.day, position=position)
             row += len(rows)
 
 

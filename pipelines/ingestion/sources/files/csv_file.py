@@ -140,7 +140,8 @@ def _check_complete(stream: Utf8Stream, origin: str, layout: Layout) -> None:
     """Refuse a file that ends in the middle of a value, for which pyarrow 25 raises no error."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
-    # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.
+    # The closing quote of a value that ends with the delimiter, such as "x,", looks like an opening quote. It is one
+    # only if the number of quotes is odd.
     if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(
             f"{origin} ends in the middle of a value: {tail[-60:]!r}.", "Check whether the file is truncated."

@@ -21,8 +21,8 @@ from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Days, Unit
 
 GROUP_BYTES = 32 * 1024 * 1024
-"""Size of the rows that are split at a time, bytes. The rows of one partition among them are one piece of the temporary
-file."""
+"""Size of the rows that are split at a time, bytes. Of these rows, those of one partition become one piece of the
+temporary file."""
 HOURS = 24
 """Hours of a day."""
 
@@ -39,7 +39,7 @@ class SplitFile:
     pieces: Mapping[int, Sequence[int]]
     """Maps each partition number to the numbers of its pieces in the file."""
     days: Days | None
-    """First and last day of all rows of the source; None if it has none."""
+    """First and last day of all rows of the source; None if it has no rows."""
 
     def describe(self) -> Description:
         """Return what the source reads."""
