@@ -17,7 +17,7 @@ Kind = Literal["numeric", "category", "label"]
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of rows in each bin, for each day, oldest first. Without days, rows count as independent.
+    """Number of rows in each bin, for each day, oldest first. Without days, rows are treated as independent.
 
     Raises:
         DataError: a count is below 0 or not a number, or the shapes do not fit. A retry cannot help.
@@ -81,7 +81,7 @@ class ComparedColumn:
     reference: Counts | None
     """None: the reference does not have the column."""
     window: Counts | None
-    """None: the window does not have the column, or it has another type."""
+    """None: the window does not have the column, or has it with another type."""
     edges: Array | None = None
     """Edges of the bins of a numeric column, increasing; one fewer than bins. The first bin is below the first edge."""
     weight: float = 1.0

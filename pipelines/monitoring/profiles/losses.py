@@ -119,7 +119,9 @@ def _build_inputs(reference: Reference, rows: pa.Table) -> Array:
     columns = [_build_number(plan, rows) for plan in plans if plan.kind == "number"]
     pairs = zip(reference.categories, [plan for plan in plans if plan.kind == "category"], strict=True)
     columns += [_build_category(category, plan, rows) for category, plan in pairs]
-    columns += [_build_number(plan, rows) for plan in plans if plan.kind == "score"]  # the last one
+    columns += [
+        _build_number(plan, rows) for plan in plans if plan.kind == "score"
+    ]  # the last input, as `_measure_losses` expects
     return np.column_stack(columns)
 
 

@@ -16,7 +16,7 @@ from pipelines.errors import DataError
 
 Kind = Literal["number", "category", "score", "label", "joint", "error", "loss", "class"]
 RELATIVE_TOLERANCE = 1e-9
-"""Relative difference up to which sums count as equal: the sum of floats depends on their order."""
+"""Relative difference up to which sums are treated as equal: the sum of floats depends on their order."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Profile:
         return Profile(self.reference, self.rows + other.rows, tuple(first + second for first, second in pairs))
 
     def __getitem__(self, name: str) -> Column:
-        """Return the column of that name."""
+        """Return the column with this name."""
         return next(column for column in self.columns if column.name == name)
 
     @property
@@ -209,6 +209,6 @@ def _add_each(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _combine(function: Any, first: float | None, second: float | None) -> float | None:
-    """Apply `min` or `max` to the values that are not None; None if both are."""
+    """Apply `min` or `max` to the values that are not None; None if both are None."""
     values = [value for value in (first, second) if value is not None]
     return function(values) if values else None
