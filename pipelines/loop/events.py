@@ -114,7 +114,7 @@ class History:
     """Runs that drift started and that ended since the last reset, newest last."""
 
     def find_last_decision(self, run: str) -> Event | None:
-        """Return the last event that started the run or held it back; None if there is none, or the run ended."""
+        """Return the last event that started the run or held it back; None if there is none, or the run ended since."""
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 

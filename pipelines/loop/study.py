@@ -150,8 +150,8 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         raise DataError(f"{dataset.table} has no day from {first} on.", "Publish days, or choose an earlier --from.")
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.table, days[0], days[-1])
-    numbers = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}
-    scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
+    versions = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}
+    scorers = {version: load_scorer(registry.get_version(name, version)) for version in versions}
     weeks = []
     for span in _list_week_spans(days):
         frame = build_labelled_rows(dataset, lake.read_window(dataset.table, span.first, span.last, snapshot_id))
