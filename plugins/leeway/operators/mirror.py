@@ -84,7 +84,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
             self.hook.conn.update_model_package(
                 ModelPackageArn=arn,
                 ModelApprovalStatus=self.model_approval.value,
-                CustomerMetadataProperties={VERSION_KEY: self._version_id},  # moto drops it if an update lacks it
+                CustomerMetadataProperties={VERSION_KEY: self._version_id},  # moto drops this key if an update lacks it
             )
         self.log.info("%s: %s, %s", arn, self.model_approval.value, "changed" if is_changed else "unchanged")
         return {"model_package_arn": arn, "model_approval": self.model_approval.value, "changed": is_changed}
