@@ -103,7 +103,7 @@ def draw_multiclass(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def draw_confusion(axis: Axes, counts: Array, classes: Sequence[str]) -> None:
-    """Draw how many rows of each class were predicted as each class. The color shows their share of the true class."""
+    """Draw how many rows of each class were predicted as each class. The color shows their share of the class."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     # A `vmax` above the largest share, 1, keeps the darkest color bright enough for the black numbers.
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=1.4)

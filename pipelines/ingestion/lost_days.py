@@ -22,7 +22,7 @@ from pipelines.partitions import Partition
 class IngestionRowSource(DatasetRowSource):
     """Read lost staging partitions again from the sources of their datasets.
 
-    A source that is read by cursor has no partitions, so all its rows are read, once for all its lost partitions.
+    A source that is read by cursor has no partitions, so all rows of the source are read, once for all lost partitions.
 
     Args:
         datasets: the datasets whose staging partitions may be restored.

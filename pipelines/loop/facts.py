@@ -45,7 +45,7 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
-    """Compute a SHA-256 that changes when the data of a training change: its window, the published days, their rows."""
+    """Compute a SHA-256 that changes when the data of a training change: its window, published days or rows."""
     versions = lake.find_partition_versions(
         dataset.table, lake.count_rows_of_partitions(dataset.table, [*window.all_days])
     )
@@ -106,8 +106,8 @@ def load_planned_training(model: str) -> PlannedTraining | None:
 def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
     """Explain why the budget does not allow a training of the model at its worst-case cost; empty if allowed.
 
-    The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
-    the current month by wall-clock time, because a replay of past days costs money today.
+    The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget of the
+    current month by wall-clock time is used, because a replay of past days costs money today.
 
     Args:
         model: registered model.

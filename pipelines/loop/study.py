@@ -29,7 +29,7 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 MONTHLY_STRATEGY, DRIFT_STRATEGY = "retrain monthly", "on drift"
-"""Names of strategies, as the report shows them; `NEVER_STRATEGY` is the third."""
+"""Names of strategies, as the report shows them; `NEVER_STRATEGY` is the name of the third."""
 STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
     (NEVER_STRATEGY, "the first champion serves throughout", ()),
     (
@@ -255,7 +255,7 @@ def _build_timeline(
     """List the trainings that drift requested, the resets, and every change of the champion, by as_of."""
     timeline, day = [], first
     for event in history.events:
-        day = event.as_of or day  # a reset has no as_of: it gets that of the event before it
+        day = event.as_of or day  # a reset has no as_of: it gets the as_of of the event before
         if event.trigger == "drift" or event.kind is Kind.RESET:
             text = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
             timeline.append(TimelineEvent(day, event.outcome or str(event.kind), text))

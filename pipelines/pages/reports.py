@@ -66,7 +66,7 @@ def create_missing_indexes() -> None:
 
 
 def write_indexes() -> None:
-    """Write all pages that list reports; a kind without reports gets an empty one. The caller holds the lock."""
+    """Write all pages that list reports; a kind without reports gets an empty page. The caller holds the lock."""
     for kind in KINDS:
         for folder in _list_folders(settings().home / "docs" / kind):
             _write_index_of_model(folder)

@@ -37,8 +37,8 @@ def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str,
         name: name of the check.
         rows: number of rows.
         minimum: smallest number of rows with which a verdict can pass.
-        label_rows: description of a label, such as "the rarer label", to its number of rows; each must have
-            `MIN_LABEL_ROWS`.
+        label_rows: maps the description of a label, such as "the rarer label", to its number of rows; each label must
+            have `MIN_LABEL_ROWS`.
     """
     rare_labels = {label: count for label, count in (label_rows or {}).items() if count < MIN_LABEL_ROWS}
     has_passed = rows >= minimum and not rare_labels
@@ -115,7 +115,7 @@ def report_estimate(name: str, estimate: Estimate) -> Check:
 
 
 def _has_too_few_groups(estimate: Estimate, policy: Policy) -> bool:
-    """Return whether the estimate is by groups, and has too few of them to decide."""
+    """Return whether the estimate is by groups, and has too few groups to decide."""
     return estimate.groups is not None and estimate.groups < policy.min_groups
 
 
@@ -123,7 +123,7 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
     """Compute how many groups would decide the check, or how many rows if the estimate is not by groups.
 
     Returns:
-        The number; None if no number would decide it.
+        The number; None if no number would decide the check.
     """
     groups = estimate.groups
     if _has_too_few_groups(estimate, policy):

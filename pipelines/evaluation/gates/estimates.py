@@ -77,7 +77,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
 
 
 def _find_metric(holdout: Holdout, name: str) -> Metric | str:
-    """Return the metric; for a common metric of binary models its name, as `bootstrap` has special methods for some."""
+    """Return the metric; for a common binary metric its name, for which `bootstrap` may have a special method."""
     return name if name in BINARY_METRICS and holdout.task == "binary" else holdout.metrics[name]
 
 

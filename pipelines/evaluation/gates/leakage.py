@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.concordance import compute_concordance
 
 MIN_ROWS = 100
-"""Smallest number of rows for which a feature's AUC is computed. With fewer, it may be high by chance."""
+"""Smallest number of rows for which a feature's AUC is computed. With fewer rows, the AUC may be high by chance."""
 
 
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
@@ -66,8 +66,8 @@ def _compute_concordance(label: Array, values: pd.Series[Any]) -> float:
 def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
     """Return scores by which the feature may order the rows.
 
-    For numbers with missing values, there are two: one with missing values as the smallest number, and one with them as
-    the largest. For a category, the score is the mean label of the category.
+    For numbers with missing values, there are two scores: one with missing values as the smallest number, and one with
+    them as the largest. For a category, the score is the mean label of the category.
     """
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)

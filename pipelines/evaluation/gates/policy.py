@@ -42,7 +42,7 @@ class Comparison(Section):
     """Metric to compare. Whether greater or smaller is better follows from the metric: greater for auc and r2,
     smaller for a loss."""
     margin: Amount = 0.0
-    """Tolerated loss. 0: the candidate must be better. Above 0: it must not be worse by more than this
+    """Tolerated loss. 0: the candidate must be better. Above 0: the candidate must not be worse by more than this
     (non-inferiority)."""
     relevant_gain: Amount = 0.0
     """Smallest relevant gain over the bound. If the whole interval is below the bound plus this gain, the check fails
@@ -101,7 +101,7 @@ class Policy(Section):
     """Largest allowed probability that a check passes wrongly. A bound is compared with a one-sided confidence limit at
     this level."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
-    """Probability of detecting a relevant effect. The number of needed rows is computed for it."""
+    """Probability of detecting a relevant effect. The number of needed rows is computed for this probability."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
     """Number of draws of the bootstrap, which is used for independent rows."""
     group_by: str = ""
@@ -132,14 +132,14 @@ class Policy(Section):
     score. Only for binary models."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
     """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on at least as many
-    rows. If above 0, it may be right on fewer rows, but not by more than this share (non-inferiority)."""
+    rows. If above 0, the candidate may be right on fewer rows, but not by more than this share (non-inferiority)."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
     """Weeks of the holdout; null: no check."""
     max_solo_auc: Share | None = 0.75
-    """Largest AUC of one feature alone. A feature above it is treated as a leak. In a regression, this bounds the
-    concordance: the share of pairs of rows that the feature puts in the right order. Null: no check."""
+    """Largest AUC of one feature alone. A feature above this bound is treated as a leak. In a regression, this bounds
+    the concordance: the share of pairs of rows that the feature puts in the right order. Null: no check."""
     serving: Serving | None = Serving()
     """The packaged model, if it is registered; null: no check."""
     max_cost_usd: Amount | None = None

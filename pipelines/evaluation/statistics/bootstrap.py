@@ -149,9 +149,9 @@ def _sample_errors(
 ) -> Array:
     """Compute how far each draw is from the value of its subset, by the bag of little bootstraps.
 
-    A draw from a subset has as many rows as there are in all, so it varies as much as a draw from all rows. It is
-    compared with the value of its own subset, because subsets differ by more than the width of the interval. The
-    errors of all subsets are pooled: one subset has too few draws for a percentile far in the tail.
+    A draw from a subset has as many rows as the whole sample, so it varies as much as a draw from all rows. The
+    draw is compared with the value of its own subset, because subsets differ by more than the width of the interval.
+    The errors of all subsets are pooled: one subset has too few draws for a percentile far in the tail.
     """
     strata = find_strata(label)
     totals = [len(stratum) for stratum in strata]

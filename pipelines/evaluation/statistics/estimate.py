@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 def compute_quantile(alpha: float, degrees_of_freedom: float) -> float:
     """Return the value that a t distribution exceeds with probability alpha.
 
-    With infinite degrees of freedom, it is the normal distribution.
+    With infinite degrees of freedom, the normal distribution is used.
     """
     # These functions take a hundredth of the time of scipy.stats.t and norm (scipy 1.17).
     return -float(ndtri(alpha) if math.isinf(degrees_of_freedom) else stdtrit(degrees_of_freedom, alpha))
@@ -22,7 +22,7 @@ class Estimate:
     """A value with its confidence interval and its standard error.
 
     `low` and `high` are the ends of the two-sided interval of confidence 1 - 2 * alpha. Each end alone is a one-sided
-    bound at alpha: the true value is beyond it with probability alpha.
+    bound at alpha: the true value is beyond this bound with probability alpha.
     """
 
     value: float

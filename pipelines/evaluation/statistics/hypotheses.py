@@ -95,7 +95,7 @@ def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision
     """Decide by an interval whether a value is at least `bound`.
 
     Args:
-        estimate: value with its interval; negate it if less is better.
+        estimate: value with its interval; negate the estimate if less is better.
         bound: smallest allowed value.
         relevant_effect: smallest relevant distance above the bound, 0 or more.
 

@@ -1,9 +1,9 @@
 """Estimate differences of means in a running test, with intervals that are valid however often they are read.
 
 The intervals are asymptotic confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of
-Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look, and
-the test may be stopped at any look. An interval for one look, such as Wald's, misses the true difference at some look
-with a probability that grows with the number of looks.
+Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look, that
+is, whenever the interval is read, and the test may be stopped at any look. An interval for one look, such as Wald's,
+misses the true difference at some look with a probability that grows with the number of looks.
 """
 
 from __future__ import annotations

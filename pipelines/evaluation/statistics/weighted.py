@@ -127,7 +127,7 @@ class Metric:
     task: Task = "binary"
     """Task of the models that the metric measures."""
     is_share: bool = False
-    """Whether the metric can be any number from 0 to 1, both included. Its interval then has the same limits."""
+    """Whether the metric can be any number from 0 to 1, both included. Its interval then has these limits, too."""
     quantiles: Sequence[str] = ()
     """Names of the quantiles that the metric measures instead of scores. `make` then takes shape (rows, quantiles)."""
 
@@ -182,7 +182,8 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
         task: what the models predict.
         classes: classes of a multiclass model. Each class has two metrics, such as recall/late and auc/late.
         quantiles: names of the quantiles of a regression, such as 0.1, ascending. Each has a pinball loss, such as
-            pinball/0.1; `pinball` is their mean. Each pair that adds up to 1 has a coverage, such as coverage/0.1-0.9.
+            pinball/0.1; `pinball` is the mean of these losses. Each pair of quantiles that adds up to 1 has a coverage,
+            such as coverage/0.1-0.9.
     """
     class_metrics = {
         f"{prefix}/{name}": Metric(partial(make, class_index=index), True, "multiclass", is_share=True)

@@ -96,7 +96,7 @@ def describe_partition(batch: pa.RecordBatch, index: int, unit: Unit) -> str:
 
 
 def _check_no_day_is_lost(array: pa.Array, days: pa.Array, position: Position) -> None:
-    """Refuse to replace the column `date` if it has days within a month, and the new column has the first of the month.
+    """Refuse to replace days in the column `date` by the first days of their months: the days would be lost.
 
     Raises:
         DataError: a day would be lost. A retry cannot help.

@@ -55,7 +55,7 @@ class BadValueError(Exception):
 
 
 def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
-    """Convert timestamps, or texts, to UTC. A time without an offset is taken as local time of the zone.
+    """Convert timestamps, or texts, to UTC. A time without an offset is treated as local time of the zone.
 
     Raises:
         BadValueError: a time has no offset and there is no zone, or the time does not exist or occurs twice in the

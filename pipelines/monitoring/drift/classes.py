@@ -32,7 +32,7 @@ class ClassDays:
     labelled: Array
     """Rows that have the class as label."""
     hits: Array
-    """Rows that have the class as label, and are predicted as it."""
+    """Rows that have the class as label, and are predicted as the class."""
     bins: Array
     """Rows in each bin of the probability of the class."""
     expected: Array

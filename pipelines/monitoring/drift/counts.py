@@ -1,4 +1,4 @@
-"""Hold the counts of one column in fixed bins, for each day of the reference or of a window."""
+"""Define the counts of one column in fixed bins, for each day of the reference or of a window."""
 
 from __future__ import annotations
 

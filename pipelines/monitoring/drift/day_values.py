@@ -48,7 +48,7 @@ class MeanError:
 
     se: float
     degrees_of_freedom: float
-    """Degrees of freedom of the error, for Student's t. A higher correlation of consecutive days gives fewer."""
+    """Degrees of freedom of the error, for Student's t. A higher correlation of consecutive days means fewer."""
 
 
 def estimate_error(samples: Sequence[DayValues]) -> MeanError:

@@ -111,8 +111,8 @@ def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float 
 def pool_bins(reference: Array, window: Array, is_ordered: bool) -> Array:
     """Assign each bin to a group, so that each group expects at least `MIN_EXPECTED_ROWS` rows on the smaller side.
 
-    Ordered bins are pooled with their neighbours from the left; categories are pooled by their rows, rarest first. Bins
-    at the end that do not suffice for a group of their own join the last group.
+    Ordered bins are pooled with their neighbours, beginning at the left; categories are pooled by their rows, rarest
+    first. Bins at the end that do not suffice for a group of their own join the last group.
 
     Returns:
         The number of the group of each bin, shape (bins,).

@@ -129,8 +129,8 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     """Estimate the AUC from calibrated scores, without labels. Empty if less than one row of a label is expected.
 
     The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
-    random. If days are given, it includes the variance between days. `Performance.days`, with which `compare_metrics`
-    compares two estimates, depends on the scores alone, because neither estimate uses labels.
+    random. If days are given, the standard error includes the variance between days. `Performance.days`, with which
+    `compare_metrics` compares two estimates, depends on the scores alone, because neither estimate uses labels.
 
     Args:
         histogram: shape (days, bins), oldest day first, or (bins,).

@@ -1,4 +1,4 @@
-"""Plan the columns of a profile: which there are, how many counts each has, and which of them a file has."""
+"""Plan the columns of a profile: which columns there are, how many counts each has, and which ones a file has."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
     except (OSError, pa.ArrowException) as error:
         message = f"{path} cannot be read as a Parquet file: {error}."
         raise DataError(message, "Give the path of a Parquet file with the scored rows.") from None
-    # DuckDB ignores case in names: of two columns that differ only in case it always reads the first.
+    # DuckDB ignores case in names: of two columns that differ only in case DuckDB always reads the first.
     name_counts = Counter(name.lower() for name in schema.names)
     if duplicates := sorted(name for name in reference.names if name_counts[name.lower()] > 1):
         raise DataError(f"{path} has the column {duplicates[0]!r} twice, ignoring case.", "Rename one of them.")

@@ -40,7 +40,7 @@ class Column:
     missing: int = 0
     """Rows with null or NaN."""
     absent: int = 0
-    """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
+    """Rows of partitions that lack the column or have it with another type. These rows are not in `counts`."""
     actual_types: tuple[str, ...] = ()
     """The other types that the column has in these partitions, sorted; "nothing" if a partition lacks the column."""
     n: int = 0

@@ -51,8 +51,8 @@ class NumberBins(_FrozenModel):
     """Ascending. If the last bin has a single value, the last two edges are equal. Empty if training had no finite
     value."""
     center: float
-    """The mean in training. Profiles sum differences from it, because such sums lose fewer digits than sums of the
-    values."""
+    """The mean in training. Profiles sum differences from this mean, because such sums lose fewer digits than sums of
+    the values."""
 
 
 class CategoryBins(_FrozenModel):
@@ -145,7 +145,7 @@ def fit_reference(
 
     Args:
         path: Parquet file of the features that the model was trained on.
-        kinds: feature to its kind, 'number' or 'category'.
+        kinds: maps each feature to its kind, 'number' or 'category'.
         label: column of the label.
         policy: how many bins there are.
         task: what the model predicts. In a regression, label and score have the same bins, derived from the labels.

@@ -19,7 +19,7 @@ from pipelines.escaping import escape
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
 """Maps each value of `approval_default` in params.yaml to the option that Airflow chooses if nobody answers."""
-PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}
+PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "holdout_parts.png"}
 """Maps the text of each link in the form to the file in the report's folder that the link opens."""
 REASON_PARAM = Param(
     "", type="string", maxLength=1000, title="Why", description="Reason; it is recorded with the decision."

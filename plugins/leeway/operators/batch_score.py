@@ -47,7 +47,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
             has no such limit for these jobs.
         project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.
         config: more fields of the request to CreateTransformJob (templated): mappings are merged into the task's own,
-            other values replace them. It may not have TransformJobName, ModelName, Tags or
+            other values replace the task's. `config` may not have TransformJobName, ModelName, Tags or
             TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
         priority: `low`, `normal` or `high`, as the task's priority_weight: if its pool has few free slots, Airflow

@@ -62,8 +62,8 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
         Raises:
             AirflowFailException: a field is wrong, a file is missing, a budget does not allow the job, or the script
                 crashed. A retry cannot help.
-            AirflowException: SageMaker or S3 does not answer, or the job was stopped. A retry resumes it, or collects
-                the result of the job that completed.
+            AirflowException: SageMaker or S3 does not answer, or the job was stopped. A retry resumes the job, or
+                collects the result of the job that completed.
         """
         return self._run_job(context, event=None, inputs=None)
 

@@ -42,10 +42,11 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
             parameters.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's own,
-            other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
+            other values replace the task's. `config` may not have ProcessingJobName, Tags or
+            ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two requests for the job's state (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight. A job that runs is not interrupted. Empty: normal.
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when the task's pool has few free slots,
+            by priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.

@@ -60,7 +60,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             first one that may start is used if nothing is known about the training.
         deadline: when the training must have ended (templated), for instance_type="auto": a duration such as 24h, or a
             time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}. The wait in a job_queue is not
-            predicted: the deadline must leave time for it.
+            predicted: the deadline must leave time for this wait.
         workload: size of the language model that is trained (templated), for instance_type="auto", in place of past
             jobs: {"params": 7e9, "tokens": 1e9, "method": "lora"}.
         instance_count: number of instances (templated). With another number, a new job starts, which resumes from
@@ -69,8 +69,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
             {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 1,
             "custom_mpi_options": ""}}. Without it, each instance runs the script, which finds the others by SM_HOSTS.
         sharded_channels: names of the channels whose objects are divided among the instances (templated); each instance
-            gets all objects of the channels that are not listed. Leeway's own script divides the rows itself, and
-            needs none.
+            gets all objects of the channels that are not listed. Leeway's own script divides the rows itself, so
+            no channel needs to be listed.
         volume_size_gb: size of each instance's disk, GB (templated).
         spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest training time, seconds (templated).
@@ -88,10 +88,10 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         environment: variables of the script in the job (templated); see `env` for the steps. No secrets: they show
             in the UI.
         config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
-            other values replace them. It may not have TrainingJobName or Tags.
+            other values replace the task's. `config` may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight; with a queue, also which job goes first within its share. A job that runs is not
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when the task's pool has few free slots,
+            by priority_weight; with a queue, also which job goes first within its share. A job that runs is not
             interrupted, unless its queue has quota shares with preemption. Empty: normal.
         job_queue: name or ARN of a queue of AWS Batch for training jobs (templated): the job is submitted to it as a
             service job, waits there, and starts when there is room. Empty: the job is started at once.

@@ -23,10 +23,10 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
     The tuning job's name depends on DAG, run, task and map index. After a retry, a cleared task or a killed worker, the
     task finds the tuning job, and waits for it or, if it completed, collects its winner. If it failed or was stopped,
     the next one runs only the trials that are left, and with the strategies bayesian and random it learns from the
-    earlier trials. So no trial is paid for twice, except with the strategy grid: it begins again with all trials. The
-    task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the task
-    or marks its state, the tuning job and its trials are stopped. Each trial is a row in the ledger of costs, and an
-    MLflow run below the run of the tuning. Idempotent.
+    earlier trials. So no trial is paid for twice, except with the strategy grid: a grid begins again with all trials.
+    The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the
+    task or marks its state, the tuning job and its trials are stopped. Each trial is a row in the ledger of costs, and
+    an MLflow run below the run of the tuning. Idempotent.
 
     Args:
         channels: `train` and `validation`, each with a folder or an s3:// prefix (templated). A folder is uploaded,
@@ -63,10 +63,11 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         model: registered model (templated), whose parameters give the plan and the hyperparameters.
         environment: variables of the script (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateHyperParameterTuningJob (templated): mappings are merged into the
-            task's own, other values replace them. It may not have the job's name, its tags or its number of trials.
+            task's own, other values replace the task's. `config` may not have the job's name, its tags or its number of
+            trials.
         check_interval_s: seconds between two requests for the state of the tuning job and its trials (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight. A job that runs is not interrupted. Empty: normal.
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when the task's pool has few free slots,
+            by priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.

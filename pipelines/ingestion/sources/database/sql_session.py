@@ -30,7 +30,8 @@ TRANSIENT_STATES = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
 REFUSED_MESSAGES = re.compile(
     r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
 )
-"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; psycopg 3.3 gives them no SQLSTATE."""
+"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; these errors of psycopg 3.3 have no
+SQLSTATE."""
 BUSY_MESSAGES = re.compile(r"locked|disk I/O error|busy")
 """SQLite's messages for transient errors."""
 

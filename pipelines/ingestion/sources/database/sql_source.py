@@ -228,7 +228,7 @@ class SqlChanges(_SqlRows):
 def _build_day_conditions(column: Any, data_type: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
     """Return the conditions that select the rows of `days`.
 
-    For timestamps in SQLite, they also select the day before and the day after.
+    For timestamps in SQLite, the conditions also select the day before and the day after.
     """
     if pa.types.is_date(data_type):
         lower, upper = (_to_bound(day, connection) for day in (days.first, days.last + DAY))

@@ -57,7 +57,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
     """Open pyarrow's reader of batches. With `only_typed_columns`, it reads only the columns in `types`."""
     return csv.open_csv(
         source,
-        # pyarrow 25 knows the row of an error only if it reads in one thread.
+        # pyarrow 25 names the row of an error only if it reads in one thread.
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
         parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(

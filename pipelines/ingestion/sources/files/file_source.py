@@ -125,7 +125,7 @@ class FileSource:
         self._check_unit()
 
     def _check_unit(self) -> None:
-        """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
+        """Refuse an unknown unit, and a placeholder or a time zone that does not fit the unit."""
         origin = redact(self._address)
         if self.partition not in FORMATS:
             raise SpecError(f"{origin}: unknown partition {self.partition!r}.", f"Use one of: {', '.join(FORMATS)}.")
@@ -144,7 +144,7 @@ class FileSource:
         return Description("files", redact(self._address), self.columns)
 
     def list_partitions(self, days: Days) -> list[Partition]:
-        """List the partitions within `days` that have a file; if one file holds many days, those that have rows.
+        """List the partitions within `days` that have a file; if one file holds many days, list those with rows.
 
         Raises:
             DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.

@@ -44,7 +44,7 @@ class Utf8Stream:
         self._unread = self.head
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, or any number if it is negative; no bytes at the end of the file."""
+        """Return at most `size` bytes, or any number if `size` is negative; no bytes at the end of the file."""
         if not self._unread:
             self._unread = self._read_piece(size if size > 0 else PIECE_BYTES)
             self.tail = (self.tail + self._unread)[-TAIL_BYTES:]
