@@ -48,9 +48,11 @@ class ChangedRows:
     """A file with the rows that were read, in the order of the cursor."""
 
     path: Path
+    """The file, in Parquet."""
     columns: list[str]
     """Columns of the source, including those that have no value in any row."""
     rows: int = 0
+    """Number of rows in the file."""
     largest_cursor: Any = None
     """Largest value of the cursor."""
     _days: set[dt.date] = field(default_factory=set)

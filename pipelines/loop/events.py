@@ -13,7 +13,9 @@ from typing import Any, Literal, Self
 from pipelines.settings import get_actor
 
 Trigger = Literal["drift", "schedule", "manual", "backfill"]
+"""What requests a training."""
 Outcome = Literal["passed", "not_passed", "failed"]
+"""How a training ended."""
 
 
 class Kind(StrEnum):

@@ -62,6 +62,7 @@ class Strategy:
 
     name: str
     rule: str
+    """When the strategy trains, in words."""
     serving_versions: Sequence[ServedVersion]
     """Versions that served, oldest first; the first of them served on the first day."""
     runs: Sequence[str]
@@ -104,6 +105,7 @@ class Study:
 
     model: str
     table: str
+    """Published table of the dataset."""
     snapshot_id: int
     """Snapshot of the lake at which the rows were read."""
     weeks: Sequence[Week]

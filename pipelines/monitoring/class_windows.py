@@ -15,6 +15,7 @@ from pipelines.monitoring.profiles.column_plans import CLASS_COUNTS, CLASS_SUMS
 from pipelines.monitoring.profiles.profile import Profile
 
 Performances = Mapping[MetricKey, Performance]
+"""Maps the column and the metric (`MetricKey`) to the performance."""
 
 
 def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:

@@ -20,6 +20,7 @@ from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
+"""Name of the page's file, and of its template."""
 MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
 """Largest numbers of columns in the heat map, of bins in a distribution, and of distributions in the report."""
 MAX_CHARACTERS = 32

@@ -30,7 +30,7 @@ def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval
         needs_approval: whether a person is asked to decide now.
     """
     if combine_outcomes(checks) != UNDECIDED:
-        return Remedy(None, [])
+        return Remedy(days_needed=None, next_steps=[])
     undecided_checks = [check for check in checks if check.outcome == UNDECIDED]
     rows_needed = [check.rows_needed for check in undecided_checks if check.rows_needed is not None]
     days_needed = None

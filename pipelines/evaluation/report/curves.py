@@ -28,7 +28,7 @@ BAND_PERCENTILES = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Band:
-    """A curve on `GRID` with its band; each of shape (201,)."""
+    """A curve on `GRID` (`value`), and the ends of its band (`low`, `high`); each of shape (201,)."""
 
     value: Array
     low: Array

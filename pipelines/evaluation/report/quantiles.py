@@ -21,7 +21,7 @@ from pipelines.evaluation.statistics.weighted import Metric, compute_metric
 from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt
 
-SHARE_BELOW = Metric(make_share_below, None, "regression", is_share=True)
+SHARE_BELOW = Metric(make_share_below, greater_is_better=None, task="regression", is_share=True)
 """Share of labels below one predicted quantile."""
 
 

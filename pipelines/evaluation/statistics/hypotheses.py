@@ -85,6 +85,7 @@ def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, p
         factor = compute_quantile(alpha, degrees_of_freedom) + compute_quantile(1 - power, degrees_of_freedom)
         return factor * se * math.sqrt(groups / count) <= effect
 
+    # Find the smallest number that is enough: by doubling an upper limit, then by bisection.
     upper_count = 2
     while not is_enough(upper_count):
         upper_count *= 2

@@ -132,32 +132,33 @@ class Metric:
     """Names of the quantiles that the metric measures instead of scores. `make` then takes shape (rows, quantiles)."""
 
 
-# The second argument of `Metric` is `greater_is_better`.
 BINARY_METRICS: Mapping[str, Metric] = {
-    "auc": Metric(make_auc, True, is_share=True),
-    "pr_auc": Metric(make_pr_auc, True, is_share=True),
-    "log_loss": Metric(make_log_loss, False),
-    "brier": Metric(make_brier, False, is_share=True),
-    "ece": Metric(make_ece, False),
-    "accuracy": Metric(make_accuracy, True, is_share=True),
-    "precision": Metric(make_precision, True, is_share=True),
-    "recall": Metric(make_recall, True, is_share=True),
-    "f1": Metric(make_f1, True, is_share=True),
+    "auc": Metric(make_auc, greater_is_better=True, is_share=True),
+    "pr_auc": Metric(make_pr_auc, greater_is_better=True, is_share=True),
+    "log_loss": Metric(make_log_loss, greater_is_better=False),
+    "brier": Metric(make_brier, greater_is_better=False, is_share=True),
+    "ece": Metric(make_ece, greater_is_better=False),
+    "accuracy": Metric(make_accuracy, greater_is_better=True, is_share=True),
+    "precision": Metric(make_precision, greater_is_better=True, is_share=True),
+    "recall": Metric(make_recall, greater_is_better=True, is_share=True),
+    "f1": Metric(make_f1, greater_is_better=True, is_share=True),
 }
 REGRESSION_METRICS: Mapping[str, Metric] = {
-    "rmse": Metric(regression.make_rmse, False, "regression"),
-    "mae": Metric(regression.make_mae, False, "regression"),
-    "median_ae": Metric(regression.make_median_ae, False, "regression"),
-    "r2": Metric(regression.make_r2, True, "regression"),
-    "bias": Metric(regression.make_bias, None, "regression"),
+    "rmse": Metric(regression.make_rmse, greater_is_better=False, task="regression"),
+    "mae": Metric(regression.make_mae, greater_is_better=False, task="regression"),
+    "median_ae": Metric(regression.make_median_ae, greater_is_better=False, task="regression"),
+    "r2": Metric(regression.make_r2, greater_is_better=True, task="regression"),
+    "bias": Metric(regression.make_bias, greater_is_better=None, task="regression"),
 }
 MULTICLASS_METRICS: Mapping[str, Metric] = {
-    "log_loss": Metric(multiclass.make_log_loss, False, "multiclass"),
-    "macro_auc": Metric(multiclass.make_macro_auc, True, "multiclass", is_share=True),
-    "accuracy": Metric(multiclass.make_accuracy, True, "multiclass", is_share=True),
-    "balanced_accuracy": Metric(multiclass.make_balanced_accuracy, True, "multiclass", is_share=True),
-    "macro_f1": Metric(multiclass.make_macro_f1, True, "multiclass", is_share=True),
-    "ece": Metric(make_top_ece, False, "multiclass"),
+    "log_loss": Metric(multiclass.make_log_loss, greater_is_better=False, task="multiclass"),
+    "macro_auc": Metric(multiclass.make_macro_auc, greater_is_better=True, task="multiclass", is_share=True),
+    "accuracy": Metric(multiclass.make_accuracy, greater_is_better=True, task="multiclass", is_share=True),
+    "balanced_accuracy": Metric(
+        multiclass.make_balanced_accuracy, greater_is_better=True, task="multiclass", is_share=True
+    ),
+    "macro_f1": Metric(multiclass.make_macro_f1, greater_is_better=True, task="multiclass", is_share=True),
+    "ece": Metric(make_top_ece, greater_is_better=False, task="multiclass"),
 }
 CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
     "recall": multiclass.make_recall,
@@ -186,7 +187,9 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
             such as coverage/0.1-0.9.
     """
     class_metrics = {
-        f"{prefix}/{name}": Metric(partial(make, class_index=index), True, "multiclass", is_share=True)
+        f"{prefix}/{name}": Metric(
+            partial(make, class_index=index), greater_is_better=True, task="multiclass", is_share=True
+        )
         for prefix, make in CLASS_METRICS.items()
         for index, name in enumerate(classes)
     }
@@ -207,7 +210,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_symmetric_pair(low, high)]
     coverages = {
         f"{COVERAGE}/{low}-{high}": Metric(
-            regression.make_coverage, None, "regression", is_share=True, quantiles=(low, high)
+            regression.make_coverage, greater_is_better=None, task="regression", is_share=True, quantiles=(low, high)
         )
         for low, high in pairs
     }
@@ -278,5 +281,6 @@ def compute_metric(
 
 
 def _make_share(part: Array, total: Array) -> WeightedMetric:
+    """Make the weighted sum of `part` divided by that of `total`; 0 if the latter is 0."""
     terms: list[RowValues] = [(ALL_ROWS, part.astype(np.float64)), (ALL_ROWS, total)]
     return WeightedSums(terms, lambda numerator, denominator: divide(numerator, denominator, 0.0))

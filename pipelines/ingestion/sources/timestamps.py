@@ -16,6 +16,7 @@ UTC = pa.timestamp("us", tz="UTC")
 OFFSET_PATTERN = r"[ T]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 """Pattern of the end of an ISO 8601 text that has an offset."""
 Ambiguous = Literal["refuse", "earliest", "latest"]
+"""What to do with a local time that occurs twice, when clocks go back: refuse it, or choose one of the two moments."""
 
 
 @dataclass(frozen=True)

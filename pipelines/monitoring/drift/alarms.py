@@ -30,6 +30,7 @@ class Decision:
     """The decision on a day."""
 
     day: str
+    """Last day of the window, YYYY-MM-DD."""
     outcome: Outcome
     """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows to decide."""
     reasons: tuple[str, ...]

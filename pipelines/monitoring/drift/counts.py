@@ -13,6 +13,7 @@ Array = np.ndarray[Any, Any]
 ANY_DAY = 7
 """Number that takes the place of the weekday (0 to 6) if weekdays are not used."""
 Kind = Literal["numeric", "category", "label"]
+"""Kind of a column that is compared."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class Finding:
     weight: float = 1.0
     """Importance of the column, 0 to 1; 1 for scores, labels and performance."""
     note: str = ""
+    """Remark, such as why there is no effect; empty if there is none."""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ HIGHER_IS_BETTER = {
     *("auc", "estimated_auc", "estimated_accuracy", "estimated_macro_auc"),
     *("recall", "estimated_recall", "estimated_precision"),
 }
+"""Measures for which a higher value is better; for all others, a lower value is."""
 RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
 """Measures whose effect is a share of the value on the holdout."""
 

@@ -93,6 +93,7 @@ def _measure_losses(reference: Reference, rows: pa.Table) -> Array:
 
 
 def _fit(inputs: Array, target: Array) -> str:
+    """Train a model; return it as JSON."""
     parameters = {**PARAMETERS, "base_score": float(target.mean())}
     booster = xgb.train(parameters, _build_matrix(inputs, target), ROUNDS)
     return bytes(booster.save_raw("json")).decode()
@@ -100,6 +101,7 @@ def _fit(inputs: Array, target: Array) -> str:
 
 @lru_cache(maxsize=4)
 def _load(text: str) -> xgb.Booster:
+    """Load a model from its JSON."""
     booster = xgb.Booster(model_file=bytearray(text.encode()))
     booster.set_param({"nthread": 1})
     return booster

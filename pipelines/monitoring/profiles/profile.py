@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from pipelines.errors import DataError
 
 Kind = Literal["number", "category", "score", "label", "joint", "error", "loss", "class"]
+"""Kind of a column in a profile; `Column.counts` describes each kind."""
 RELATIVE_TOLERANCE = 1e-9
 """Relative difference up to which sums are treated as equal: the sum of floats depends on their order."""
 
@@ -52,7 +53,9 @@ class Column:
     s2: float = 0.0
     """Sum of (x - center)^2."""
     minimum: float | None = None
+    """Smallest finite value; None if there is none."""
     maximum: float | None = None
+    """Largest finite value; None if there is none."""
     sums: tuple[float, ...] = ()
     """Sums over the rows. They depend on the kind of the column, and are empty for the kinds that are not listed:
 

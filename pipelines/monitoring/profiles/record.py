@@ -38,6 +38,7 @@ class ReferenceRecord:
 
     reference: Reference
     training: Mapping[dt.date, Profile]
+    """Profiles of the training days."""
     holdout: Mapping[dt.date, Profile]
     """Profiles of the holdout days, with counts of scores and labels."""
 

@@ -104,8 +104,11 @@ class Reference(_FrozenModel):
     """The columns of a partition that are counted, and their bins."""
 
     label: str
+    """Column of the label."""
     numbers: tuple[NumberBins, ...]
+    """Bins of the numeric features."""
     categories: tuple[CategoryBins, ...]
+    """Bins of the features that are categories."""
     target: NumberBins | None = None
     """Bins of the label and of the score in a regression; None for other models."""
     losses: LossModels | None = None

@@ -22,6 +22,7 @@ from pipelines.source import Description
 from pipelines.window import DAY, Days, Unit
 
 Types = dict[str, pa.DataType]
+"""Maps each column to its type."""
 
 
 @dataclass(frozen=True)

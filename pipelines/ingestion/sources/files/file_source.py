@@ -173,7 +173,11 @@ class FileSource:
         if first_batch is None:
             empty_batch = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
             has_date = DATE_COLUMN in self.columns
-            first_batch = empty_batch if has_date else add_partition_columns(empty_batch, partition, "", Position(""))
+            first_batch = (
+                empty_batch
+                if has_date
+                else add_partition_columns(empty_batch, partition, name="", position=Position(""))
+            )
         matching_batches = (
             _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
         )
@@ -187,6 +191,7 @@ class FileSource:
 
     @property
     def _has_files_by_day(self) -> bool:
+        """Whether each partition has files of its own: the address has a placeholder {date}."""
         return DATE_PLACEHOLDER.search(self._address) is not None
 
     @property

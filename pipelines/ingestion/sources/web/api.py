@@ -23,6 +23,7 @@ from pipelines.source import Description
 from pipelines.window import Days, Unit
 
 Types = dict[str, pa.DataType]
+"""Maps each column to its type."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ CHUNK_BYTES = 1024 * 1024
 """Bytes of a download that are read at a time."""
 T = TypeVar("T")
 _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
+"""Returns random seconds to wait before a retry, up to a limit that doubles with each attempt, and is at most 20."""
 
 
 # These two errors do not leave this module.
