@@ -76,8 +76,7 @@ def check_estimate(
         policy: its `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest relevant distance from the bound, on its allowed side, 0 or more. If 0, the needed
-            rows are computed for the observed distance.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side. 0: the observed distance.
     """
     # `decide` compares with a lower bound. So for an upper bound, the estimate and the bound change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
