@@ -41,7 +41,7 @@ def compute_multiclass_metrics(
     constant_score = np.broadcast_to(class_shares, score.shape)
     present_classes = [name for index, name in enumerate(classes) if (label == index).any()]
     names = list_metrics("multiclass", present_classes)
-    # The metric of a class uses the index of the class among all classes, so the metrics come from the list of all.
+    # The metric of a class uses the index of the class among all classes, so all classes are listed.
     all_metrics = list_metrics("multiclass", classes)
     values = {name: compute_metric(label, score, metric) for name, metric in all_metrics.items() if name in names}
     baselines = {

@@ -15,7 +15,7 @@ from pipelines.loop.guards import GUARDS, HoldBack, Request, list_hold_backs
 from pipelines.loop.policy import Policy
 
 NO_RUN = "none: loop status"
-"""Run of the request that `ask_guards` builds: the request is not recorded, so it has no run."""
+"""Text in place of a run, in the request that `ask_guards` builds: this request is not recorded, so it has no run."""
 
 
 @dataclass(frozen=True)

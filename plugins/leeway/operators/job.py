@@ -124,6 +124,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
 
     def _defer(self, wait: Wait, inputs: Mapping[str, Any]) -> None:
         """Raise TaskDeferred: the task leaves the worker. The trigger starts the job, and reports the wait's end."""
+        # The trigger ends the wait before this timeout, which is for a trigger that hangs.
         self.defer(
             timeout=timedelta(seconds=wait.max_duration_s + 4 * MARGIN_S),
             trigger=self.build_trigger(wait),
