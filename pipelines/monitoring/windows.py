@@ -70,7 +70,7 @@ def compare_windows(
     label_delay_days: int,
     refused_days: Collection[dt.date] = (),
 ) -> Iterator[ComparedWindow]:
-    """Compare every complete window with the reference, in the order of their last days.
+    """Compare all complete windows with the reference, in the order of their last days.
 
     Args:
         record: the reference, with the profiles of its own days.

@@ -49,7 +49,7 @@ def measure_package(
     """Call the model as a server would, one call after the other, and add up the size of its files.
 
     Args:
-        score: the packaged model.
+        score: function that scores rows with the packaged model.
         rows: feature rows to score, one or more.
         training_scores: feature rows with the columns of scores of the training process; None if there are none.
         folder: folder of the model's files.

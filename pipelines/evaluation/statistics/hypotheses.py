@@ -34,9 +34,9 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     if not ((unadjusted_values >= 0) & (unadjusted_values <= 1)).all():
         raise DataError("a p-value is not between 0 and 1.")
     order = np.argsort(unadjusted_values, kind="stable")
-    steps = np.maximum.accumulate(unadjusted_values[order] * np.arange(len(unadjusted_values), 0, -1))
+    ordered_values = np.maximum.accumulate(unadjusted_values[order] * np.arange(len(unadjusted_values), 0, -1))
     adjusted_values = np.empty_like(unadjusted_values)
-    adjusted_values[order] = np.minimum(steps, 1.0)
+    adjusted_values[order] = np.minimum(ordered_values, 1.0)
     return [float(p_value) for p_value in adjusted_values]
 
 

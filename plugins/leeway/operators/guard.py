@@ -38,7 +38,7 @@ class GuardOperator(StepOperator):
         self.dataset, self.model, self.request = dataset, model, request
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec. A request that comes from the DAG run is in it only after `execute` has read it."""
+        """Return the step's spec. A request that comes from the DAG run is in it only after `execute` read the request."""
         return {"dataset": self.dataset, "model": self.model, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:
