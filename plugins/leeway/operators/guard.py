@@ -38,7 +38,7 @@ class GuardOperator(StepOperator):
         self.dataset, self.model, self.request = dataset, model, request
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec. A request that comes from the DAG run is in it only after `execute` read the request."""
+        """Return the step's spec. It has the DAG run's request only after `execute` has read that request."""
         return {"dataset": self.dataset, "model": self.model, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:
